@@ -1,0 +1,126 @@
+# Everything a developer runs. Each target makes what it needs, once: `make test` on a fresh clone is enough.
+#   PYTHON=…   the Python to make .venv with (3.11 to 3.13; found by itself otherwise)
+#   ARGS=…     further arguments for the program of the target (pytest, recollect serve, a benchmark)
+#   DATA=…     folder of data sets, for the benchmarks that need one
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+PINS := requirements/dev.txt
+WORKERS ?= 2
+ARGS ?=
+DATA ?=
+INSTALLED := pyproject.toml $(wildcard requirements/*.txt)
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' -v missing=" $(MISSING) " '/^[a-z-]+:.*## / && !index(missing, " " $$1 " ") \
+	    { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: serve
+serve: $(VENV)/.installed-local ## Install Recollect, fetch its models and start the server
+	@$(BIN)/recollect models pull || echo "no models: recall goes by keywords alone until they are there" >&2
+	@exec $(BIN)/recollect serve $(ARGS)
+
+.PHONY: test
+test: $(VENV)/.installed-dev ## Run every test
+	@tests/setup-system
+	@code=0; $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope $(ARGS) || code=$$?; \
+	    echo $$code > $(VENV)/.test-code; exit $$code
+
+.PHONY: check
+check: $(VENV)/.installed-dev ## Lint, check formatting, types and the direction of imports
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+.PHONY: format
+format: $(VENV)/.installed-dev ## Format the code and repair what can be repaired
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+.PHONY: bench
+bench: $(VENV)/.installed-dev ## Measure start-up, size and speed
+	@for script in $(wildcard bench/startup.py bench/latency.py); do $(BIN)/python $$script $(ARGS); done
+
+# These come with their scripts.
+MISSING :=
+ifneq ($(wildcard bench/recall.py),)
+.PHONY: bench-recall
+bench-recall: $(VENV)/.installed-dev ## Measure the quality of recall on public data sets (DATA=folder)
+	@$(BIN)/python bench/recall.py $(if $(DATA),--data $(DATA)) $(ARGS)
+else
+MISSING += bench-recall
+endif
+
+ifneq ($(wildcard bench/peers.py),)
+.PHONY: bench-peers
+bench-peers: $(VENV)/.installed-dev ## Measure other memory systems in the same run
+	@$(BIN)/python bench/peers.py $(if $(DATA),--data $(DATA)) $(ARGS)
+else
+MISSING += bench-peers
+endif
+
+ifneq ($(wildcard bench/faults.py),)
+.PHONY: faults
+faults: $(VENV)/.installed-dev ## Kill processes under load and look for lost writes
+	@$(BIN)/python bench/faults.py $(ARGS)
+else
+MISSING += faults
+endif
+
+ifneq ($(wildcard bench/soak.py),)
+.PHONY: soak
+soak: $(VENV)/.installed-dev ## Hold thousands of sessions for minutes
+	@$(BIN)/python bench/soak.py $(ARGS)
+else
+MISSING += soak
+endif
+
+.PHONY: pins
+pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	    $(call make_venv,$$folder/venv) && \
+	    "$$folder/venv/bin/python" -m pip --disable-pip-version-check --no-input install --quiet '.[dev]' && \
+	    { echo '# What `pip install .[dev]` pulls; made by `make pins`, used as constraints by `make test`.'; \
+	      "$$folder/venv/bin/python" -m pip --disable-pip-version-check freeze --exclude recollect; } > "$$folder/pins" && \
+	    mv "$$folder/pins" $(PINS) && chmod 644 $(PINS) && wc -l $(PINS)
+
+.PHONY: clean
+clean: ## Remove .venv, caches and build products; never data
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find src tests bench -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# --- the environment ------------------------------------------------------------------------------------------
+
+# The first of these that is Python 3.11 to 3.13 and can make environments. It is asked, not only looked for: a
+# launcher of some version manager may exist without a Python behind it.
+define make_venv
+for python in $(or $(PYTHON),python3.13 python3.12 python3.11 python3); do \
+    if "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+        2>/dev/null; then found=$$python; break; fi; \
+done; \
+if [ -z "$${found:-}" ]; then \
+    echo "no Python 3.11, 3.12 or 3.13 with its venv module was found; install one (on Debian: python3 and" \
+        "python3-venv) or name it: make PYTHON=/path/to/python3" >&2; exit 1; \
+fi; \
+"$$found" -m venv "$(1)"
+endef
+
+$(BIN)/python:
+	@$(call make_venv,$(VENV))
+
+$(VENV)/.installed-local: $(INSTALLED) | $(BIN)/python
+	@[ $(VENV)/.installed-dev -nt $@ ] && [ $(VENV)/.installed-dev -nt pyproject.toml ] || \
+	    $(PIP) install --quiet --constraint $(PINS) --editable '.[all-local]'
+	@touch $@
+
+$(VENV)/.installed-dev: $(INSTALLED) | $(BIN)/python
+	@$(PIP) install --quiet --constraint $(PINS) --editable '.[dev]'
+	@touch $@

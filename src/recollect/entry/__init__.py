@@ -1,0 +1,1 @@
+"""Doors: REST, MCP, command line."""

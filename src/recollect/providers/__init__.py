@@ -1,0 +1,1 @@
+"""Outside help (embedding, reranking, LLM, cache), each with an offline answer."""

@@ -1,0 +1,1 @@
+"""Verbs: load, decide, save; the only place that opens transactions."""

@@ -1,0 +1,1 @@
+"""The only place with SQL: it saves and loads, and never decides."""

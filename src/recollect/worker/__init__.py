@@ -1,0 +1,1 @@
+"""Background work: wakes, claims, runs, shuts down."""
