@@ -1,0 +1,188 @@
+"""Settings: the only reader of the environment. Each is `RECOLLECT_<NAME>`, from the environment or a `.env` file."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import platformdirs
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+
+from recollect.errors import ConfigurationError
+
+
+def _default_home() -> Path:
+    # Root's home is closed to the unprivileged user that the embedded server runs under.
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        return Path("/var/lib/recollect")
+    return Path(platformdirs.user_data_dir("recollect", appauthor=False))
+
+
+class Settings(BaseSettings):
+    """Every setting of Recollect, with its default."""
+
+    model_config = SettingsConfigDict(env_prefix="RECOLLECT_", env_file=".env", extra="ignore", frozen=True)
+
+    # Where things live
+    home: Path = Field(default_factory=_default_home, description="Folder of the embedded database and of payloads.")
+    cache_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_cache_dir("recollect", appauthor=False)),
+        description="Folder of models and other things that can be fetched again.",
+    )
+
+    # Database
+    database_url: SecretStr | None = Field(
+        default=None, description="Your own PostgreSQL, as the application role. Unset: the embedded server."
+    )
+    database_owner_url: SecretStr | None = Field(
+        default=None, description="The same database as a role that may migrate it; only `recollect db` uses it."
+    )
+    postgres_bin_dir: Path | None = Field(default=None, description="Folder of postgres binaries to use instead.")
+    postgres_user: str | None = Field(
+        default=None, description="System user that runs the embedded server when started as root."
+    )
+    pool_min_size: int = Field(default=2, ge=1, le=100, description="Connections kept open per process.")
+    pool_max_size: int = Field(default=8, ge=1, le=200, description="Most connections per process.")
+    pool_timeout: float = Field(default=2.0, gt=0, description="Seconds to wait for a connection before 503.")
+    statement_timeout: float = Field(default=15.0, gt=0, description="Seconds a statement of a request may run.")
+    auto_migrate: bool = Field(default=True, description="Bring the schema up to date at start, where permitted.")
+
+    # Server
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: int = Field(default=8765, ge=0, le=65535, description="Port to listen on.")
+    worker: bool = Field(default=True, description="Run background jobs inside the server process.")
+    worker_concurrency: int = Field(default=4, ge=1, le=64, description="Jobs one worker runs at a time.")
+    max_body_bytes: int = Field(default=10 * 2**20, ge=1024, description="Largest request body.")
+    max_json_depth: int = Field(default=32, ge=4, le=200, description="Deepest nesting of a JSON body.")
+    max_concurrent_requests: int = Field(default=64, ge=1, description="Requests worked on at once.")
+    max_queued_requests: int = Field(default=64, ge=0, description="Requests that may wait for a place.")
+    max_queue_seconds: float = Field(default=1.0, ge=0, description="Longest wait for a place before 503.")
+    max_tenant_share: float = Field(
+        default=0.5, gt=0, le=1, description="Part of the places that one tenant may hold while others wait."
+    )
+    rate_limit: str = Field(default="6000/minute", description="Requests per key, such as `100/second`; empty: none.")
+    request_timeout: float = Field(default=30.0, gt=0, description="Seconds a request may take in all.")
+    allowed_hosts: list[str] = Field(
+        default=["127.0.0.1", "localhost", "[::1]"], description="Host names the server answers to; `*`: any."
+    )
+
+    # Credentials
+    development_key: bool = Field(
+        default=True, description="Make a key at the first start while listening on loopback only."
+    )
+    key_cache_seconds: float = Field(
+        default=5.0, ge=0, le=10, description="Time for which a checked credential is trusted again."
+    )
+    jwt_jwks_url: str | None = Field(default=None, description="JWKS address; set it to accept JWTs.")
+    jwt_issuer: str | None = Field(default=None, description="Required `iss` of a JWT.")
+    jwt_audience: str | None = Field(default=None, description="Required `aud` of a JWT.")
+    jwt_tenant_claim: str = Field(default="tenant", description="Claim that names the tenant.")
+    jwt_user_claim: str = Field(default="sub", description="Claim that names the user; empty: none.")
+    jwt_role_claim: str = Field(default="recollect_role", description="Claim that may say `admin`.")
+
+    # Jobs
+    job_max_attempts: int = Field(default=5, ge=1, le=50, description="Tries of a job, crashes included.")
+    job_stalled_seconds: float = Field(default=20.0, gt=0, description="Silence after which a job counts as stalled.")
+    job_retry_seconds: float = Field(
+        default=2.0, gt=0, description="Wait before the second try; each further one is four times as long."
+    )
+    job_concurrency: dict[str, int] = Field(
+        default={}, description='Most open runs of a scheduled job over all workers: {"housekeeping": 2}.'
+    )
+    job_history_days: int = Field(default=7, ge=1, description="Days for which finished jobs stay listed.")
+    dead_letter_days: int = Field(default=90, ge=1, description="Days for which failed jobs can be replayed.")
+    dispatch_tick: float = Field(default=5.0, gt=0, description="Longest time until a missed wake-up is made good.")
+    dispatch_concurrency: int = Field(
+        default=4, ge=1, le=64, description="Batches of one topic that a worker has in flight."
+    )
+    dispatch_batch: int = Field(default=64, ge=1, le=1000, description="Most entries of one tenant in a batch.")
+
+    # Models
+    profile: Literal["best", "fast"] = Field(
+        default="best", description="best: a small transformer embeds; fast: static vectors, no transformer."
+    )
+    embedding_provider: Literal["local", "openai", "tei", "fastembed", "sentence-transformers", "none"] = Field(
+        default="local", description="Who embeds texts; `none`: keyword recall only."
+    )
+    embedding_model: str | None = Field(default=None, description="Name of the embedding model; unset: the profile's.")
+    embedding_url: str | None = Field(default=None, description="Address of an OpenAI-compatible or TEI embedder.")
+    embedding_api_key: SecretStr | None = Field(default=None, description="Key for that address.")
+    embedding_threads: int = Field(default=2, ge=1, le=32, description="Threads of the local model.")
+    embedding_timeout: float = Field(default=5.0, gt=0, description="Seconds to wait for a question's vector.")
+    model_mirror: str | None = Field(default=None, description="Folder or address to take models from first.")
+    offline: bool = Field(default=False, description="Never download a model.")
+    rerank_provider: Literal["none", "local", "tei", "cohere", "jina"] = Field(
+        default="none", description="Cross-encoder that reorders the best candidates."
+    )
+    rerank_url: str | None = Field(default=None, description="Address of the reranker.")
+    rerank_model: str | None = Field(default=None, description="Model that the reranker shall use.")
+    rerank_api_key: SecretStr | None = Field(default=None, description="Key for that address.")
+    rerank_timeout: float = Field(default=0.5, gt=0, description="Seconds a rerank may take before it is left out.")
+
+    # Recall
+    recall_weight_session: float = Field(default=1.3, description="Weight of the scope session; 0 mutes it.")
+    recall_weight_user: float = Field(default=1.1, description="Weight of the scope user; 0 mutes it.")
+    recall_weight_agent: float = Field(default=1.0, description="Weight of the scope agent; 0 mutes it.")
+    recall_weight_tenant: float = Field(default=1.0, description="Weight of the scope tenant; 0 mutes it.")
+    vector_index_from: int = Field(
+        default=5_000, ge=100, description="Live vectors from which a tenant gets an index of its own."
+    )
+    vector_index_most: int = Field(default=50, ge=0, description="Most tenants that have an index of their own.")
+
+    # Sessions
+    window_override: int | None = Field(
+        default=None, ge=100, description="Tokens to take for every model's window. For development only."
+    )
+
+    # State and the cache in front of it
+    state_ttl_seconds: float = Field(
+        default=3600.0, gt=0, le=30 * 86400, description="Time for which a key of state lives unless said otherwise."
+    )
+    redis_url: SecretStr | None = Field(
+        default=None, description="Redis as a cache of session state; the same for all processes. Unset: none."
+    )
+    redis_timeout: float = Field(default=0.05, gt=0, le=5, description="Seconds a command of Redis may take.")
+    redis_ttl_seconds: float = Field(default=300.0, ge=1, description="Time for which Redis keeps a copy.")
+
+    # Observability
+    log_format: Literal["auto", "console", "json"] = Field(default="auto", description="auto: json unless a terminal.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
+    metrics_token: SecretStr | None = Field(
+        default=None, description="Bearer token for /metrics from other machines; unset: refused."
+    )
+    tracing: bool = Field(default=False, description="Make OpenTelemetry spans (needs the extra `otel`).")
+
+    @field_validator(
+        "recall_weight_session", "recall_weight_user", "recall_weight_agent", "recall_weight_tenant", mode="wrap"
+    )
+    @classmethod
+    def _bad_weight_is_default(cls, value: object, check: Any, info: Any) -> float:
+        """A weight that is negative or not a number falls back to its default: recall never stops for it (R1)."""
+        try:
+            weight = float(check(value))
+        except ValidationError:
+            weight = -1.0
+        return weight if 0 <= weight < math.inf else float(cls.model_fields[info.field_name].default)
+
+    @field_validator(
+        "database_url", "database_owner_url", "redis_url", "metrics_token", "jwt_jwks_url", "window_override", mode="before"
+    )
+    @classmethod
+    def _empty_is_unset(cls, value: object) -> object:
+        return None if value == "" else value
+
+
+def load_settings(**given: Any) -> Settings:
+    """Read the settings of the environment, changed by what is given; `ConfigurationError` names a wrong one."""
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        # Never the value: it may be a password.
+        names = ((str(found["loc"][0]).upper(), found["msg"]) for found in error.errors())
+        wrong = "; ".join(f"RECOLLECT_{name}: {reason}" for name, reason in names)
+        raise ConfigurationError(f"a setting is not valid: {wrong}") from None
+    except SettingsError as error:
+        raise ConfigurationError(f"a setting cannot be read: {error}") from None

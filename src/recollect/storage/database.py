@@ -1,0 +1,260 @@
+"""The connection pool, and transactions bound to an identity.
+
+`transaction(identity)` is the only way to tenant data. It sets `app.tenant_id` and `app.user_id` with a literal
+`SET LOCAL`, which row-level security reads and which ends with the transaction, however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import psycopg
+import psycopg_pool
+from pgvector.psycopg import register_vector_async
+from psycopg import sql
+from psycopg.rows import class_row, dict_row, scalar_row
+
+from recollect.domain.identity import Identity
+from recollect.errors import ConfigurationError, Conflict, DatabaseUnavailable, InvalidInput, UnsafeRole
+from recollect.storage.queries import Queries, Query
+
+T = TypeVar("T")
+Connection = psycopg.AsyncConnection[dict[str, Any]]
+
+queries = Queries("database")
+
+RETENTION_ROLE = "recollect_retention"
+READ_ONLY_ROLE = "recollect_readonly"
+_BEGIN_QUEUE = sql.SQL("BEGIN; SET LOCAL app.tenant_id = ''; SET LOCAL app.user_id = ''")
+
+
+class Rows:
+    """Runs named queries on one connection inside one transaction."""
+
+    def __init__(self, connection: Connection, bound: Mapping[str, Any]) -> None:
+        self._connection = connection
+        self._bound = bound
+
+    def _parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        if self._bound.keys() & given.keys():
+            raise TypeError("the tenant of a transaction is fixed by its identity")
+        return {**self._bound, **given}
+
+    async def all(self, query: Query, into: type[T], **parameters: Any) -> list[T]:
+        """Every row of the answer, as `into`."""
+        async with self._connection.cursor(row_factory=class_row(into)) as cursor:
+            await cursor.execute(query.sql, self._parameters(parameters))
+            return await cursor.fetchall()
+
+    async def maybe(self, query: Query, into: type[T], **parameters: Any) -> T | None:
+        """The first row as `into`, or None."""
+        async with self._connection.cursor(row_factory=class_row(into)) as cursor:
+            await cursor.execute(query.sql, self._parameters(parameters))
+            return await cursor.fetchone()
+
+    async def dicts(self, query: Query, **parameters: Any) -> list[dict[str, Any]]:
+        """Every row of the answer, as dictionaries."""
+        cursor = await self._connection.execute(query.sql, self._parameters(parameters))
+        return await cursor.fetchall()
+
+    async def value(self, query: Query, **parameters: Any) -> Any:
+        """The first column of the first row, or None."""
+        async with self._connection.cursor(row_factory=scalar_row) as cursor:
+            await cursor.execute(query.sql, self._parameters(parameters))
+            return await cursor.fetchone()
+
+    async def run(self, query: Query, **parameters: Any) -> int:
+        """Execute, and say how many rows were touched."""
+        cursor = await self._connection.execute(query.sql, self._parameters(parameters))
+        return cursor.rowcount
+
+    async def run_many(self, query: Query, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Execute once for each set of parameters, in one round trip."""
+        async with self._connection.cursor() as cursor:
+            await cursor.executemany(query.sql, [self._parameters(row) for row in rows])
+
+
+class Transaction(Rows):
+    """A transaction on tenant data: `tenant_id` of every query is that of its identity."""
+
+    def __init__(self, connection: Connection, identity: Identity) -> None:
+        super().__init__(connection, {"tenant_id": identity.tenant_id})
+        self.identity = identity
+
+
+class QueueTransaction(Rows):
+    """A transaction on the queue schema, which holds ids of work and no content; tenant tables look empty in it."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection, {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOptions:
+    """How many connections, and how long anything may take."""
+
+    min_size: int = 2
+    max_size: int = 8
+    timeout: float = 2.0
+    statement_timeout: float = 15.0
+
+
+class Database:
+    """A pool of connections as the application role."""
+
+    def __init__(self, dsn: str, options: PoolOptions | None = None) -> None:
+        self.dsn = dsn
+        self.options = options or PoolOptions()
+        self._pool: psycopg_pool.AsyncConnectionPool[Connection] = psycopg_pool.AsyncConnectionPool(
+            dsn,
+            connection_class=cast("type[Connection]", psycopg.AsyncConnection),
+            kwargs={"autocommit": True, "row_factory": dict_row, "connect_timeout": 5},
+            min_size=self.options.min_size,
+            max_size=self.options.max_size,
+            timeout=self.options.timeout,
+            max_waiting=self.options.max_size * 64,
+            reconnect_timeout=5,
+            configure=self._configure,
+            open=False,
+        )
+
+    async def open(self) -> None:
+        """Connect; raise `DatabaseUnavailable` when the server cannot be reached."""
+        try:
+            async with await psycopg.AsyncConnection.connect(self.dsn, connect_timeout=5) as probe:
+                await probe.execute("SELECT 1")
+        except psycopg.Error as error:
+            raise DatabaseUnavailable(
+                "the database cannot be reached; check RECOLLECT_DATABASE_URL and that the server is up",
+                reason=type(error).__name__,
+            ) from error
+        await self._pool.open(wait=True, timeout=30)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._pool.close(timeout=5)
+
+    async def _configure(self, connection: Connection) -> None:
+        milliseconds = int(self.options.statement_timeout * 1000)
+        await connection.execute(
+            sql.SQL(
+                "SET search_path = recollect, recollect_queue, public; SET application_name = 'recollect'; SET TimeZone = 'UTC';"
+                "SET jit = off; SET statement_timeout = {ms}; SET idle_in_transaction_session_timeout = {ms};"
+                "SET hnsw.ef_search = 100; SET hnsw.iterative_scan = relaxed_order"
+            ).format(ms=sql.Literal(milliseconds))
+        )
+        await register_vector_async(connection)
+
+    @asynccontextmanager
+    async def transaction(self, identity: Identity, *, role: str | None = None) -> AsyncIterator[Transaction]:
+        """A transaction that sees and writes only what `identity` may; commits unless the block raises.
+
+        `role` switches to another database role for its duration (retention, read-only).
+        """
+        begin = sql.SQL("BEGIN; SET LOCAL app.tenant_id = {tenant}; SET LOCAL app.user_id = {user}").format(
+            tenant=sql.Literal(str(identity.tenant_id)), user=sql.Literal(identity.user_id or "")
+        )
+        if role is not None:
+            begin += sql.SQL("; SET LOCAL ROLE {}").format(sql.Identifier(role))
+        async with self._begun(begin) as connection:
+            yield Transaction(connection, identity)
+
+    @asynccontextmanager
+    async def queue(self) -> AsyncIterator[QueueTransaction]:
+        """A transaction on the queue schema only."""
+        async with self._begun(_BEGIN_QUEUE) as connection:
+            yield QueueTransaction(connection)
+
+    @asynccontextmanager
+    async def _begun(self, begin: sql.SQL | sql.Composed) -> AsyncIterator[Connection]:
+        """A connection with its transaction begun; committed at the end, or rolled back and the error translated."""
+        connection = await self._borrow(begin)
+        try:
+            yield connection
+            await connection.execute("COMMIT")
+        except BaseException as error:
+            if not connection.closed:
+                await asyncio.shield(_rolled_back(connection))
+            translated = _translated(error)
+            if translated is error:
+                raise
+            raise translated from error
+        finally:
+            # The pool resets or discards a connection that comes back in any other state than idle.
+            await asyncio.shield(self._pool.putconn(connection))
+
+    async def _borrow(self, begin: sql.SQL | sql.Composed) -> Connection:
+        """Take a connection and begin on it; one that died while idle is replaced, since nothing was done on it yet."""
+        for _ in range(self.options.max_size + 1):
+            try:
+                connection = await self._pool.getconn()
+            except psycopg_pool.TooManyRequests as error:
+                raise DatabaseUnavailable("too many requests wait for a database connection; try again") from error
+            except (psycopg_pool.PoolTimeout, psycopg.OperationalError) as error:
+                raise DatabaseUnavailable from error
+            try:
+                await connection.execute(begin)
+            except (psycopg.OperationalError, psycopg.InterfaceError):
+                await self._pool.putconn(connection)
+            except BaseException:
+                await asyncio.shield(_rolled_back(connection))
+                await asyncio.shield(self._pool.putconn(connection))
+                raise
+            else:
+                return connection
+        raise DatabaseUnavailable
+
+    async def ping(self) -> None:
+        """Raise `DatabaseUnavailable` unless a query is answered now."""
+        async with self.queue() as rows:
+            await rows.value(queries.ping)
+
+    async def refuse_unsafe_role(self) -> None:
+        """Raise `UnsafeRole` when the connected role could read past row-level security."""
+        async with self.queue() as rows:
+            (found,) = await rows.dicts(queries.role_powers)
+        powers = [name for name, held in found.items() if held is True]
+        if powers:
+            raise UnsafeRole(
+                f"the database role {found['role']!r} could bypass row-level security ({', '.join(powers)}); "
+                "connect as the application role that `recollect db init` makes",
+                powers=powers,
+            )
+
+    def statistics(self) -> dict[str, int]:
+        """Figures of the pool: size, available, waiting."""
+        return self._pool.get_stats()
+
+
+async def _rolled_back(connection: Connection) -> None:
+    try:
+        await connection.rollback()
+    except psycopg.Error:
+        await connection.close()
+
+
+def _translated(error: BaseException) -> BaseException:
+    """Our error for a driver error that a caller can act on; anything else unchanged."""
+    match error:
+        case psycopg.errors.AdminShutdown() | psycopg.errors.CrashShutdown() | psycopg.errors.CannotConnectNow():
+            return DatabaseUnavailable()
+        case psycopg.errors.QueryCanceled():
+            return DatabaseUnavailable("the database took too long; try again or ask for less")
+        case psycopg.errors.UndefinedTable() | psycopg.errors.UndefinedColumn():
+            return ConfigurationError("the database schema is not the one expected; run `recollect db migrate`")
+        case (
+            psycopg.errors.UniqueViolation() | psycopg.errors.SerializationFailure() | psycopg.errors.DeadlockDetected()
+        ):
+            return Conflict("another change came first; read again and repeat")
+        case psycopg.errors.UntranslatableCharacter() | psycopg.DataError() if "NUL" in str(error) or "0x00" in str(
+            error
+        ):
+            return InvalidInput("text must not contain the character U+0000")
+        case psycopg.OperationalError() | psycopg.InterfaceError():
+            return DatabaseUnavailable()
+        case _:
+            return error

@@ -1,0 +1,58 @@
+"""Named queries: SQL lives in `<stem>.sql` beside the module that uses it, one comment sentence each.
+
+A file reads::
+
+    -- name: find_agent
+    -- The definition of one agent.
+    SELECT … WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+
+_HEADER = re.compile(r"^-- name: (\w+)\n-- (.+)\n", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One named SQL statement."""
+
+    name: str
+    purpose: str
+    sql: str
+
+    def filled(self, **fragments: str | int) -> Query:
+        """The same query with its `{placeholders}` filled in by our own fragments or by whole numbers."""
+        text: str = self.sql
+        for name, fragment in fragments.items():
+            text = text.replace(f"{{{name}}}", str(fragment))
+        return Query(self.name, self.purpose, text)
+
+
+class Queries:
+    """The queries of one file, as attributes."""
+
+    def __init__(self, stem: str) -> None:
+        text = resources.files("recollect.storage").joinpath(f"{stem}.sql").read_text("utf-8")
+        self.stem = stem
+        self._queries: dict[str, Query] = {}
+        headers = list(_HEADER.finditer(text))
+        for header, following in zip(headers, [*headers[1:], None], strict=True):
+            body = text[header.end() : following.start() if following else len(text)].strip().rstrip(";")
+            name = header.group(1)
+            if name in self._queries:
+                raise ValueError(f"{stem}.sql has two queries named {name}")
+            self._queries[name] = Query(f"{stem}.{name}", header.group(2), body)
+
+    def __getattr__(self, name: str) -> Query:
+        try:
+            return self._queries[name]
+        except KeyError:
+            raise AttributeError(f"{self.stem}.sql has no query named {name}") from None
+
+    def __iter__(self) -> Iterator[Query]:
+        return iter(self._queries.values())

@@ -1,0 +1,88 @@
+-- name: insert_tenant
+-- A new tenant; nothing when it exists.
+INSERT INTO tenants (tenant_id, name, language, plan) VALUES (%(tenant_id)s, %(name)s, %(language)s, %(plan)s)
+ON CONFLICT (tenant_id) DO NOTHING
+
+-- name: find_tenant
+-- The tenant of this transaction.
+SELECT tenant_id, name, language, plan, settings, created_at FROM tenants WHERE tenant_id = %(tenant_id)s
+
+-- name: update_tenant
+-- Change language, plan or settings of the tenant.
+UPDATE tenants SET
+    language = COALESCE(%(language)s, language),
+    plan = COALESCE(%(plan)s, plan),
+    settings = settings || COALESCE(%(settings)s::jsonb, '{}')
+WHERE tenant_id = %(tenant_id)s
+RETURNING tenant_id, name, language, plan, settings, created_at
+
+-- name: has_language
+-- Whether the server has a text search configuration of that name.
+SELECT EXISTS (SELECT FROM pg_ts_config WHERE cfgname = %(language)s)
+
+-- name: insert_user
+-- A user seen for the first time; nothing when known.
+INSERT INTO users (tenant_id, user_id) VALUES (%(tenant_id)s, %(user_id)s) ON CONFLICT (tenant_id, user_id) DO NOTHING
+
+-- name: save_user
+-- Create or change a user.
+INSERT INTO users (tenant_id, user_id, display_name, time_zone)
+VALUES (%(tenant_id)s, %(user_id)s, %(display_name)s, COALESCE(%(time_zone)s, 'UTC'))
+ON CONFLICT (tenant_id, user_id) DO UPDATE SET
+    display_name = COALESCE(excluded.display_name, users.display_name),
+    time_zone = COALESCE(%(time_zone)s, users.time_zone)
+RETURNING user_id, display_name, time_zone, created_at
+
+-- name: find_user
+-- One user.
+SELECT user_id, display_name, time_zone, created_at FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+
+-- name: list_users
+-- Users by id, a page at a time.
+SELECT user_id, display_name, time_zone, created_at FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id > %(after)s ORDER BY user_id LIMIT %(limit)s
+
+-- name: save_agent
+-- Create or replace an agent's definition; its version counts the changes.
+INSERT INTO agents (tenant_id, agent_id, display_name, core, characteristics, model, window_tokens)
+VALUES (%(tenant_id)s, %(agent_id)s, %(display_name)s, %(core)s, %(characteristics)s, %(model)s, %(window_tokens)s)
+ON CONFLICT (tenant_id, agent_id) DO UPDATE SET
+    display_name = excluded.display_name, core = excluded.core, characteristics = excluded.characteristics,
+    model = excluded.model, window_tokens = excluded.window_tokens, version = agents.version + 1, updated_at = now()
+RETURNING agent_id, display_name, core, characteristics, model, window_tokens, version, created_at, updated_at
+
+-- name: find_agent
+-- The definition of one agent.
+SELECT agent_id, display_name, core, characteristics, model, window_tokens, version, created_at, updated_at FROM agents
+WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s
+
+-- name: list_agents
+-- Agents by id, a page at a time.
+SELECT agent_id, display_name, core, characteristics, model, window_tokens, version, created_at, updated_at FROM agents
+WHERE tenant_id = %(tenant_id)s AND agent_id > %(after)s ORDER BY agent_id LIMIT %(limit)s
+
+-- name: delete_agent
+-- Remove an agent's definition.
+DELETE FROM agents WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s
+
+-- name: insert_key
+-- A new API key, by the hash of its secret.
+INSERT INTO api_keys (tenant_id, key_id, name, key_hash, role, user_id, agent_id, expires_at)
+VALUES (%(tenant_id)s, %(key_id)s, %(name)s, %(key_hash)s, %(role)s, %(user_id)s, %(agent_id)s, %(expires_at)s)
+RETURNING key_id, name, key_hash, role, user_id, agent_id, created_at, expires_at, revoked_at
+
+-- name: find_key
+-- One API key of the tenant.
+SELECT key_id, name, key_hash, role, user_id, agent_id, created_at, expires_at, revoked_at FROM api_keys
+WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s
+
+-- name: list_keys
+-- Every API key of the tenant, newest first.
+SELECT key_id, name, key_hash, role, user_id, agent_id, created_at, expires_at, revoked_at FROM api_keys
+WHERE tenant_id = %(tenant_id)s ORDER BY key_id DESC
+
+-- name: revoke_key
+-- Close an API key at once; it stays listed.
+UPDATE api_keys SET revoked_at = COALESCE(revoked_at, now()) WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s
+RETURNING key_id, name, key_hash, role, user_id, agent_id, created_at, expires_at, revoked_at

@@ -1,0 +1,98 @@
+"""One embedded PostgreSQL for the whole run; every test that asks for it gets a fresh database of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from pydantic import SecretStr
+
+from recollect.app import APP_LOGIN, Memory, open_resources
+from recollect.config import Settings
+from recollect.domain.identity import Identity, Role
+from recollect.service import tenants
+from recollect.service.resources import Resources
+from recollect.storage import migrate
+from recollect.storage.postgres import EmbeddedServer
+
+TEMPLATE = "recollect_template"
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[EmbeddedServer]:
+    """A server shared by all parallel workers of this run; the last one to leave stops it."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)
+    # Not under pytest's folder: that is closed to the unprivileged user which runs the server when we are root.
+    home = Path(tempfile.gettempdir()) / f"recollect-tests-{run[:12]}"
+    home.mkdir(mode=0o755, exist_ok=True)
+    server = EmbeddedServer(
+        home / "postgres",
+        cache_dir=home / "cache",
+        # Nothing here outlives the run, so that a crash of the machine may lose it.
+        settings={"max_connections": "200", "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"},
+    )
+    server.acquire()
+    asyncio.run(_make_template(server))
+    yield server
+    server.release()
+    if not server.status().running:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+async def _make_template(server: EmbeddedServer) -> None:
+    async with await psycopg.AsyncConnection.connect(server.dsn(), autocommit=True) as connection:
+        await connection.execute("SELECT pg_advisory_lock(1)")
+        made = await connection.execute(
+            "SELECT FROM pg_database WHERE datname = %s AND NOT datallowconn", [TEMPLATE]
+        )
+        if not made.rowcount:
+            await migrate.ensure_database(server.dsn(), TEMPLATE)
+            await migrate.prepare(server.dsn(database=TEMPLATE), login=APP_LOGIN)
+            # A database that somebody is connected to cannot be cloned.
+            await connection.execute(f"ALTER DATABASE {TEMPLATE} ALLOW_CONNECTIONS false")
+
+
+@contextmanager
+def cloned_database(server: EmbeddedServer) -> Iterator[str]:
+    """The name of a fresh, migrated database that is dropped afterwards."""
+    name = f"test_{uuid.uuid4().hex[:16]}"
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+    yield name
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def settings(server: EmbeddedServer, tmp_path: Path) -> Iterator[Settings]:
+    """Settings of a fresh, migrated database."""
+    with cloned_database(server) as name:
+        yield Settings(
+            home=tmp_path,
+            database_url=SecretStr(server.dsn(user=APP_LOGIN, database=name)),
+            database_owner_url=SecretStr(server.dsn(database=name)),
+            pool_min_size=1,
+            profile="fast",
+        )
+
+
+@pytest.fixture
+async def resources(settings: Settings) -> AsyncIterator[Resources]:
+    """Everything the verbs need, on a fresh database, with no worker running."""
+    async with open_resources(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def memory(resources: Resources) -> Memory:
+    """The memory of the tenant `test`, as its administrator."""
+    tenant = await tenants.ensure_tenant(resources, "test")
+    return Memory(resources, Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN))

@@ -1,0 +1,143 @@
+"""The schema as the catalogue tells it: isolation on every table, every query prepares and is used."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+from tests.conftest import cloned_database
+
+import recollect
+from recollect.config import Settings
+from recollect.storage import search
+from recollect.storage.queries import Queries, Query
+from recollect.storage.search import Search
+
+STORAGE = Path(recollect.__file__).parent / "storage"
+NOT_OF_A_TENANT = {"schema_migrations"}
+STEMS = sorted(path.stem for path in STORAGE.glob("*.sql") if path.read_text().startswith("-- name:"))
+
+
+def rows(settings: Settings, statement: str) -> list[dict[str, Any]]:
+    assert settings.database_owner_url is not None
+    with psycopg.connect(settings.database_owner_url.get_secret_value(), row_factory=dict_row) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def test_every_tenant_table_forces_row_level_security(settings: Settings) -> None:
+    found = rows(
+        settings,
+        """SELECT c.relname, c.relrowsecurity, c.relforcerowsecurity,
+               (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid) AS policies,
+               EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND a.attnotnull)
+                   AS has_tenant
+           FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+           WHERE n.nspname = 'recollect' AND c.relkind IN ('r', 'p')""",
+    )
+    tables = {row["relname"]: row for row in found if row["relname"] not in NOT_OF_A_TENANT}
+    assert "tenants" in tables and "audit" in tables
+    for name, row in tables.items():
+        assert row["relrowsecurity"] and row["relforcerowsecurity"] and row["policies"] and row["has_tenant"], name
+
+
+def test_every_policy_binds_the_tenant(settings: Settings) -> None:
+    policies = rows(
+        settings,
+        """SELECT polname, polrelid::regclass::text AS table_name, pg_get_expr(polqual, polrelid) AS condition,
+               pg_get_expr(polwithcheck, polrelid) AS checked, polroles::regrole[]::text AS roles
+           FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+           WHERE n.nspname = 'recollect'""",
+    )
+    for policy in policies:
+        if policy["roles"] in {"{recollect.recollect_owner}", "{recollect_owner}", "{recollect_search}"}:
+            continue  # not roles that a request ever acts under
+        for condition in filter(None, [policy["condition"], policy["checked"]]):
+            assert "tenant_id = " in condition and "current_tenant()" in condition, policy
+
+
+def test_every_key_and_foreign_key_begins_with_the_tenant(settings: Settings) -> None:
+    found = rows(
+        settings,
+        """SELECT i.indexrelid::regclass::text AS index_name,
+               (SELECT attname FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = i.indkey[0]) AS first
+           FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+           WHERE n.nspname = 'recollect' AND i.indisunique AND c.relname <> 'schema_migrations'""",
+    )
+    assert found and all(row["first"] == "tenant_id" for row in found), found
+    keys = rows(
+        settings,
+        """SELECT conname, (SELECT attname FROM pg_attribute a WHERE a.attrelid = conrelid AND a.attnum = conkey[1]) AS first
+           FROM pg_constraint k JOIN pg_namespace n ON n.oid = k.connamespace
+           WHERE n.nspname = 'recollect' AND contype = 'f'""",
+    )
+    assert keys and all(key["first"] == "tenant_id" for key in keys), keys
+
+
+def test_the_application_cannot_alter_the_audit(settings: Settings) -> None:
+    (privileges,) = rows(
+        settings,
+        """SELECT bool_or(has_table_privilege(r, 'recollect.audit', p)) AS held
+           FROM unnest(ARRAY['recollect_app', 'recollect_retention', 'recollect_readonly']) r,
+                unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE']) p""",
+    )
+    assert privileges["held"] is False
+
+
+def test_no_view_reads_with_its_owners_rights(settings: Settings) -> None:
+    views = rows(
+        settings,
+        """SELECT relname, relkind, reloptions FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+           WHERE n.nspname = 'recollect' AND relkind IN ('v', 'm')""",
+    )
+    for view in views:
+        assert view["relkind"] == "v" and "security_invoker=true" in (view["reloptions"] or []), view
+
+
+def every_query() -> list[Query]:
+    return [query for stem in STEMS for query in Queries(stem)]
+
+
+def every_statement() -> list[Query]:
+    """Queries as they are sent: fragments stand inside the statements they belong to."""
+    whole = [query for query in every_query() if not query.purpose.startswith("Fragment:") and "{" not in query.sql]
+    asked = Search(
+        terms={}, vector=None, model_id="", entity_keys=[], interval=None, kinds=[], scopes=frozenset(), as_of=None
+    )
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    variants = [asked, replace(asked, as_of=moment), replace(asked, include_superseded=True)]
+    return [*whole, *(search.statement(variant) for variant in variants)]
+
+
+@pytest.mark.parametrize("query", every_statement(), ids=lambda query: query.name)
+def test_every_query_prepares_on_the_migrated_schema(query: Query, prepared_connection: Any) -> None:
+    positions: dict[str, int] = {}
+
+    def numbered(match: re.Match[str]) -> str:
+        return f"${positions.setdefault(match.group(1), len(positions) + 1)}"
+
+    statement = re.sub(r"%\((\w+)\)s", numbered, query.sql).replace("%%", "%")
+    if statement.split()[0] in {"SET", "LISTEN", "NOTIFY"}:
+        prepared_connection.execute(statement)
+    else:
+        prepared_connection.execute(f"PREPARE probe AS {statement}")
+        prepared_connection.execute("DEALLOCATE probe")
+
+
+@pytest.fixture(scope="module")
+def prepared_connection(server: Any) -> Any:
+    with cloned_database(server) as name, psycopg.connect(server.dsn(database=name), autocommit=True) as connection:
+        connection.execute("SET search_path = recollect, recollect_queue, public")
+        yield connection
+
+
+def test_every_query_is_used_by_the_module_beside_it() -> None:
+    sources = "\n".join(path.read_text() for path in STORAGE.glob("*.py"))
+    for query in every_query():
+        _, _, name = query.name.partition(".")
+        assert re.search(rf"\.{name}\b", sources), f"{query.name} is not used"
