@@ -1,0 +1,110 @@
+"""Drains one topic of the outbox: claims when rung or once in a tick, with several batches in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from recollect.service import dispatch
+from recollect.service.resources import Resources
+from recollect.storage.outbox import Batch
+from recollect.telemetry import get_log
+from recollect.worker.tasks import Topic
+
+log = get_log(__name__)
+
+
+class Dispatcher:
+    """Works through one topic, tenant by tenant in turn.
+
+    Entries never tried before are worked on in batches. An entry that failed or crashed before is worked on
+    alone, and only one of these at a time in a process: one that kills the process then cannot take the same
+    innocent entries with it again and again, until they are given up too.
+    """
+
+    def __init__(self, resources: Resources, name: str, topic: Topic) -> None:
+        self.resources = resources
+        self.name = name
+        self.topic = topic
+        self._bell = resources.wakeups.bell(name)
+        self._place = dispatch.Round()
+        self._fresh: dict[asyncio.Task[None], Batch] = {}
+        self._tried: dict[asyncio.Task[None], Batch] = {}
+        self._paused_until = 0.0
+        self._stopping = False
+
+    async def run(self) -> None:
+        """Claim and hand out until told to stop; raises when the database is away."""
+        renewing = asyncio.create_task(self._renew())
+        try:
+            while not self._stopping:
+                self._bell.clear()
+                if not await self._claim():
+                    await self._wait()
+        finally:
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+
+    def stop(self) -> None:
+        """Claim no more."""
+        self._stopping = True
+        self._bell.set()
+
+    async def close(self, seconds: float) -> None:
+        """Let what is in flight finish; hand back what takes longer."""
+        running = [*self._fresh, *self._tried]
+        if running:
+            _, late = await asyncio.wait(running, timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def _claim(self) -> bool:
+        """Fill the free places; whether anything was found."""
+        if time.monotonic() < self._paused_until:
+            return False
+        found = False
+        free = self.resources.settings.dispatch_concurrency - len(self._fresh)
+        if free > 0:
+            size = self.topic.batch or self.resources.settings.dispatch_batch
+            for batch in await dispatch.claim_fresh(self.resources, self.name, self._place, batches=free, size=size):
+                self._start(self._fresh, batch)
+                found = True
+        if not self._tried:
+            batch_of_one = await dispatch.claim_tried(self.resources, self.name, self._place)
+            if batch_of_one is not None:
+                self._start(self._tried, batch_of_one)
+                found = True
+        return found
+
+    def _start(self, lane: dict[asyncio.Task[None], Batch], batch: Batch) -> None:
+        task = asyncio.create_task(self._work(batch), name=f"outbox {self.name}")
+        lane[task] = batch
+
+        def ended(task: asyncio.Task[None]) -> None:
+            del lane[task]
+            self._bell.set()
+
+        task.add_done_callback(ended)
+
+    async def _work(self, batch: Batch) -> None:
+        if not await dispatch.handle(self.resources, self.topic.handle, batch, seconds=self.topic.timeout):
+            # Something outside is out of order: look again after a tick, not at full speed.
+            self._paused_until = time.monotonic() + self.resources.settings.dispatch_tick
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(self.resources.settings.dispatch_tick):
+                await self._bell.wait()
+        except TimeoutError:
+            return
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self.resources.settings.job_stalled_seconds / 4)
+            held = [*self._fresh.values(), *self._tried.values()]
+            if held:
+                try:
+                    await dispatch.renew(self.resources, held)
+                except Exception as error:  # noqa: BLE001 - a lease that is not renewed runs out, which is safe
+                    log.warning("leases_not_renewed", topic=self.name, error=type(error).__name__)

@@ -1,0 +1,83 @@
+"""What runs in the background: the two tables that bind names to service functions.
+
+To add a job of every tenant: write `async def f(resources, identity, **args) -> None` in a service module and
+add one row to `JOBS`. With `cron` it runs by itself for each tenant (planned when the tenant is made, or when
+a worker first knows the job); without, when `storage.jobs.defer(tx, name, …)` asks for it. The identity is
+that tenant's administrator, acting as `job:<name>`.
+
+To add work that follows from a write within milliseconds: write
+`async def f(resources, identity, batch) -> None` and add one row to `TOPICS`. Writers call
+`storage.outbox.add(tx, topic, ids)` in their transaction and `resources.wake(topic)` after it. The batch is a
+sequence of those ids, all of one tenant.
+
+Both run **at least once**: a worker can die after the effect and before the note that it is done, so that
+each function must do no harm when it runs again. A handler may call `storage.outbox.done(tx, batch)` in the
+transaction that saves its effect, and then has that effect exactly once. Whatever a function raises uses up
+one try, except `ProviderError`, `Overloaded` and `DatabaseUnavailable` from a handler: an outage is no fault
+of the work. No function keeps a transaction open while it waits for a provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from recollect.domain.jobs import Schedule
+from recollect.service import choose, index, jobs, state
+from recollect.service.dispatch import Handler
+
+A_DAY = 86_400.0  # a large tenant takes long; a worker that dies meanwhile is noticed by its silence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One kind of job: what it runs, when, and within which limits."""
+
+    run: Callable[..., Awaitable[object]]
+    """A service function: `(resources, identity, **args)`; what it returns is not used."""
+    cron: str | None = None
+    """When it is due, in UTC; None: only when asked for."""
+    spread: timedelta = timedelta(hours=1)
+    """The window after each due time over which tenants are spread; not longer than the time between two."""
+    concurrency: int = 8
+    """How many runs may be open at once, over all workers; the setting `job_concurrency` overrides it."""
+    max_attempts: int | None = None
+    """Tries, crashes included; None: the setting `job_max_attempts`."""
+    exclusive: bool = True
+    """Whether two runs for one tenant must not overlap."""
+    timeout: float = 600.0
+    """Seconds after which a run counts as failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """One kind of entry in the outbox, and what handles a batch of them."""
+
+    handle: Handler
+    batch: int | None = None
+    """Most entries of one tenant in a batch; None: the setting `dispatch_batch`."""
+    timeout: float = 120.0
+    """Seconds after which a batch counts as failed."""
+
+
+JOBS: dict[str, Job] = {
+    "housekeeping": Job(run=jobs.housekeeping, cron="0 2 * * *"),
+    "sweep_state": Job(run=state.sweep, cron="15 * * * *"),
+    "sweep_choices": Job(run=choose.sweep_choices, cron="30 2 * * *"),
+    "reindex": Job(run=index.reindex, timeout=A_DAY),
+    "reembed": Job(run=index.reembed, timeout=A_DAY),
+}
+
+TOPICS: dict[str, Topic] = {
+    index.EMBED_TOPIC: Topic(handle=index.embed, batch=64),
+}
+
+
+def schedules(table: Mapping[str, Job]) -> tuple[Schedule, ...]:
+    """List the jobs of a table that run by themselves."""
+    return tuple(
+        Schedule(job=name, cron=job.cron, spread=job.spread, concurrency=job.concurrency, exclusive=job.exclusive)
+        for name, job in table.items()
+        if job.cron is not None
+    )
