@@ -1,0 +1,96 @@
+"""Who may call what: the gate that authenticates before anything is read, and the role each route declares.
+
+Every path is closed unless it stands in `PUBLIC_PATHS`. A route states its role by taking `AgentMemory` or
+`AdminMemory`; a test walks all routes and fails on one that states none.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Header, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from recollect.app import Memory
+from recollect.domain.identity import Identity, Role
+from recollect.entry.auth import Authenticator, bearer, narrowed
+from recollect.entry.rest.limits import RateLimit
+from recollect.errors import Forbidden, InvalidInput, Unauthenticated
+
+PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/version", "/metrics", "/openapi.json"})
+
+bearer_scheme = HTTPBearer(
+    scheme_name="bearer",
+    description="An API key (`rcl_…`) or a JWT of the configured issuer.",
+    auto_error=False,
+)
+
+
+class Gate:
+    """Authenticates a request and counts it against its key, before its body is read."""
+
+    def __init__(self, app: ASGIApp, *, rate_limit: RateLimit | None) -> None:
+        self._app = app
+        self._rate_limit = rate_limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or raise `Unauthenticated` or `RateLimited`."""
+        if scope["type"] == "http" and scope["path"] not in PUBLIC_PATHS:
+            authenticator: Authenticator = scope["app"].state.authenticator
+            identity = await authenticator.authenticate(bearer(_authorization(scope)))
+            if self._rate_limit is not None:
+                await self._rate_limit.hit(f"{identity.tenant_id}/{identity.actor}")
+            scope.setdefault("state", {})["identity"] = identity
+        await self._app(scope, receive, send)
+
+
+class Requires:
+    """The dependency by which a route declares its role; it gives the route its `Memory`."""
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+
+    async def __call__(
+        self,
+        request: Request,
+        _: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer_scheme)],
+        user: Annotated[str | None, Header(alias="Recollect-User", description="Act for this user.")] = None,
+        agent: Annotated[
+            str | None, Header(alias="Recollect-Agent", description="Act as this agent.")
+        ] = None,
+        session: Annotated[
+            str | None, Header(alias="Recollect-Session", description="In this session.")
+        ] = None,
+        run: Annotated[str | None, Header(alias="Recollect-Run", description="In this run.")] = None,
+    ) -> Memory:
+        """The memory of who asks, or `Forbidden`."""
+        identity: Identity | None = getattr(request.state, "identity", None)
+        if identity is None:
+            raise Unauthenticated
+        if self.role is Role.ADMIN and identity.role is not Role.ADMIN:
+            raise Forbidden("this needs a key with the role admin")
+        identity = narrowed(
+            identity, user=_utf8(user), agent=_utf8(agent), session=_utf8(session), run=_utf8(run)
+        )
+        return Memory(request.app.state.resources, identity)
+
+
+AgentMemory = Annotated[Memory, Depends(Requires(Role.AGENT))]
+"""For routes that any key of the tenant may call."""
+
+AdminMemory = Annotated[Memory, Depends(Requires(Role.ADMIN))]
+"""For routes that govern the tenant."""
+
+
+def _authorization(scope: Scope) -> str | None:
+    found = [value for name, value in scope["headers"] if name == b"authorization"]
+    return found[0].decode("latin-1") if len(found) == 1 else None
+
+
+def _utf8(header: str | None) -> str | None:
+    """A header's text: servers hand it on as Latin-1, clients mean UTF-8."""
+    try:
+        return header.encode("latin-1").decode("utf-8") if header is not None else None
+    except UnicodeError:
+        raise InvalidInput("a Recollect header must be UTF-8") from None

@@ -1,0 +1,124 @@
+"""The definitions of a tenant's agents, versioned: `ETag` is the version, `If-Match` guards a change."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Response
+from pydantic import ConfigDict, Field
+
+from recollect.domain.tenants import Agent, AgentDefinition
+from recollect.entry.rest.access import AdminMemory, AgentMemory
+from recollect.entry.rest.errors import Problem
+from recollect.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, page_of, position
+from recollect.errors import PreconditionFailed
+
+router = APIRouter(prefix="/v1/agents", tags=["agents"], responses=PROBLEMS)
+
+
+class AgentShown(Shown):
+    """An agent's definition."""
+
+    agent_id: str = Field(examples=["support"])
+    display_name: str | None
+    core: str
+    characteristics: str
+    model: str | None
+    window_tokens: int
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class AgentChange(Strict):
+    """The whole definition of an agent; what is left out becomes empty."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"core": "You are the support agent of Acme.", "characteristics": "Brief and friendly."}
+            ]
+        }
+    )
+
+    display_name: str | None = Field(default=None, max_length=200)
+    core: str = Field(default="", max_length=65_536, description="Who the agent is; first in every context.")
+    characteristics: str = Field(default="", max_length=65_536, description="How it behaves.")
+    model: str | None = Field(default=None, max_length=200)
+    window_tokens: int = Field(default=128_000, ge=1, le=100_000_000, description="The model's window.")
+
+
+IfMatch = Annotated[
+    str | None,
+    Header(alias="If-Match", max_length=100, description="Save only over this version (the ETag)."),
+]
+IfNoneMatch = Annotated[
+    str | None,
+    Header(alias="If-None-Match", max_length=100, description="`*`: save only if there is none yet."),
+]
+
+
+@router.get("", operation_id="list_agents", response_model=Page[AgentShown])
+async def list_agents(memory: AgentMemory, limit: Limit = 50, cursor: Cursor = None) -> object:
+    """Definitions by id."""
+    return page_of(
+        await memory.list_agents(after=position(cursor) or "", limit=limit + 1),
+        limit,
+        lambda agent: agent.agent_id,
+    )
+
+
+@router.get("/{agent_id}", operation_id="get_agent", response_model=AgentShown)
+async def get_agent(memory: AgentMemory, agent_id: str, response: Response) -> Agent:
+    """One agent's definition."""
+    return _tagged(await memory.get_agent(agent_id), response)
+
+
+@router.put(
+    "/{agent_id}",
+    operation_id="save_agent",
+    response_model=AgentShown,
+    responses={412: {"model": Problem, "description": "Not at the version named."}},
+)
+async def save_agent(
+    memory: AdminMemory,
+    agent_id: str,
+    change: AgentChange,
+    response: Response,
+    if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
+) -> Agent:
+    """Create or replace an agent's definition."""
+    definition = AgentDefinition(
+        display_name=change.display_name,
+        core=change.core,
+        characteristics=change.characteristics,
+        model=change.model,
+        window_tokens=change.window_tokens,
+    )
+    expected = _expected_version(if_match, if_none_match)
+    return _tagged(await memory.save_agent(agent_id, definition, expected_version=expected), response)
+
+
+@router.delete("/{agent_id}", operation_id="delete_agent", status_code=204)
+async def delete_agent(memory: AdminMemory, agent_id: str) -> None:
+    """Remove an agent's definition; what it remembered stays."""
+    await memory.delete_agent(agent_id)
+
+
+def _tagged(agent: Agent, response: Response) -> Agent:
+    response.headers["ETag"] = f'"{agent.version}"'
+    return agent
+
+
+def _expected_version(if_match: str | None, if_none_match: str | None) -> int | None:
+    if if_none_match is not None and if_none_match.strip() == "*":
+        return 0
+    if if_match is None:
+        return None
+    tag = if_match.strip().strip('"')
+    # A tag that we never gave matches nothing.
+    if not tag.isascii() or not tag.isdigit() or len(tag) > 9:
+        raise PreconditionFailed
+    return int(tag)

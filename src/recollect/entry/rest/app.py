@@ -1,0 +1,119 @@
+"""The REST application: what `recollect serve` runs.
+
+A request passes, from the outside in: `RequestContext` (id, log, metrics, errors), `Timeout`, `Hosts`, `Gate`
+(credential, rate), `Body` (size, depth), `Admitted` (a place), then its route.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from starlette.middleware import Middleware
+
+from recollect.app import open_resources
+from recollect.config import Settings, load_settings
+from recollect.entry.auth import Authenticator
+from recollect.entry.rest import agents, audit, errors, health, items, jobs, keys, recall, tenants, users
+from recollect.entry.rest.access import Gate
+from recollect.entry.rest.admission import Admission
+from recollect.entry.rest.context import RequestContext
+from recollect.entry.rest.limits import Admitted, Body, Hosts, RateLimit, Timeout
+from recollect.service.resources import Resources
+
+Background = Callable[[Resources], AbstractAsyncContextManager[object]]
+
+# A router carries its whole path as its prefix, so that a route's own template names it in metrics.
+ROUTERS: tuple[APIRouter, ...] = (
+    health.router,
+    items.router,
+    recall.router,
+    tenants.router,
+    users.router,
+    agents.router,
+    keys.router,
+    audit.router,
+    jobs.router,
+)
+
+TAGS = [
+    {"name": "items", "description": "What is remembered."},
+    {"name": "recall", "description": "What memory answers."},
+    {"name": "tenant", "description": "The tenant of the credential, and who a request acts as."},
+    {"name": "users", "description": "The people that agents talk with."},
+    {"name": "agents", "description": "Definitions of agents."},
+    {"name": "keys", "description": "API keys."},
+    {"name": "audit", "description": "Who changed what and why."},
+    {"name": "jobs", "description": "Background work: what runs and what failed."},
+    {"name": "health", "description": "For operators: alive, ready, metrics, version."},
+]
+
+# FastAPI would hand spans, metrics and the text of exceptions to any OpenTelemetry set-up that it finds.
+NO_TELEMETRY: dict[str, Any] = {
+    "telemetry": dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
+}
+
+
+def create_app(
+    settings: Settings | None = None,
+    *,
+    resources: Resources | None = None,
+    background: Background | None = None,
+) -> FastAPI:
+    """The REST application of these settings.
+
+    It opens its own resources at start-up unless given some that its caller keeps open. `background` (the
+    worker) runs beside it when `settings.worker` is set.
+    """
+    settings = settings or (resources.settings if resources is not None else load_settings())
+    admission = Admission(
+        places=settings.max_concurrent_requests,
+        queue=settings.max_queued_requests,
+        wait_seconds=settings.max_queue_seconds,
+        tenant_share=settings.max_tenant_share,
+    )
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            opened = resources if resources is not None else await stack.enter_async_context(open_resources(settings))
+            opened.telemetry.watch("recollect_admission", "Places and queue of requests.", admission.figures)
+            app.state.resources = opened
+            app.state.authenticator = authenticator = Authenticator(opened)
+            stack.push_async_callback(authenticator.close)
+            if background is not None and settings.worker:
+                await stack.enter_async_context(background(opened))
+            yield
+
+    app = FastAPI(
+        title="Recollect",
+        summary="Memory for AI agents.",
+        version=version("recollect"),
+        openapi_tags=TAGS,
+        lifespan=lifespan,
+        middleware=_layers(settings, admission),
+        # The usual pages load scripts from elsewhere; the schema itself is at /openapi.json.
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        **NO_TELEMETRY,
+    )
+    errors.install(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    return app
+
+
+def _layers(settings: Settings, admission: Admission) -> list[Middleware]:
+    rate_limit = RateLimit(settings.rate_limit) if settings.rate_limit else None
+    return [
+        Middleware(RequestContext),
+        Middleware(Timeout, seconds=settings.request_timeout),
+        Middleware(Hosts, allowed=settings.allowed_hosts),
+        Middleware(Gate, rate_limit=rate_limit),
+        Middleware(Body, max_bytes=settings.max_body_bytes, max_depth=settings.max_json_depth),
+        Middleware(Admitted, admission=admission),
+    ]

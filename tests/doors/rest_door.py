@@ -1,0 +1,97 @@
+"""A REST application in this process, with keys to it: what the tests of the REST door share."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import httpx2
+from fastapi import FastAPI
+
+from recollect.app import Memory
+from recollect.domain.identity import Identity, Role
+from recollect.domain.tenants import AgentDefinition
+from recollect.entry.rest.app import create_app
+from recollect.service import tenants
+from recollect.service.resources import Resources
+from recollect.telemetry import ContentFreeFormatter
+
+REQUEST_ID = "request-0001"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """The application, a client to it, and one key of each kind."""
+
+    app: FastAPI
+    client: httpx2.AsyncClient
+    memory: Memory
+    other: Memory
+    keys: dict[str, str]
+
+    async def request(
+        self, method: str, path: str, *, key: str | None = "admin", **more: Any
+    ) -> httpx2.Response:
+        """Send a request with the key of that kind, under a fixed request id."""
+        headers = {"X-Request-Id": REQUEST_ID, **more.pop("headers", {})}
+        if key is not None:
+            headers["Authorization"] = f"Bearer {self.keys.get(key, key)}"
+        return await self.client.request(method, path, headers=headers, **more)
+
+
+def client_of(app: FastAPI, *, address: str = "127.0.0.1") -> httpx2.AsyncClient:
+    """A client that calls the application without a network."""
+    transport = httpx2.ASGITransport(app=app, client=(address, 4711))
+    return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=30)
+
+
+@asynccontextmanager
+async def open_door(resources: Resources, **changes: Any) -> AsyncIterator[Door]:
+    """Serve the resources, with settings changed, to the tenants `test` and `other`."""
+    resources = replace(resources, settings=resources.settings.model_copy(update=changes))
+    memory, other = [
+        Memory(
+            resources,
+            Identity(tenant_id=(await tenants.ensure_tenant(resources, name)).tenant_id, role=Role.ADMIN),
+        )
+        for name in ("test", "other")
+    ]
+    app = create_app(resources=resources)
+    keys = {
+        "admin": (await memory.create_key("admin", role=Role.ADMIN)).text,
+        "agent": (await memory.create_key("agent")).text,
+        "alice": (await memory.create_key("alice", user_id="alice")).text,
+        "other": (await other.create_key("other", role=Role.ADMIN)).text,
+    }
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        yield Door(app=app, client=client, memory=memory, other=other, keys=keys)
+
+
+async def furnish(door: Door, secret: str) -> dict[str, str]:
+    """Give the tenant `test` one thing of each noun, each with a secret text; their ids by parameter name."""
+    await door.memory.save_user("alice", display_name=secret)
+    await door.memory.save_agent("support", AgentDefinition(core=secret))
+    key = await door.memory.create_key(secret)
+    return {"user_id": "alice", "agent_id": "support", "key_id": str(key.key.key_id)}
+
+
+@contextmanager
+def logs() -> Iterator[io.StringIO]:
+    """Everything logged meanwhile, by any package at any level, as the server would write it."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(ContentFreeFormatter(json.dumps))
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        yield stream
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)

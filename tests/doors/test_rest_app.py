@@ -1,0 +1,58 @@
+"""How the application is put together: what runs beside it, and what it opens and closes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from tests.doors.rest_door import client_of
+
+from recollect.config import Settings
+from recollect.entry.rest.app import create_app
+from recollect.service.resources import Resources
+from recollect.telemetry import Telemetry
+
+
+@pytest.mark.parametrize(("worker", "expected"), [(True, ["begun", "ended"]), (False, [])])
+async def test_the_worker_runs_beside_the_application_where_it_is_wanted(
+    resources: Resources, worker: bool, expected: list[str]
+) -> None:
+    seen: list[str] = []
+
+    @asynccontextmanager
+    async def background(given: Resources) -> AsyncIterator[None]:
+        assert given.database is resources.database
+        seen.append("begun")
+        yield
+        seen.append("ended")
+
+    settings = resources.settings.model_copy(update={"worker": worker})
+    app = create_app(resources=replace(resources, settings=settings), background=background)
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        assert seen == expected[:1]
+        assert (await client.get("/readyz")).status_code == 200
+    assert seen == expected
+
+
+async def test_it_opens_its_own_resources_and_closes_them(settings: Settings) -> None:
+    app = create_app(settings)
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        assert (await client.get("/readyz")).status_code == 200
+    async with client_of(app) as client:
+        assert (await client.get("/readyz")).status_code == 503
+
+
+async def test_two_applications_in_one_process_count_for_themselves(resources: Resources) -> None:
+    one = create_app(resources=replace(resources, telemetry=Telemetry()))
+    two = create_app(resources=replace(resources, telemetry=Telemetry()))
+    async with (
+        one.router.lifespan_context(one),
+        two.router.lifespan_context(two),
+        client_of(one) as first,
+        client_of(two) as second,
+    ):
+        await first.get("/version")
+        assert 'route="/version"' in (await first.get("/metrics")).text
+        assert 'route="/version"' not in (await second.get("/metrics")).text
