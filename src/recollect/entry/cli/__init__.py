@@ -1,0 +1,91 @@
+"""The command line: `recollect <command>`.
+
+Only the module of the command that was asked for is imported, so that `recollect --help` costs little: the
+others are known here by name and one sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from importlib import import_module, metadata
+from typing import Annotated
+
+import typer
+
+from recollect.entry.cli.output import AsJson, fail, print_json, print_line
+from recollect.errors import RecollectError
+
+__all__ = ["main"]
+
+# name → what it does. A command lives in the module of its name: a Typer called `app` where it has commands
+# of its own, a function of the same name where it has none.
+COMMANDS = {
+    "serve": "Start the server: REST, MCP, dashboard and background work in one process.",
+    "worker": "Run background work in a process of its own.",
+    "doctor": "Say what works, what is missing, and what to do about it.",
+    "tenant": "Create, list, show and change tenants.",
+    "key": "Create, list and revoke API keys.",
+    "db": "Start, stop, migrate, back up and restore the database.",
+    "models": "List, fetch and verify the local models.",
+    "version": "Print the version.",
+}
+
+
+def version(*, as_json: AsJson = False) -> None:
+    """Print the version."""
+    found = {"recollect": metadata.version("recollect"), "python": sys.version.split()[0]}
+    if as_json:
+        print_json(found)
+    else:
+        print_line(found["recollect"])
+
+
+def _only_help(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+) -> None:
+    if show_version:
+        version()
+        raise typer.Exit
+
+
+def _build(wanted: str | None) -> typer.Typer:
+    """Make the command tree, with the module of `wanted` loaded and the others as a line of help."""
+    root = typer.Typer(
+        name="recollect",
+        help="Memory for AI agents: remembers, recalls, forgets by policy.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,  # they print the values of variables, secrets included
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    root.callback(invoke_without_command=True)(_only_help)
+    for name, summary in COMMANDS.items():
+        if name == "version":
+            root.command(name)(version)
+        elif name != wanted:
+            root.command(name, help=summary)(_only_help)
+        else:
+            module = import_module(f"recollect.entry.cli.{name}")
+            if isinstance(app := getattr(module, "app", None), typer.Typer):
+                root.add_typer(app, name=name, help=summary, no_args_is_help=True)
+            else:
+                root.command(name, help=getattr(module, name).__doc__)(getattr(module, name))
+    return root
+
+
+def main() -> None:
+    """Run the command of `sys.argv`; exit code 1 for an error of ours, 2 for wrong usage."""
+    wanted = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
+    try:
+        _build(wanted)(prog_name="recollect")
+    except RecollectError as error:
+        fail(error)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    except BrokenPipeError:
+        # The reader (`head`, `less`) has left; Python must not try to flush what nobody reads.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
