@@ -1,0 +1,308 @@
+"""Recall quality on LoCoMo and LongMemEval, through the public API, with an ablation of the arms.
+
+    python bench/recall.py --data ../shared/data [--profile best] [--only locomo] [--questions 200]
+
+Each LoCoMo conversation is a tenant and each LongMemEval haystack is one; turns are remembered as a user would remember them,
+one setting for all. Prints recall@5/10/20/50, recall_all@10, nDCG@10 by category, then the arms switched on one by one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import json
+import math
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from recollect.app import Memory, open_resources
+from recollect.config import Settings
+from recollect.domain.identity import Identity, Role, Scope, tenant_id_of
+from recollect.domain.items import Kind, NewItem, Trust
+from recollect.service import tenants
+from recollect.service.recall import Arm
+from recollect.service.resources import Resources
+from recollect.worker.runner import background_worker
+
+RESULTS = Path(__file__).parent / "results"
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+CUTS = (5, 10, 20, 50)
+ABLATION: tuple[tuple[str, frozenset[Arm]], ...] = (
+    ("text", frozenset({Arm.TEXT})),
+    ("vector", frozenset({Arm.VECTOR})),
+    ("text + vector", frozenset({Arm.TEXT, Arm.VECTOR})),
+    ("+ late interaction", frozenset({Arm.TEXT, Arm.VECTOR, Arm.LATE})),
+    ("+ session and neighbours", frozenset({Arm.TEXT, Arm.VECTOR, Arm.LATE, Arm.SESSION})),
+    ("+ wording", frozenset({Arm.TEXT, Arm.VECTOR, Arm.LATE, Arm.SESSION, Arm.WORDING})),
+    ("+ time", frozenset(Arm) - {Arm.ENTITY}),
+    ("+ entities (all)", frozenset(Arm)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, who asks it when, and the turns that answer it."""
+
+    text: str
+    category: str
+    evidence: frozenset[str]
+    asked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """One tenant of a data set: its turns and the questions about them."""
+
+    name: str
+    turns: tuple[NewItem, ...]
+    questions: tuple[Asked, ...]
+
+
+@dataclass(slots=True)
+class Score:
+    """Sums over questions."""
+
+    questions: int = 0
+    recall: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    recall_all: float = 0.0
+    session_all: float = 0.0
+    ndcg: float = 0.0
+
+    def add(self, found: Sequence[str], evidence: frozenset[str]) -> None:
+        """Count one question's answer."""
+        self.questions += 1
+        for cut in CUTS:
+            self.recall[cut] += len(evidence & set(found[:cut])) / len(evidence)
+        self.recall_all += evidence <= set(found[:10])
+        sessions = list(dict.fromkeys(ref.rpartition("#")[0] for ref in found))[:5]
+        self.session_all += {ref.rpartition("#")[0] for ref in evidence} <= set(sessions)
+        gain = sum(1 / math.log2(place + 2) for place, ref in enumerate(found[:10]) if ref in evidence)
+        self.ndcg += gain / sum(1 / math.log2(place + 2) for place in range(min(len(evidence), 10)))
+
+    def means(self) -> dict[str, float]:
+        """Mean figures."""
+        count = max(self.questions, 1)
+        return {
+            **{f"recall@{cut}": self.recall[cut] / count for cut in CUTS},
+            "recall_all@10": self.recall_all / count,
+            "session_all@5": self.session_all / count,
+            "nDCG@10": self.ndcg / count,
+        }
+
+
+def locomo(data: Path) -> Iterator[Store]:
+    """Ten long conversations."""
+    for number, sample in enumerate(json.loads((data / "locomo" / "locomo10.json").read_text())):
+        conversation, turns = sample["conversation"], []
+        for session in sorted(
+            (key for key in conversation if key.startswith("session_") and not key.endswith("date_time")),
+            key=lambda key: int(key.rpartition("_")[2]),
+        ):
+            moment = datetime.strptime(conversation[f"{session}_date_time"], "%I:%M %p on %d %B, %Y").replace(
+                tzinfo=UTC
+            )
+            for turn in conversation[session]:
+                caption = turn.get("blip_caption")
+                content = turn["text"] + (f" [image: {caption}]" if caption else "")
+                turns.append(
+                    NewItem(
+                        content=content or "…",
+                        speaker=turn["speaker"],
+                        source_ref=f"{session}#{turn['dia_id']}",
+                        session_id=session,
+                        event_time=moment,
+                        scope=Scope.USER,
+                    )
+                )
+        by_id = {str(turn.source_ref).rpartition("#")[2]: str(turn.source_ref) for turn in turns}
+        questions = []
+        for asked in sample["qa"]:
+            cited = " ".join(asked.get("evidence") or []).replace(";", " ").replace(",", " ").split()
+            evidence = frozenset(by_id[one] for one in cited if one in by_id)
+            if evidence:
+                questions.append(Asked(asked["question"], CATEGORIES[asked["category"]], evidence))
+        yield Store(f"locomo-{number}", tuple(turns), tuple(questions))
+
+
+def longmemeval(data: Path) -> Iterator[Store]:
+    """Sixty questions, each with a haystack of its own."""
+    with gzip.open(data / "longmemeval" / "longmemeval_s_dev60.json.gz") as file:
+        samples = json.load(file)
+    for sample in samples:
+        turns, evidence = [], set()
+        sessions = zip(
+            sample["haystack_session_ids"], sample["haystack_dates"], sample["haystack_sessions"], strict=True
+        )
+        for place, (session, date, said) in enumerate(sessions):
+            moment = _moment(date)
+            for number, turn in enumerate(said):
+                if not turn["content"].strip():
+                    continue
+                is_user = turn["role"] == "user"
+                ref = f"{session}/{place}#{number}"
+                if turn.get("has_answer"):
+                    evidence.add(ref)
+                turns.append(
+                    NewItem(
+                        content=turn["content"],
+                        speaker=turn["role"],
+                        trust=Trust.USER if is_user else Trust.AGENT,
+                        source_ref=ref,
+                        session_id=f"{session}/{place}",
+                        event_time=moment,
+                        scope=Scope.USER,
+                    )
+                )
+        asked = Asked(
+            sample["question"], sample["question_type"], frozenset(evidence), _moment(sample["question_date"])
+        )
+        yield Store(f"longmemeval-{sample['question_id']}", tuple(turns), (asked,) if evidence else ())
+
+
+def _moment(written: str) -> datetime:
+    return datetime.strptime(written.split(" (")[0] + " " + written.split(") ")[1], "%Y/%m/%d %H:%M").replace(
+        tzinfo=UTC
+    )
+
+
+async def ingest(resources: Resources, stores: Sequence[Store], console: Console) -> float:
+    """Remember every turn, and wait until all are embedded; turns a second."""
+    started, count = time.perf_counter(), 0
+    async with background_worker(resources):
+        for store in stores:
+            memory = await open_store(resources, store)
+            async for batch in memory.import_items(store.turns):
+                count += sum(one.was_new for one in batch)
+        for store in stores:
+            memory = await open_store(resources, store)
+            while (await memory.recall("anything", top_k=1)).degraded:
+                await asyncio.sleep(0.5)
+    seconds = time.perf_counter() - started
+    console.print(f"{count} new turns of {len(stores)} stores in {seconds:.0f} s ({count / seconds:.0f}/s)")
+    return count / seconds
+
+
+async def open_store(resources: Resources, store: Store) -> Memory:
+    """The memory of a store's own tenant."""
+    await tenants.ensure_tenant(resources, store.name)
+    identity = Identity(tenant_id=tenant_id_of(store.name), role=Role.ADMIN)
+    return Memory(resources, identity).acting_as(user="person")
+
+
+async def ask(
+    resources: Resources, stores: Sequence[Store], arms: frozenset[Arm], most: int | None
+) -> tuple[dict[str, Score], list[float]]:
+    """Ask every question; scores by category, and milliseconds of each recall."""
+    scores: dict[str, Score] = defaultdict(Score)
+    times: list[float] = []
+    for store in stores:
+        memory = await open_store(resources, store)
+        for asked in store.questions[:most]:
+            at = asked.asked_at
+            bound = Memory(_at(resources, at) if at else resources, memory.identity)
+            started = time.perf_counter()
+            answer = await bound.recall(asked.text, top_k=20, source_kinds=[Kind.CHAT_MESSAGE], explain=True, arms=arms)
+            times.append((time.perf_counter() - started) * 1000)
+            assert answer.trace is not None
+            found = await _refs(bound, [one["id"] for one in answer.trace["items"]])
+            scores[asked.category].add(found, asked.evidence)
+            scores["all"].add(found, asked.evidence)
+    return scores, times
+
+
+def _at(resources: Resources, moment: datetime) -> Resources:
+    from dataclasses import replace
+
+    return replace(resources, clock=lambda: moment)
+
+
+_known: dict[str, str] = {}
+
+
+async def _refs(memory: Memory, ids: Sequence[str]) -> list[str]:
+    """The source references of items, looked up once each."""
+    from uuid import UUID
+
+    for one in ids:
+        if one not in _known:
+            _known[one] = (await memory.get_item(UUID(one))).source_ref
+    return [_known[one] for one in ids]
+
+
+def table(title: str, rows: Sequence[tuple[str, Score]]) -> Table:
+    """Rows of scores as a table."""
+    drawn = Table(title=title)
+    for column in ("", "questions", *(f"R@{cut}" for cut in CUTS), "all@10", "session all@5", "nDCG@10"):
+        drawn.add_column(column, justify="left" if not column else "right")
+    for name, score in rows:
+        drawn.add_row(name, str(score.questions), *(f"{value:.3f}" for value in score.means().values()))
+    return drawn
+
+
+async def run(arguments: argparse.Namespace) -> None:
+    """Measure what was asked for, print it and write it down."""
+    console = Console(width=120)
+    sets = {"locomo": locomo, "longmemeval": longmemeval}
+    settings = Settings(home=arguments.home, profile=arguments.profile)
+    report: dict[str, Any] = {"profile": arguments.profile}
+    async with open_resources(settings) as resources:
+        for name, load in sets.items():
+            if arguments.only and arguments.only != name:
+                continue
+            if not (arguments.data / name).exists():
+                console.print(f"{name}: not measured, {arguments.data / name} is not there")
+                continue
+            stores = list(load(arguments.data))[: arguments.stores]
+            rate = await ingest(resources, stores, console)
+            scores, times = await ask(resources, stores, frozenset(Arm), arguments.questions)
+            times.sort()
+            rows = [(one, scores[one]) for one in sorted(scores)]
+            console.print(table(f"{name}, profile {arguments.profile}", rows))
+            plain = [one for one in scores if one not in {"all", "adversarial"}]
+            ndcg = sum(scores[one].ndcg for one in plain) / max(sum(scores[one].questions for one in plain), 1)
+            console.print(
+                f"nDCG@10 without adversarial: {ndcg:.3f}; recall p50 {times[len(times) // 2]:.1f} ms, "
+                f"p95 {times[int(len(times) * 0.95)]:.1f} ms (with trace, one client)"
+            )
+            report[name] = {
+                "turns_per_second": rate,
+                "scores": {one: {"questions": score.questions, **score.means()} for one, score in scores.items()},
+                "ndcg_without_adversarial": ndcg,
+            }
+            if arguments.ablation:
+                ablated = [
+                    (title, (await ask(resources, stores, arms, arguments.questions))[0]["all"])
+                    for title, arms in ABLATION
+                ]
+                console.print(table(f"{name}: arms switched on one by one", ablated))
+                report[name]["ablation"] = {title: score.means() for title, score in ablated}
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"recall-{arguments.profile}.json"
+    path.write_text(json.dumps(report, indent=1))
+    console.print(f"written to bench/results/{path.name}")
+
+
+def main() -> None:
+    """Read the command line and run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--home", type=Path, default=Path("/var/tmp/recollect-bench"))
+    parser.add_argument("--profile", choices=["best", "fast"], default="best")
+    parser.add_argument("--only", choices=["locomo", "longmemeval"])
+    parser.add_argument("--stores", type=int, default=None, help="only the first stores of each set")
+    parser.add_argument("--questions", type=int, default=None, help="only the first questions of each store")
+    parser.add_argument("--ablation", action="store_true", help="also with arms switched on one by one")
+    asyncio.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,668 @@
+"""The only wiring: opens the database and the providers, and binds the verbs to who asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Self
+from uuid import UUID
+
+from recollect.config import Settings
+from recollect.domain.audit import AuditEntry
+from recollect.domain.bandit import Posterior
+from recollect.domain.identity import AskedScope, Identity, Role, Scope, checked_choice, tenant_id_of
+from recollect.domain.items import Item, Kind, NewItem
+from recollect.domain.jobs import DeadLetter, JobCounts, JobRecord, JobStatus
+from recollect.domain.procedures import Choice, Outcome, Procedure
+from recollect.domain.state import OwnerKind, StateEntry
+from recollect.domain.tenants import Agent, AgentDefinition, ApiKey, Tenant, User
+from recollect.errors import ConfigurationError, ProviderError, RecollectError
+from recollect.providers.base import Embedder
+from recollect.providers.cache import Cache, NoCache, RedisCache
+from recollect.providers.embedders import Embedders
+from recollect.providers.embedding import EmbeddingProvider, EmbeddingSpec, make_embedder
+from recollect.providers.objects import LocalObjects
+from recollect.providers.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
+from recollect.providers.static import StaticTokens, load_static_tokens
+from recollect.service import choose, doctor, index, jobs, models, recall, remember, state, tenants
+from recollect.service.choose import Rewarded, SavedProcedure
+from recollect.service.doctor import Check
+from recollect.service.index import Reembedding
+from recollect.service.recall import RecallAnswer, RecallRequest
+from recollect.service.remember import News, Remembered, ToolOutput
+from recollect.service.resources import Resources
+from recollect.service.session_cache import SessionCache
+from recollect.service.tenants import NewKey
+from recollect.storage import migrate
+from recollect.storage.database import Database, PoolOptions
+from recollect.storage.outbox import Wakeups
+from recollect.storage.postgres import EmbeddedServer
+from recollect.storage.vector_indexes import VectorIndexes
+from recollect.telemetry import Telemetry, get_log
+from recollect.worker import tasks
+from recollect.worker.runner import background_worker
+
+log = get_log(__name__)
+
+DATABASE_NAME = "recollect"
+APP_LOGIN = "recollect"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where the database is: as the application, and as the owner where that is known."""
+
+    dsn: str
+    owner_dsn: str | None
+    login: str
+    password: str | None = None
+
+
+def embedded_server(settings: Settings) -> EmbeddedServer:
+    """The embedded server of these settings, not started."""
+    return EmbeddedServer(
+        settings.home / "postgres",
+        bin_dir=settings.postgres_bin_dir,
+        cache_dir=settings.home / "cache",
+        run_as=settings.postgres_user,
+    )
+
+
+@asynccontextmanager
+async def open_address(settings: Settings) -> AsyncIterator[Address]:
+    """The database to use: the configured one, or the embedded server, started and released here."""
+    if settings.database_url is not None:
+        dsn = settings.database_url.get_secret_value()
+        login, password = migrate.login_of(dsn)
+        owner_dsn = settings.database_owner_url.get_secret_value() if settings.database_owner_url else None
+        yield Address(dsn=dsn, owner_dsn=owner_dsn, login=login, password=password)
+        return
+    server = embedded_server(settings)
+    await asyncio.to_thread(server.acquire)
+    try:
+        await migrate.ensure_database(server.dsn(), DATABASE_NAME)
+        yield Address(
+            dsn=server.dsn(user=APP_LOGIN, database=DATABASE_NAME),
+            owner_dsn=server.dsn(database=DATABASE_NAME),
+            login=APP_LOGIN,
+        )
+    finally:
+        await asyncio.to_thread(server.release)
+
+
+async def bring_up_to_date(settings: Settings, address: Address) -> list[str]:
+    """Migrate where permitted; raise `ConfigurationError` when steps are missing and may not be applied."""
+    if settings.auto_migrate and address.owner_dsn is not None:
+        return await migrate.prepare(address.owner_dsn, login=address.login, password=address.password)
+    missing = await migrate.pending(address.dsn)
+    if missing:
+        raise ConfigurationError(
+            f"the database lacks {len(missing)} migrations; set RECOLLECT_DATABASE_OWNER_URL and run `recollect db init`"
+        )
+    return []
+
+
+@asynccontextmanager
+async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
+    """Everything the verbs need, closed again in the right order."""
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(open_address(settings))
+        await bring_up_to_date(settings, address)
+        database = Database(
+            address.dsn,
+            PoolOptions(
+                min_size=settings.pool_min_size,
+                max_size=settings.pool_max_size,
+                timeout=settings.pool_timeout,
+                statement_timeout=settings.statement_timeout,
+            ),
+        )
+        await database.open()
+        stack.push_async_callback(database.close)
+        await database.refuse_unsafe_role()
+        telemetry = Telemetry(tracing=settings.tracing)
+        telemetry.watch("recollect_pool", "Figures of the connection pool.", database.statistics)
+        wakeups = Wakeups(database)
+        stack.push_async_callback(wakeups.close)
+        embedders = make_embedders(settings)
+        stack.push_async_callback(embedders.close)
+        reranker = make_reranker(_rerank_spec(settings))
+        if reranker is not None:
+            stack.push_async_callback(reranker.close)
+        cache = make_cache(settings)
+        stack.push_async_callback(cache.close)
+        yield Resources(
+            settings=settings,
+            database=database,
+            clock=lambda: datetime.now(UTC),
+            wakeups=wakeups,
+            embedders=embedders,
+            static_tokens=await load_late_interaction(settings),
+            reranker=reranker,
+            objects=LocalObjects(settings.home / "objects"),
+            session_cache=SessionCache(cache, database),
+            vector_indexes=VectorIndexes(address.owner_dsn) if address.owner_dsn else None,
+            telemetry=telemetry,
+            job_names=frozenset(tasks.JOBS),
+            schedules=tasks.schedules(tasks.JOBS),
+        )
+
+
+def make_cache(settings: Settings) -> Cache:
+    """The configured Redis; without one, nothing is cached and its package is not imported."""
+    if settings.redis_url is None:
+        return NoCache()
+    return RedisCache(
+        settings.redis_url.get_secret_value(), timeout=settings.redis_timeout, ttl=settings.redis_ttl_seconds
+    )
+
+
+def make_embedders(settings: Settings) -> Embedders:
+    """The configured embedder, and a way to the local models that other tenants may still use."""
+
+    def of_model_id(model_id: str) -> Embedder | None:
+        return make_embedder(_embedding_spec(settings, model=model_id.partition("@")[0]))
+
+    return Embedders(make_embedder(_embedding_spec(settings)), of_model_id)
+
+
+def _embedding_spec(settings: Settings, *, model: str | None = None) -> EmbeddingSpec:
+    key = settings.embedding_api_key
+    return EmbeddingSpec(
+        provider=EmbeddingProvider.LOCAL if model else EmbeddingProvider(settings.embedding_provider),
+        model=model or settings.embedding_model or models.PROFILES[settings.profile],
+        base_url=settings.embedding_url,
+        api_key=key.get_secret_value() if key else None,
+        cache_dir=models.models_dir(settings),
+        mirror=settings.model_mirror,
+        threads=settings.embedding_threads,
+        offline=settings.offline,
+    )
+
+
+def _rerank_spec(settings: Settings) -> RerankSpec:
+    key = settings.rerank_api_key
+    return RerankSpec(
+        provider=RerankProvider(settings.rerank_provider),
+        model=settings.rerank_model or DEFAULT_CROSS_ENCODER,
+        base_url=settings.rerank_url,
+        api_key=key.get_secret_value() if key else None,
+        cache_dir=models.models_dir(settings),
+        mirror=settings.model_mirror,
+        timeout=settings.rerank_timeout,
+        offline=settings.offline,
+    )
+
+
+async def load_late_interaction(settings: Settings) -> StaticTokens | None:
+    """The static token table; None, with a warning, where it cannot be had."""
+    if settings.embedding_provider == "none":
+        return None
+    try:
+        return await asyncio.to_thread(
+            _static_tokens, models.models_dir(settings), settings.model_mirror, settings.offline
+        )
+    except ProviderError as error:
+        log.warning("late_interaction_off", error=error)
+        return None
+
+
+@lru_cache(maxsize=4)
+def _static_tokens(cache_dir: Path, mirror: str | None, offline: bool) -> StaticTokens:
+    return load_static_tokens(cache_dir=cache_dir, mirror=mirror, offline=offline)
+
+
+async def check_ready(resources: Resources) -> None:
+    """Raise unless the database answers and has every migration."""
+    await resources.database.ping()
+    if await migrate.pending(resources.database.dsn):
+        raise ConfigurationError("the database lacks migrations; run `recollect db migrate`")
+
+
+def owner_of(address: Address) -> str:
+    """Give the owner's connection; raise `ConfigurationError` where only the application's is known."""
+    if address.owner_dsn is None:
+        raise ConfigurationError(
+            "this needs the owner's connection to your PostgreSQL; set RECOLLECT_DATABASE_OWNER_URL"
+        )
+    return address.owner_dsn
+
+
+def setup_script(settings: Settings) -> str:
+    """Write the SQL by which an administrator prepares the configured database where we may not."""
+    if settings.database_url is None:
+        raise ConfigurationError("the embedded database needs no script; set RECOLLECT_DATABASE_URL first")
+    login, _ = migrate.login_of(settings.database_url.get_secret_value())
+    owner = settings.database_owner_url
+    return migrate.setup_script(login, migrate.login_of(owner.get_secret_value())[0] if owner else None)
+
+
+async def diagnose(settings: Settings, *, start: bool = True) -> list[Check]:
+    """Look at everything Recollect needs; `start` allows to start the embedded server for it."""
+    checks = [
+        *doctor.check_machine(settings),
+        *doctor.check_configuration(settings),
+        *doctor.check_models(settings),
+    ]
+    if settings.database_url is None:
+        programs, info = await asyncio.to_thread(doctor.check_programs, settings, embedded_server(settings))
+        checks.append(programs)
+        if info is None:
+            return checks
+        if not info.running and not start:
+            return [*checks, doctor.warn("database", "not running", "leave out --no-start to start it")]
+    where = "embedded" if settings.database_url is None else "RECOLLECT_DATABASE_URL"
+    try:
+        async with open_address(settings) as address:
+            if settings.database_url is None:  # yours is only looked at
+                await bring_up_to_date(settings, address)
+            return [*checks, *await doctor.check_database(address.dsn, where=where)]
+    except RecollectError as error:
+        return [*checks, doctor.failure("database", error)]
+
+
+class Memory:
+    """The verbs of Recollect, bound to one identity."""
+
+    def __init__(self, resources: Resources, identity: Identity) -> None:
+        self.resources = resources
+        self.identity = identity
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        *,
+        tenant: str = "default",
+        user: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        settings: Settings | None = None,
+        worker: bool = True,
+    ) -> AsyncIterator[Self]:
+        """Open the memory of a tenant, starting the embedded database if none is configured.
+
+        Background work runs in this event loop unless `worker` or the setting of that name is false.
+        """
+        async with AsyncExitStack() as stack:
+            resources = await stack.enter_async_context(open_resources(settings or Settings()))
+            await tenants.ensure_tenant(resources, tenant)
+            identity = Identity(tenant_id=tenant_id_of(tenant), role=Role.ADMIN)
+            if worker and resources.settings.worker:
+                await stack.enter_async_context(background_worker(resources))
+            yield cls(resources, identity.narrowed(user_id=user, agent_id=agent, session_id=session))
+
+    def bound(self, identity: Identity) -> Self:
+        """The same memory for another identity."""
+        return type(self)(self.resources, identity)
+
+    def acting_as(
+        self,
+        *,
+        user: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        run: str | None = None,
+    ) -> Self:
+        """The same memory with more said about who asks."""
+        return self.bound(self.identity.narrowed(user_id=user, agent_id=agent, session_id=session, run_id=run))
+
+    async def remember(
+        self,
+        content: str,
+        *,
+        kind: Kind | str = Kind.CHAT_MESSAGE,
+        scope: Scope | str | None = None,
+        **more: Any,
+    ) -> Remembered:
+        """Keep one item; `more` are the further fields of `NewItem`, such as `speaker`, `event_time`, `source_ref`."""
+        new = NewItem(
+            content=content,
+            kind=checked_choice("kind", Kind, kind),
+            scope=checked_choice("scope", Scope, scope) if scope is not None else None,
+            **more,
+        )
+        return await remember.remember(self.resources, self.identity, new)
+
+    async def remember_many(self, items: Sequence[NewItem]) -> list[Remembered]:
+        """Keep up to 1,000 items in the order given, all of them or none."""
+        return await remember.remember_many(self.resources, self.identity, items)
+
+    async def remember_fact(
+        self,
+        content: str,
+        *,
+        scope: Scope | str = Scope.USER,
+        metadata: dict[str, Any] | None = None,
+        **more: Any,
+    ) -> Remembered:
+        """Keep a fact across sessions; stating it again finds the same row."""
+        return await remember.remember_fact(
+            self.resources,
+            self.identity,
+            content,
+            scope=checked_choice("scope", Scope, scope),
+            metadata=metadata or {},
+            **more,
+        )
+
+    def import_items(
+        self, items: News, *, total: int = 0, progress: Callable[[int, int], None] | None = None
+    ) -> AsyncIterator[list[Remembered]]:
+        """Keep any number of items, batch by batch; started again, it goes on where it stopped."""
+        return remember.import_items(self.resources, self.identity, items, total=total, progress=progress)
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        top_k: int = 5,
+        source_kinds: Sequence[Kind | str] | None = None,
+        scope: Scope | str = "any",
+        **more: Any,
+    ) -> RecallAnswer:
+        """Find what answers the question; `more` are the further fields of `RecallRequest`, such as `as_of`, `explain`."""
+        request = RecallRequest(
+            query=query,
+            top_k=top_k,
+            source_kinds=tuple(checked_choice("source_kinds", Kind, kind) for kind in source_kinds)
+            if source_kinds
+            else None,
+            scope=checked_choice("scope", AskedScope, scope).scope,
+            **more,
+        )
+        return await recall.recall(self.resources, self.identity, request)
+
+    async def search_knowledge(self, query: str, *, top_k: int = 5, **more: Any) -> RecallAnswer:
+        """Recall over documents only."""
+        return await self.recall(query, top_k=top_k, source_kinds=[Kind.DOCUMENT_CHUNK], **more)
+
+    async def read_tool_output(self, key: str, *, start: int = 0, length: int | None = None) -> ToolOutput:
+        """The whole body behind an elided item, or a range of its bytes."""
+        return await remember.read_tool_output(self.resources, self.identity, key, start=start, length=length)
+
+    async def get_item(self, item_id: UUID) -> Item:
+        """One item."""
+        return await remember.get_item(self.resources, self.identity, item_id)
+
+    async def reembed(
+        self, *, model_id: str | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> Reembedding:
+        """Move to another embedding model while recall goes on."""
+        return await index.reembed(self.resources, self.identity, model_id=model_id, progress=progress)
+
+    async def start_reembed(self, *, model_id: str | None = None) -> int | None:
+        """Move to another embedding model in the background; the job's id, None when one waits already."""
+        index.find_embedder(self.resources, model_id)
+        return await self.enqueue_job("reembed", model_id=model_id)
+
+    async def start_reindex(self) -> int | None:
+        """Derive everything again in the background; the job's id, None when one waits already."""
+        return await self.enqueue_job("reindex")
+
+    async def reindex(self, *, progress: Callable[[int, int], None] | None = None) -> int:
+        """Derive index columns, vectors and entities again from the rows."""
+        return await index.reindex(self.resources, self.identity, progress=progress)
+
+    async def set_state(
+        self,
+        key: str,
+        value: object,
+        *,
+        owner: OwnerKind | str = OwnerKind.SESSION,
+        owner_id: str | None = None,
+        ttl: timedelta | None = None,
+        if_version: int | None = None,
+    ) -> StateEntry:
+        """Keep JSON under a key of this session or run; with `if_version` only if the key is at that one."""
+        return await state.set_state(
+            self.resources,
+            self.identity,
+            key,
+            value,
+            owner=OwnerKind(owner),
+            owner_id=owner_id,
+            ttl=ttl,
+            if_version=if_version,
+        )
+
+    async def get_state(
+        self, key: str, *, owner: OwnerKind | str = OwnerKind.SESSION, owner_id: str | None = None
+    ) -> StateEntry:
+        """One key that has not expired."""
+        return await state.get_state(
+            self.resources, self.identity, key, owner=OwnerKind(owner), owner_id=owner_id
+        )
+
+    async def list_state(
+        self, *, owner: OwnerKind | str = OwnerKind.SESSION, owner_id: str | None = None, prefix: str = ""
+    ) -> list[StateEntry]:
+        """Every key of this session or run that begins with `prefix`."""
+        return await state.list_state(
+            self.resources, self.identity, owner=OwnerKind(owner), owner_id=owner_id, prefix=prefix
+        )
+
+    async def delete_state(
+        self,
+        key: str,
+        *,
+        owner: OwnerKind | str = OwnerKind.SESSION,
+        owner_id: str | None = None,
+        if_version: int | None = None,
+    ) -> None:
+        """Remove one key."""
+        await state.delete_state(
+            self.resources, self.identity, key, owner=OwnerKind(owner), owner_id=owner_id, if_version=if_version
+        )
+
+    async def delegate(self, name: str, value: object, *, run_id: str | None = None) -> StateEntry:
+        """Hand something to a run; it lives as long as the run does."""
+        return await state.delegate(self.resources, self.identity, name, value, run_id=run_id)
+
+    async def delegated(self, *, run_id: str | None = None) -> dict[str, Any]:
+        """Everything that was handed to a run, by name."""
+        return await state.delegated(self.resources, self.identity, run_id=run_id)
+
+    async def save_procedure(
+        self,
+        name: str,
+        spec: dict[str, Any],
+        *,
+        agent_type: str,
+        task_type: str,
+        prior: Posterior | None = None,
+        expected_version: int | None = None,
+    ) -> SavedProcedure:
+        """Make this spec the active version of a procedure; another one before it is superseded."""
+        return await choose.save_procedure(
+            self.resources,
+            self.identity,
+            agent_type=agent_type,
+            task_type=task_type,
+            name=name,
+            spec=spec,
+            prior=prior,
+            expected_version=expected_version,
+        )
+
+    async def choose(self, agent_type: str, task_type: str, *, seed: int | str | None = None) -> Choice:
+        """Draw one of the active procedures, each as often as it is likely to be the best."""
+        return await choose.choose(
+            self.resources, self.identity, agent_type=agent_type, task_type=task_type, seed=seed
+        )
+
+    async def reward(
+        self, target: Choice | Procedure | UUID, score: float, *, outcome_id: str | None = None
+    ) -> Rewarded:
+        """Say how well a choice or a procedure did, from 0 to 1; the same outcome again changes nothing."""
+        match target:
+            case Choice():
+                target_id = target.choice_id
+            case Procedure():
+                target_id = target.procedure_id
+            case _:
+                target_id = target
+        return await choose.reward(self.resources, self.identity, target_id, score, outcome_id=outcome_id)
+
+    async def retire_procedure(self, procedure_id: UUID, *, reason: str | None = None) -> Procedure:
+        """Never choose this version again."""
+        return await choose.retire_procedure(self.resources, self.identity, procedure_id, reason=reason)
+
+    async def get_procedure(self, procedure_id: UUID) -> Procedure:
+        """One version, with its posterior."""
+        return await choose.get_procedure(self.resources, self.identity, procedure_id)
+
+    async def active_procedures(self, agent_type: str, task_type: str) -> list[Procedure]:
+        """What is neither superseded nor retired."""
+        return await choose.active_procedures(
+            self.resources, self.identity, agent_type=agent_type, task_type=task_type
+        )
+
+    async def list_procedures(
+        self, *, also_ended: bool = False, after: UUID | None = None, limit: int = 50
+    ) -> list[Procedure]:
+        """Versions of all tasks, oldest first."""
+        return await choose.list_procedures(
+            self.resources, self.identity, also_ended=also_ended, after=after, limit=limit
+        )
+
+    async def procedure_history(self, agent_type: str, task_type: str, name: str) -> list[Procedure]:
+        """Every version of a procedure, newest first."""
+        return await choose.procedure_history(
+            self.resources, self.identity, agent_type=agent_type, task_type=task_type, name=name
+        )
+
+    async def list_outcomes(
+        self, procedure_id: UUID, *, before: str | None = None, limit: int = 50
+    ) -> list[Outcome]:
+        """What came of a procedure, newest first."""
+        return await choose.list_outcomes(
+            self.resources, self.identity, procedure_id, before=before, limit=limit
+        )
+
+    async def get_tenant(self) -> Tenant:
+        """The tenant itself."""
+        return await tenants.get_tenant(self.resources, self.identity)
+
+    async def update_tenant(
+        self, *, language: str | None = None, plan: str | None = None, settings: dict[str, Any] | None = None
+    ) -> Tenant:
+        """Change the tenant's language, plan or settings."""
+        return await tenants.update_tenant(
+            self.resources, self.identity, language=language, plan=plan, settings=settings
+        )
+
+    async def save_user(
+        self, user_id: str, *, display_name: str | None = None, time_zone: str | None = None
+    ) -> User:
+        """Create or change a user."""
+        return await tenants.save_user(
+            self.resources, self.identity, user_id, display_name=display_name, time_zone=time_zone
+        )
+
+    async def get_user(self, user_id: str) -> User:
+        """One user."""
+        return await tenants.get_user(self.resources, self.identity, user_id)
+
+    async def list_users(self, *, after: str = "", limit: int = 50) -> list[User]:
+        """Users by id."""
+        return await tenants.list_users(self.resources, self.identity, after=after, limit=limit)
+
+    async def save_agent(
+        self, agent_id: str, definition: AgentDefinition, *, expected_version: int | None = None
+    ) -> Agent:
+        """Create or replace an agent's definition; with `expected_version` only if it is at that one."""
+        return await tenants.save_agent(
+            self.resources, self.identity, agent_id, definition, expected_version=expected_version
+        )
+
+    async def get_agent(self, agent_id: str) -> Agent:
+        """One agent's definition."""
+        return await tenants.get_agent(self.resources, self.identity, agent_id)
+
+    async def list_agents(self, *, after: str = "", limit: int = 50) -> list[Agent]:
+        """Agents by id."""
+        return await tenants.list_agents(self.resources, self.identity, after=after, limit=limit)
+
+    async def delete_agent(self, agent_id: str) -> None:
+        """Remove an agent's definition."""
+        await tenants.delete_agent(self.resources, self.identity, agent_id)
+
+    async def create_key(
+        self,
+        name: str,
+        *,
+        role: Role = Role.AGENT,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        expires_at: datetime | None = None,
+    ) -> NewKey:
+        """Make an API key; its text is shown this once."""
+        return await tenants.create_key(
+            self.resources,
+            self.identity,
+            name=name,
+            role=role,
+            user_id=user_id,
+            agent_id=agent_id,
+            expires_at=expires_at,
+        )
+
+    async def list_keys(self) -> list[ApiKey]:
+        """The tenant's keys."""
+        return await tenants.list_keys(self.resources, self.identity)
+
+    async def revoke_key(self, key_id: UUID) -> ApiKey:
+        """Close a key at once."""
+        return await tenants.revoke_key(self.resources, self.identity, key_id)
+
+    async def list_audit(
+        self,
+        *,
+        subject_kind: str | None = None,
+        subject_id: str | None = None,
+        before: UUID | None = None,
+        limit: int = 50,
+    ) -> list[AuditEntry]:
+        """The audit, newest first."""
+        return await tenants.list_audit(
+            self.resources,
+            self.identity,
+            subject_kind=subject_kind,
+            subject_id=subject_id,
+            before=before,
+            limit=limit,
+        )
+
+    async def enqueue_job(self, job: str, **args: Any) -> int | None:
+        """Run a job of the tenant now, in the background; None when it waits already."""
+        return await jobs.enqueue(self.resources, self.identity, job, **args)
+
+    async def list_jobs(self, *, status: JobStatus | None = None, limit: int = 50) -> list[JobRecord]:
+        """List the tenant's jobs, newest first."""
+        return await jobs.list_jobs(self.resources, self.identity, status=status, limit=limit)
+
+    async def job_counts(self) -> JobCounts:
+        """Count the work that waits, runs, is done and was given up."""
+        return await jobs.job_counts(self.resources, self.identity)
+
+    async def list_dead_letters(self, *, limit: int = 50) -> list[DeadLetter]:
+        """List the work that was given up after its last try."""
+        return await jobs.list_dead_letters(self.resources, self.identity, limit=limit)
+
+    async def replay_dead_letter(self, dead_letter_id: str) -> None:
+        """Give a dead letter all its tries back."""
+        await jobs.replay(self.resources, self.identity, dead_letter_id)
+
+    async def replay_dead_letters(self) -> int:
+        """Give every dead letter its tries back."""
+        return await jobs.replay_all(self.resources, self.identity)
+
+    async def discard_dead_letter(self, dead_letter_id: str) -> None:
+        """Give a dead letter up for good."""
+        await jobs.discard(self.resources, self.identity, dead_letter_id)

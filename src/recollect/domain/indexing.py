@@ -1,0 +1,53 @@
+"""What is derived from an item's text so that it can be found: all of it can be dropped and made again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from recollect.domain import text
+from recollect.domain.wording import traits_of
+
+PREVIOUS_HEAD = 200  # characters of the turn before that are embedded with a turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indexed:
+    """The index columns of an item."""
+
+    tsv: str
+    terms: bytes
+    tokens: bytes
+    traits: int
+
+
+def indexed(content: str, *, speaker: str | None, language: str, tokens: bytes) -> Indexed:
+    """Derive the index columns. The speaker can be searched for, but is not part of what was said."""
+    said = text.terms(content, language)
+    return Indexed(
+        tsv=text.tsvector_literal([*said, *text.terms(speaker or "", language)]),
+        terms=text.hashes(said).tobytes(),
+        tokens=tokens,
+        traits=int(traits_of(content)),
+    )
+
+
+def embedded_text(
+    content: str,
+    *,
+    speaker: str | None,
+    event_time: datetime | None,
+    previous_speaker: str | None = None,
+    previous_head: str | None = None,
+    metadata: dict[str, Any] | None = None,
+) -> str:
+    """The text whose meaning is embedded: its date, the head of what was said before, who says it, what is said."""
+    said = f"{speaker}: {content}" if speaker else content
+    if previous_head:
+        before = f"{previous_speaker}: {previous_head}" if previous_speaker else previous_head
+        said = f"{before}\n{said}"
+    title = (metadata or {}).get("title")
+    if title:
+        said = f"{title}\n{said}"
+    return f"[{event_time.day} {event_time:%B %Y}] {said}" if event_time is not None else said

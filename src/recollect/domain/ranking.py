@@ -1,0 +1,360 @@
+"""How candidates are ordered: words, late interaction, meaning, session, and what the wording asks for.
+
+Every feature is about 0 to 1 and the weights are few and round: one setting for all data. Scores are computed for a few
+hundred candidates in numpy; nothing here reads a database or a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.domain import text
+from recollect.domain.identity import Scope
+from recollect.domain.items import Trust
+from recollect.domain.temporal import Interval
+from recollect.domain.wording import REQUEST_TERMS, Asked, Trait
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+DEFAULT_SCOPE_WEIGHTS: Mapping[Scope, float] = {
+    Scope.SESSION: 1.3,
+    Scope.USER: 1.1,
+    Scope.AGENT: 1.0,
+    Scope.TENANT: 1.0,
+}
+
+# Mean and deviation of the cosine similarity between a question and an unrelated text, per model.
+UNRELATED_SIMILARITY: Mapping[str, tuple[float, float]] = {
+    "e5-small-v2": (0.785, 0.027),
+    "arctic-embed-s": (0.60, 0.043),
+    "potion-base-8M": (0.26, 0.13),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """The one setting of the ranker; `docs/ranking.md` shows what each is worth."""
+
+    words: float = 1.2
+    late: float = 1.0
+    meaning: float = 0.8
+    session: float = 1.0
+    following: float = 0.4
+    speaker: float = 0.4
+    own_words: float = 2.0
+    question: float = -0.2
+    dated: float = 0.5
+    interval: float = 0.7
+    disclosure: float = 0.4
+    entity: float = 0.2
+    repeat: float = 0.04
+    saturation: float = 1.2
+    length_share: float = 0.5
+    previous_words: float = 0.5
+    date_words: float = 0.5
+    previous_late: float = 0.8
+    request_words: float = 0.2
+    interval_slack: timedelta = timedelta(days=14)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """What the database returns of an item that may answer."""
+
+    item_id: UUID
+    scope: Scope
+    thread: str | None
+    position: int | None
+    speaker: str | None
+    trust: Trust
+    event_time: datetime
+    terms: bytes
+    tokens: bytes
+    traits: int
+    similarity: float | None
+    is_hit: bool
+    """False for a row that only stands before a candidate and lends it its words."""
+    text_rank: int | None
+    vector_rank: int | None
+    time_rank: int | None
+    entity_rank: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """What is known of all items of the tenant: how many, how long, and how rare each asked term is."""
+
+    items: int
+    mean_length: float
+    frequencies: Mapping[str, int]
+
+    def rarity(self, term: str) -> float:
+        """Inverse document frequency, never negative."""
+        found = min(self.frequencies.get(term, 0), self.items)
+        return float(np.log1p((self.items - found + 0.5) / (found + 0.5)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """The question's tokens in the static table, each with the term of the word it belongs to."""
+
+    ids: Ids
+    words: Sequence[str]
+    table: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Everything the ranker knows about what was asked."""
+
+    terms: Sequence[str]
+    words: frozenset[str]
+    asked: Asked
+    interval: Interval | None
+    tokens: Tokens | None
+    calibration: tuple[float, float] | None
+    """Mean and deviation of the similarity of unrelated texts for the model in use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """A candidate with its score, and what the score is made of."""
+
+    candidate: Candidate
+    score: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+def ranked(
+    question: Question,
+    candidates: Sequence[Candidate],
+    collection: Collection,
+    *,
+    weights: Weights,
+    scope_weights: Mapping[Scope, float] = DEFAULT_SCOPE_WEIGHTS,
+    limit: int = 50,
+) -> list[Ranked]:
+    """The candidates that answer best, best first; each one chosen lowers the rest of its session a little."""
+    places = {
+        (one.thread, one.position): index
+        for index, one in enumerate(candidates)
+        if one.thread is not None and one.position is not None
+    }
+    chosen = [index for index, one in enumerate(candidates) if one.is_hit]
+    if not chosen:
+        return []
+    rows = np.array(chosen)
+    before = _neighbours(candidates, rows, places, -1)
+    after = _neighbours(candidates, rows, places, +1)
+    parts = {
+        "words": weights.words * _words(question, candidates, rows, before, collection, weights),
+        "late": weights.late * _late_interaction(question, candidates, rows, before, collection, weights),
+        "meaning": weights.meaning * _meaning(question, candidates, rows),
+    }
+    base = sum(parts.values(), np.zeros(len(rows)))
+    parts["session"] = weights.session * _best_of_session(candidates, rows, base)
+    parts["following"] = weights.following * _of_following(rows, after, base)
+    parts |= _priors(question, [candidates[index] for index in chosen], weights)
+    total = sum(parts.values(), np.zeros(len(rows)))
+    scopes = np.array([scope_weights.get(candidates[index].scope, 1.0) for index in chosen])
+    order, scores = _spread_over_sessions(candidates, rows, np.maximum(total, 0) * scopes, weights.repeat, limit)
+    return [
+        Ranked(
+            candidate=candidates[rows[place]],
+            score=float(score),
+            parts={name: round(float(values[place]), 4) for name, values in parts.items()},
+        )
+        for place, score in zip(order, scores, strict=True)
+    ]
+
+
+def _neighbours(candidates: Sequence[Candidate], rows: Ids, places: Mapping[tuple[str, int], int], step: int) -> Ids:
+    """For each row the index of the candidate one place away in its thread, or -1."""
+    return np.array(
+        [places.get((candidates[row].thread or "", (candidates[row].position or 0) + step), -1) for row in rows],
+        dtype=np.int64,
+    )
+
+
+def _words(
+    question: Question,
+    candidates: Sequence[Candidate],
+    rows: Ids,
+    before: Ids,
+    collection: Collection,
+    weights: Weights,
+) -> Floats:
+    """BM25 over the text, half of the text before it, its speaker and half its date; divided by its upper bound."""
+    asked = list(dict.fromkeys(question.terms))
+    if not asked:
+        return np.zeros(len(rows))
+    columns = {term: column for column, term in enumerate(asked)}
+    rarity = np.array([_weighed_rarity(term, collection, weights) for term in asked])
+    counts, lengths = _term_counts(asked, candidates)
+    frequency = counts[rows] + weights.previous_words * np.minimum(counts[before], 2) * (before >= 0)[:, None]
+    for place, row in enumerate(rows):
+        named = _speaker_terms(candidates[row].speaker or "") & columns.keys()
+        dated = _date_terms(candidates[row].event_time.date()) & columns.keys()
+        for term in named:
+            frequency[place, columns[term]] += 1
+        for term in dated:
+            frequency[place, columns[term]] += weights.date_words
+    # A text shorter than the mean gets no bonus for being short; a longer one pays.
+    relative = np.maximum(lengths[rows] / max(collection.mean_length, 1.0), 1.0)
+    pivot = weights.saturation * (1 - weights.length_share + weights.length_share * relative)
+    saturated = frequency * (weights.saturation + 1) / (frequency + pivot[:, None])
+    bound = (weights.saturation + 1) * rarity.sum()
+    scores: Floats = saturated @ rarity / max(bound, 1e-9)
+    return scores
+
+
+@lru_cache(maxsize=10_000)
+def _speaker_terms(speaker: str) -> frozenset[str]:
+    return frozenset(text.terms(speaker))
+
+
+@lru_cache(maxsize=10_000)
+def _date_terms(day: date) -> frozenset[str]:
+    return frozenset(text.terms(f"{day:%d %B %Y}"))
+
+
+def _weighed_rarity(term: str, collection: Collection, weights: Weights) -> float:
+    return collection.rarity(term) * (weights.request_words if term in REQUEST_TERMS else 1.0)
+
+
+def _term_counts(asked: Sequence[str], candidates: Sequence[Candidate]) -> tuple[Floats, Floats]:
+    """How often each asked term stands in each candidate (plus an empty last row), and each one's length."""
+    arrays = [np.frombuffer(candidate.terms, dtype="<u4") for candidate in candidates]
+    lengths = np.array([len(array) for array in arrays], dtype=np.float64)
+    counts = np.zeros((len(candidates) + 1, len(asked)))
+    flat = np.concatenate(arrays) if arrays else np.empty(0, dtype="<u4")
+    owners = np.repeat(np.arange(len(candidates)), lengths.astype(np.int64))
+    for column, number in enumerate(text.hashes(asked)):
+        np.add.at(counts[:, column], owners[flat == number], 1)
+    return counts, lengths
+
+
+def _late_interaction(
+    question: Question,
+    candidates: Sequence[Candidate],
+    rows: Ids,
+    before: Ids,
+    collection: Collection,
+    weights: Weights,
+) -> Floats:
+    """For each question token the best match among the text's tokens (or a little less: of the text before)."""
+    tokens = question.tokens
+    if tokens is None or not len(tokens.ids):
+        return np.zeros(len(rows))
+    asked = np.asarray(tokens.table[tokens.ids], dtype=np.float32)
+    norms = np.linalg.norm(asked, axis=1)
+    rarity = np.array([_weighed_rarity(word, collection, weights) for word in tokens.words])
+    weight = rarity * norms
+    best = _best_matches(asked / np.maximum(norms, 1e-9)[:, None], tokens.table, candidates)
+    previous = best[:, before] * (before >= 0)
+    scores: Floats = weight @ np.maximum(best[:, rows], weights.previous_late * previous) / max(weight.sum(), 1e-9)
+    return scores
+
+
+def _best_matches(asked: NDArray[np.float32], table: NDArray[np.float32], candidates: Sequence[Candidate]) -> Floats:
+    """Squared cosine of each question token with the nearest token of each candidate, and an empty last column."""
+    arrays = [np.frombuffer(candidate.tokens, dtype="<u2") for candidate in candidates]
+    filled = [index for index, array in enumerate(arrays) if len(array)]
+    best = np.zeros((len(asked), len(candidates) + 1))
+    if not filled:
+        return best
+    flat = np.concatenate([arrays[index] for index in filled])
+    vocabulary, where = np.unique(flat, return_inverse=True)
+    known = np.asarray(table[vocabulary], dtype=np.float32)
+    known /= np.maximum(np.linalg.norm(known, axis=1), 1e-9)[:, None]
+    similar = np.square(np.maximum(asked @ known.T, 0))
+    starts = np.cumsum([0, *(len(arrays[index]) for index in filled[:-1])])
+    best[:, filled] = np.maximum.reduceat(similar[:, where], starts, axis=1)
+    return best
+
+
+def _meaning(question: Question, candidates: Sequence[Candidate], rows: Ids) -> Floats:
+    """Cosine similarity above what unrelated texts have; a text not embedded yet counts as middling."""
+    known = np.array(
+        [np.nan if (found := candidates[row].similarity) is None else found for row in rows], dtype=np.float64
+    )
+    present = known[~np.isnan(known)]
+    if not len(present):
+        return np.zeros(len(rows))
+    mean, deviation = question.calibration or (float(present.min()), max(float(np.ptp(present)) / 4, 1e-6))
+    scores: Floats = (np.where(np.isnan(known), np.median(present), known) - mean) / (4 * deviation)
+    return scores
+
+
+def _best_of_session(candidates: Sequence[Candidate], rows: Ids, base: Floats) -> Floats:
+    """The best base score in the same session: a conversation about the matter is where its answer stands."""
+    threads = [candidates[row].thread or str(candidates[row].item_id) for row in rows]
+    best: dict[str, float] = {}
+    for thread, score in zip(threads, base, strict=True):
+        best[thread] = max(best.get(thread, score), score)
+    return np.array([best[thread] for thread in threads])
+
+
+def _of_following(rows: Ids, after: Ids, base: Floats) -> Floats:
+    by_row = dict(zip(rows.tolist(), base.tolist(), strict=True))
+    return np.array([by_row.get(int(index), 0.0) if index >= 0 else 0.0 for index in after])
+
+
+def _priors(question: Question, chosen: Sequence[Candidate], weights: Weights) -> dict[str, Floats]:
+    """What speaks for an item whatever its words: who said it, when, and how it is put."""
+    traits = np.array([one.traits for one in chosen])
+    told = traits // Trait.DISCLOSES_ONE & 3
+    parts = {
+        "question": weights.question * (traits & Trait.ASKS > 0),
+        "disclosure": weights.disclosure * told / 3,
+        "entity": weights.entity * np.array([one.entity_rank is not None for one in chosen]),
+    }
+    speakers = [(one.speaker or "").casefold() for one in chosen]
+    named = set(speakers) & question.words
+    if len(named) == 1:
+        parts["speaker"] = weights.speaker * np.array([speaker in named for speaker in speakers])
+    if question.asked.about_the_speaker:
+        parts["own_words"] = weights.own_words * np.array([one.trust is Trust.USER for one in chosen])
+    if question.asked.when:
+        parts["dated"] = weights.dated * (traits & Trait.DATED > 0)
+    if question.interval is not None:
+        inside = [_within(one.event_time, question.interval, weights.interval_slack) for one in chosen]
+        parts["interval"] = weights.interval * np.array(inside)
+    return {name: np.asarray(values, dtype=np.float64) for name, values in parts.items()}
+
+
+def _within(moment: datetime, interval: Interval, slack: timedelta) -> bool:
+    """Whether something said at that moment may tell of the interval; people tell of things a little later."""
+    return (interval.start is None or moment >= interval.start) and (
+        interval.end is None or moment < interval.end + slack
+    )
+
+
+def _spread_over_sessions(
+    candidates: Sequence[Candidate], rows: Ids, scores: Floats, penalty: float, limit: int
+) -> tuple[list[int], list[float]]:
+    """Choose the best one at a time; ties go to the newer."""
+    left = scores.copy()
+    numbers = {thread: number for number, thread in enumerate({candidates[row].thread for row in rows})}
+    threads = np.array([numbers[candidates[row].thread] for row in rows])
+    alone = numbers.get(None, -1)
+    # A difference of age decides only between equal scores.
+    recency = np.array([candidates[row].event_time.timestamp() for row in rows]) * 1e-16
+    order: list[int] = []
+    values: list[float] = []
+    for _ in range(min(limit, len(rows))):
+        place = int(np.argmax(left + recency))
+        order.append(place)
+        values.append(float(left[place]))
+        if threads[place] != alone:
+            left[threads == threads[place]] -= penalty
+        left[place] = -np.inf
+    return order, values

@@ -1,0 +1,119 @@
+"""Words of a text as they are indexed and asked for: one tokeniser for both sides.
+
+Words are stemmed in the tenant's language. What a stemmer would spoil is kept as it is written: identifiers, addresses
+and paths (whole, and their parts), Chinese and Japanese by pairs of characters, emoji one by one.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+import Stemmer
+from numpy.typing import NDArray
+
+MAX_TERM_LENGTH = 100
+MAX_POSITION = 16_383  # PostgreSQL keeps no position beyond
+MAX_POSITIONS_PER_TERM = 255
+
+# Function words say nothing about what a text is about; they would be a third of the index.
+STOP_WORDS = frozenset(
+    """a an and are as at be been but by can did do does for from had has have he her hers him his how i if in into
+    is it its just me my of on or our she so than that the their them then there these they this those to up us
+    was we were what when where which who whom why will with would you your""".split()
+)
+
+# Every repetition is bounded, so that no text makes the search for tokens slow.
+_IDENTIFIER = (
+    r"[^\W_][\w.+-]{0,63}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"  # address
+    r"|(?:[\w.-]{0,63}[/\\]){1,32}[\w.-]{1,63}"  # path
+    r"|\w{1,63}(?:[._:#-]\w{1,63}){1,16}"  # dotted, dashed or versioned
+    r"|\w{0,63}_\w{0,63}|\w{0,63}\d\w{0,63}"  # anything with an underscore or a digit
+)
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
+_EMOJI = "\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
+_TOKEN = re.compile(
+    rf"(?P<emoji>[{_EMOJI}])|(?P<cjk>[{_CJK}]+)|(?P<identifier>{_IDENTIFIER})|(?P<word>[^\W\d_{_CJK}]+(?:['’][^\W\d_]+)?)"
+)
+_PART = re.compile(rf"[^\W\d_{_CJK}]+|\d+")
+
+
+def terms(text: str, language: str = "english") -> list[str]:
+    """The terms of a text, in order; the same term may come more than once."""
+    found: list[str] = []
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        match match.lastgroup:
+            case "emoji":
+                found.append(token)
+            case "cjk":
+                found.extend([token] if len(token) == 1 else (one + two for one, two in pairwise(token)))
+            case "identifier":
+                found.extend(_identifier_terms(token, language))
+            case _:
+                word = token.casefold().replace("’", "'").removesuffix("'s")
+                if word not in STOP_WORDS:
+                    found.append(_stem(word, language))
+    return found
+
+
+def _identifier_terms(token: str, language: str) -> Iterable[str]:
+    whole = token.casefold().strip("._:#-")
+    if whole:
+        yield whole[:MAX_TERM_LENGTH]
+    parts = [part.casefold() for part in _PART.findall(token)]
+    for part in parts:
+        if len(part) > 1 and part != whole and part not in STOP_WORDS:
+            yield _stem(part, language) if part.isalpha() else part[:MAX_TERM_LENGTH]
+
+
+@lru_cache(maxsize=8)
+def _stemmer(language: str) -> Stemmer.Stemmer | None:
+    return Stemmer.Stemmer(language) if language in Stemmer.algorithms() else None
+
+
+@lru_cache(maxsize=100_000)
+def _stem(word: str, language: str) -> str:
+    stemmer = _stemmer(language)
+    return (stemmer.stemWord(word) if stemmer is not None else word)[:MAX_TERM_LENGTH]
+
+
+def languages() -> frozenset[str]:
+    """Languages whose words are stemmed; `simple` takes words as they are written."""
+    return frozenset(Stemmer.algorithms()) | {"simple"}
+
+
+def tsvector_literal(content_terms: Sequence[str]) -> str:
+    """The terms as PostgreSQL writes a text-search vector, with their positions."""
+    positions: dict[str, list[int]] = {}
+    for position, term in enumerate(content_terms, start=1):
+        places = positions.setdefault(term, [])
+        if len(places) < MAX_POSITIONS_PER_TERM:
+            places.append(min(position, MAX_POSITION))
+    return " ".join(
+        f"{_quoted(term)}:{','.join(map(str, dict.fromkeys(places)))}" for term, places in positions.items()
+    )
+
+
+def tsquery_literal(query_terms: Iterable[str]) -> str:
+    """A question that any of the terms answers."""
+    return " | ".join(_quoted(term) for term in query_terms)
+
+
+def _quoted(term: str) -> str:
+    escaped = term.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"
+
+
+def hashes(content_terms: Sequence[str]) -> NDArray[np.uint32]:
+    """A number for each term, so that scoring compares numbers and not strings."""
+    return np.fromiter((_hash(term) for term in content_terms), dtype="<u4", count=len(content_terms))
+
+
+@lru_cache(maxsize=200_000)
+def _hash(term: str) -> int:
+    return zlib.crc32(term.encode())

@@ -1,0 +1,441 @@
+"""Recalling: arms find candidates in one round trip, one ranker orders them, and the answer says why."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from recollect.domain import text
+from recollect.domain.entities import entities_in
+from recollect.domain.identity import Identity, Role, Scope
+from recollect.domain.indexing import embedded_text
+from recollect.domain.items import Item, Kind, checked_content, normalised, require_owner
+from recollect.domain.ranking import (
+    UNRELATED_SIMILARITY,
+    Candidate,
+    Question,
+    Ranked,
+    Tokens,
+    Weights,
+    ranked,
+)
+from recollect.domain.temporal import Interval, question_interval
+from recollect.domain.wording import REQUEST_TERMS, asked_by
+from recollect.errors import Forbidden, InvalidInput
+from recollect.providers.base import fail_open
+from recollect.service.index import EMBED_TOPIC
+from recollect.service.resources import Resources
+from recollect.service.views import TenantView
+from recollect.storage import items, outbox, search
+from recollect.storage.search import Depths, Search
+
+MAX_TOP_K = 20  # R1
+RERANKED = 20  # R4
+RERANK_SHARE = 0.4
+MAX_QUERY_CHARACTERS = 4_000
+MOST_POSTINGS = 4_000
+MOST_TERMS = 24
+SPARE = 10  # ranked beyond what is asked for, to fill the places of merged duplicates
+TRACED = 60  # items shown in a trace
+
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+
+
+class Arm(StrEnum):
+    """A part of recall that can be switched off, to see what it is worth."""
+
+    TEXT = "text"
+    VECTOR = "vector"
+    TIME = "time"
+    ENTITY = "entity"
+    LATE = "late"
+    SESSION = "session"
+    WORDING = "wording"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallRequest:
+    """What is asked of memory."""
+
+    query: str
+    top_k: int = 5
+    source_kinds: tuple[Kind, ...] | None = None
+    scope: Scope | None = None
+    """None asks all scopes (`any`)."""
+    enable_rerank: bool = True
+    since: datetime | None = None
+    until: datetime | None = None
+    as_of: datetime | None = None
+    include_superseded: bool = False
+    explain: bool = False
+    arms: frozenset[Arm] = frozenset(Arm)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecalledItem:
+    """An item of the answer."""
+
+    id: UUID
+    source_kind: Kind
+    source_ref: str
+    content: str
+    event_time: datetime
+    score: float
+    scope: Scope
+    speaker: str | None
+    trust: str
+    session_id: str | None
+    payload_key: str | None
+    valid_at: datetime
+    invalid_at: datetime | None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallAnswer:
+    """The answer of memory, and how far it can be trusted to be complete."""
+
+    items: tuple[RecalledItem, ...]
+    total: int
+    degraded: bool
+    """Something is not embedded yet, or the question could not be: keywords are complete, meaning is not."""
+    rerank_used: bool
+    trace: dict[str, Any] | None = None
+
+
+async def recall(resources: Resources, identity: Identity, request: RecallRequest) -> RecallAnswer:
+    """Find what answers the question among what the identity may see."""
+    with resources.telemetry.measured("recall"):
+        return await _Recall(resources, identity, request).answer()
+
+
+class _Recall:
+    """One recall on its way: prepared, searched, ranked, reranked."""
+
+    def __init__(self, resources: Resources, identity: Identity, request: RecallRequest) -> None:
+        self.resources = resources
+        self.identity = identity
+        self.request = request
+        self.weights = scope_weights(resources)
+        self.scopes = _scopes(identity, request, self.weights)
+        self.timings: dict[str, float] = {}
+        _check(identity, request)
+
+    async def answer(self) -> RecallAnswer:
+        started = time.perf_counter()
+        terms = text.terms(self.request.query, "english")
+        view = await self.resources.views.get(self.resources.database, self.identity)
+        if view.language != "english":
+            terms = text.terms(self.request.query, view.language)
+        view = await self.resources.views.with_terms(self.resources.database, self.identity, terms)
+        vector, model_id, embedded = await self._embedded(view)
+        self._mark("prepare", started)
+        question = self._question(terms, model_id)
+        searched = self._search(terms, view, vector, model_id or "", question.interval)
+        async with self.resources.database.transaction(self.identity) as tx:
+            candidates = await search.find_candidates(tx, searched)
+            self._mark("candidates", started)
+            best = ranked(
+                question,
+                candidates,
+                view.collection(terms),
+                weights=_weights(self.request.arms),
+                scope_weights=self.weights,
+                limit=TRACED if self.request.explain else max(RERANKED, self.request.top_k) + SPARE,
+            )
+            self._mark("rank", started)
+            found = await items.find_items(tx, [one.candidate.item_id for one in best])
+            pending = await outbox.pending(tx, EMBED_TOPIC)
+        merged, duplicates = _merged(best, found)
+        ordered, rerank_used = await self._reranked(merged, found)
+        self._mark("total", started)
+        chosen = tuple(_recalled(found[one.candidate.item_id], one.score) for one in ordered[: self.request.top_k])
+        return RecallAnswer(
+            items=chosen,
+            total=len(chosen),
+            degraded=pending > 0 or not embedded,
+            rerank_used=rerank_used,
+            trace=self._trace(ordered, candidates, question, searched, duplicates, pending)
+            if self.request.explain
+            else None,
+        )
+
+    def _mark(self, step: str, started: float) -> None:
+        self.timings[step] = round((time.perf_counter() - started) * 1000, 3)
+
+    async def _embedded(self, view: TenantView) -> tuple[np.ndarray | None, str | None, bool]:
+        """The question's vector in the tenant's model; without one, recall goes on by keywords."""
+        embedder = self.resources.embedders.of(view.model_id)
+        if Arm.VECTOR not in self.request.arms:
+            return None, None, True
+        if embedder is None:
+            return None, None, self.resources.settings.embedding_provider == "none"
+        asked = embedded_text(self.request.query, speaker=None, event_time=None)
+        vector, ran = await fail_open(
+            "embed_query",
+            lambda: embedder.embed_query(asked),
+            fallback=None,
+            seconds=self.resources.settings.embedding_timeout,
+        )
+        return (vector if ran else None), embedder.model_id, ran
+
+    def _question(self, terms: Sequence[str], model_id: str | None) -> Question:
+        query = self.request.query
+        words = [word.casefold() for word in _WORD.findall(query)]
+        tokens = self.resources.static_tokens
+        return Question(
+            terms=terms,
+            words=frozenset(words),
+            asked=asked_by(query),
+            interval=question_interval(query, now=self.resources.clock(), zone=ZoneInfo("UTC")),
+            tokens=_tokens(tokens, words) if tokens is not None else None,
+            calibration=UNRELATED_SIMILARITY.get((model_id or "").partition("@")[0]),
+        )
+
+    def _search(
+        self,
+        terms: Sequence[str],
+        view: TenantView,
+        vector: np.ndarray | None,
+        model_id: str,
+        interval: Interval | None,
+    ) -> Search:
+        request = self.request
+        return Search(
+            terms=rare_terms(terms, view),
+            vector=vector,
+            model_id=model_id,
+            entity_keys=[entity.key for entity in entities_in(request.query)],
+            interval=interval,
+            kinds=[str(kind) for kind in request.source_kinds or Kind],
+            scopes=self.scopes,
+            since=request.since,
+            until=request.until,
+            as_of=request.as_of,
+            include_superseded=request.include_superseded,
+            depths=_depths(request.arms),
+        )
+
+    async def _reranked(self, best: list[Ranked], found: Mapping[UUID, Item]) -> tuple[list[Ranked], bool]:
+        """The best candidates in the order of a cross-encoder blended with ours; as they were when it fails."""
+        reranker = self.resources.reranker
+        if reranker is None or not self.request.enable_rerank or not best:
+            return best, False
+        head = best[:RERANKED]
+        none: list[float] = []
+        scores, ran = await fail_open(
+            "rerank",
+            lambda: reranker.rerank(self.request.query, [found[one.candidate.item_id].content for one in head]),
+            fallback=none,
+            seconds=self.resources.settings.rerank_timeout,
+        )
+        if not ran:
+            return best, False
+        top = max(one.score for one in head) or 1.0
+        blended = sorted(
+            (
+                Ranked(
+                    candidate=one.candidate,
+                    score=top * ((1 - RERANK_SHARE) * one.score / top + RERANK_SHARE * score),
+                    parts={**one.parts, "rerank": round(score, 4)},
+                )
+                for one, score in zip(head, scores, strict=True)
+            ),
+            key=lambda one: -one.score,
+        )
+        return [*blended, *best[RERANKED:]], True
+
+    def _trace(
+        self,
+        ordered: Sequence[Ranked],
+        candidates: Sequence[Candidate],
+        question: Question,
+        searched: Search,
+        duplicates: Sequence[UUID],
+        pending: int,
+    ) -> dict[str, Any]:
+        """Why the answer is what it is: arms, ranks, scores, and what was left out."""
+        top_k = self.request.top_k
+        return {
+            "terms": {term: round(weight, 3) for term, weight in searched.terms.items()},
+            "terms_too_common": sorted(set(question.terms) - searched.terms.keys()),
+            "entities": list(searched.entity_keys),
+            "interval": _written(question.interval),
+            "scopes": {scope: self.weights[scope] for scope in sorted(self.scopes)},
+            "model_id": searched.model_id or None,
+            "candidates": {
+                "text": sum(one.text_rank is not None for one in candidates),
+                "vector": sum(one.vector_rank is not None for one in candidates),
+                "time": sum(one.time_rank is not None for one in candidates),
+                "entity": sum(one.entity_rank is not None for one in candidates),
+                "beside_a_hit": sum(_is_beside(one) for one in candidates),
+            },
+            "pending_embeddings": pending,
+            "items": [
+                {
+                    "id": str(one.candidate.item_id),
+                    "score": round(one.score, 4),
+                    "chosen": place < top_k,
+                    "cut": None if place < top_k else "top_k",
+                    "ranks": {
+                        "text": one.candidate.text_rank,
+                        "vector": one.candidate.vector_rank,
+                        "time": one.candidate.time_rank,
+                        "entity": one.candidate.entity_rank,
+                    },
+                    "similarity": None if one.candidate.similarity is None else round(one.candidate.similarity, 4),
+                    "parts": dict(one.parts),
+                }
+                for place, one in enumerate(ordered)
+            ],
+            "duplicates_merged": [str(item_id) for item_id in duplicates],
+            "milliseconds": self.timings,
+        }
+
+
+def scope_weights(resources: Resources) -> dict[Scope, float]:
+    """The configured weight of each scope."""
+    settings = resources.settings
+    return {
+        Scope.SESSION: settings.recall_weight_session,
+        Scope.USER: settings.recall_weight_user,
+        Scope.AGENT: settings.recall_weight_agent,
+        Scope.TENANT: settings.recall_weight_tenant,
+    }
+
+
+def rare_terms(terms: Sequence[str], view: TenantView) -> dict[str, float]:
+    """The rarest terms with their weights: as many as find a few thousand items in all, and always one."""
+    collection = view.collection(terms)
+    chosen: dict[str, float] = {}
+    postings = 0
+    for term in sorted(dict.fromkeys(terms), key=lambda one: collection.frequencies[one])[:MOST_TERMS]:
+        postings += collection.frequencies[term]
+        if chosen and postings > MOST_POSTINGS:
+            break
+        chosen[term] = collection.rarity(term) * (Weights().request_words if term in REQUEST_TERMS else 1.0)
+    return chosen
+
+
+def _weights(arms: frozenset[Arm]) -> Weights:
+    """The ranker's weights without those of arms that are switched off."""
+    off: dict[Arm, dict[str, Any]] = {
+        Arm.LATE: {"late": 0.0},
+        Arm.SESSION: {"session": 0.0, "following": 0.0, "previous_words": 0.0, "previous_late": 0.0, "repeat": 0.0},
+        Arm.TIME: {"interval": 0.0, "date_words": 0.0},
+        Arm.ENTITY: {"entity": 0.0},
+        Arm.WORDING: {
+            "speaker": 0.0,
+            "own_words": 0.0,
+            "question": 0.0,
+            "dated": 0.0,
+            "disclosure": 0.0,
+        },
+    }
+    changes = {name: value for arm, values in off.items() if arm not in arms for name, value in values.items()}
+    return replace(Weights(), **changes)
+
+
+def _depths(arms: frozenset[Arm]) -> Depths:
+    """How deep each arm searches; not at all when it is switched off."""
+    full = Depths()
+    return Depths(
+        text=full.text if Arm.TEXT in arms else 0,
+        vector=full.vector if Arm.VECTOR in arms else 0,
+        time=full.time if Arm.TIME in arms else 0,
+        entity=full.entity if Arm.ENTITY in arms else 0,
+    )
+
+
+def _check(identity: Identity, request: RecallRequest) -> None:
+    checked_content(request.query, field="query")
+    if len(request.query) > MAX_QUERY_CHARACTERS:
+        raise InvalidInput(f"query must have at most {MAX_QUERY_CHARACTERS} characters", field="query")
+    if not 1 <= request.top_k <= MAX_TOP_K:
+        raise InvalidInput(f"top_k must lie between 1 and {MAX_TOP_K}", field="top_k")
+    if request.include_superseded and identity.role is not Role.ADMIN:
+        raise Forbidden("only an administrator may look at superseded items")
+    for name in ("since", "until", "as_of"):
+        moment = getattr(request, name)
+        if moment is not None and moment.tzinfo is None:
+            raise InvalidInput(f"{name} must carry a time zone, as in 2026-05-02T14:23:01Z", field=name)
+
+
+def _scopes(identity: Identity, request: RecallRequest, weights: Mapping[Scope, float]) -> frozenset[Scope]:
+    """The scopes to search. A scope asked for by name must have its owner; `any` takes those that have one."""
+    if request.scope is not None:
+        require_owner(request.scope, identity, identity.session_id)
+        return frozenset({request.scope})
+    owners = {
+        Scope.TENANT: True,
+        Scope.USER: identity.user_id is not None,
+        Scope.AGENT: identity.agent_id is not None,
+        Scope.SESSION: identity.session_id is not None,
+    }
+    return frozenset(scope for scope, owned in owners.items() if owned and weights[scope] > 0)
+
+
+def _tokens(static: Any, words: Sequence[str]) -> Tokens:
+    """The question's tokens that belong to words with a meaning, each with the term of its word."""
+    meaningful = [(word, found[0]) for word in dict.fromkeys(words) if (found := text.terms(word))]
+    ids: dict[int, str] = {}
+    for (_, term), tokens in zip(meaningful, static.token_ids([word for word, _ in meaningful]), strict=True):
+        for token in tokens.tolist():
+            ids.setdefault(int(token), term)
+    return Tokens(ids=np.array(list(ids), dtype=np.int64), words=list(ids.values()), table=static.vectors)
+
+
+def _merged(best: Sequence[Ranked], found: Mapping[UUID, Item]) -> tuple[list[Ranked], list[UUID]]:
+    """The same text of the same kind only once, at its best place; and the ids of the rest."""
+    seen: set[tuple[str, str]] = set()
+    kept: list[Ranked] = []
+    duplicates: list[Ranked] = []
+    for one in best:
+        item = found.get(one.candidate.item_id)
+        if item is None:
+            continue
+        key = (item.kind, normalised(item.content))
+        (duplicates if key in seen else kept).append(one)
+        seen.add(key)
+    return kept, [one.candidate.item_id for one in duplicates]
+
+
+def _recalled(item: Item, score: float) -> RecalledItem:
+    return RecalledItem(
+        id=item.item_id,
+        source_kind=Kind(item.kind),
+        source_ref=item.source_ref,
+        content=item.content,
+        event_time=item.event_time,
+        score=round(score, 6),
+        scope=Scope(item.scope),
+        speaker=item.speaker,
+        trust=item.trust,
+        session_id=item.session_id,
+        payload_key=item.payload_key,
+        valid_at=item.valid_at,
+        invalid_at=item.invalid_at,
+        metadata=item.metadata,
+    )
+
+
+def _is_beside(one: Candidate) -> bool:
+    return not any((one.text_rank, one.vector_rank, one.time_rank, one.entity_rank))
+
+
+def _written(interval: Interval | None) -> dict[str, str | None] | None:
+    if interval is None:
+        return None
+    return {
+        "start": interval.start.isoformat() if interval.start else None,
+        "end": interval.end.isoformat() if interval.end else None,
+    }

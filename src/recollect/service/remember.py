@@ -1,0 +1,283 @@
+"""Remembering: one short transaction; everything slow is a job."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from recollect.domain.identity import Identity, Role, Scope
+from recollect.domain.items import KINDS, Item, Kind, NewItem, Prepared, prepared
+from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError
+from recollect.ids import new_id
+from recollect.service.index import EMBED_TOPIC, derive
+from recollect.service.resources import Resources
+from recollect.storage import items, outbox
+from recollect.storage.database import Transaction
+from recollect.storage.items import Row
+from recollect.storage.sessions import thread_of
+
+MAX_BATCH = 1_000
+IMPORT_BATCH = 250
+IMPORT_CHARACTERS = 4 * 2**20
+OBJECT_BYTES = 100 * 1024  # S4: what is larger goes to the object store
+
+Progress = Callable[[int, int], None]
+News = Iterable[NewItem] | AsyncIterable[NewItem]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """Which row holds what was said, and whether it was made just now."""
+
+    id: UUID
+    was_new: bool
+    source_ref: str
+    payload_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutput:
+    """The whole body behind an elided item, or a range of it."""
+
+    key: str
+    content: str
+    start: int
+    total_bytes: int
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """Items ready to be written: only the transaction is missing."""
+
+    rows: tuple[Row, ...]
+    objects: dict[UUID, str]
+
+
+async def remember(resources: Resources, identity: Identity, new: NewItem) -> Remembered:
+    """Keep one item; the same `source_ref` again is the same row."""
+    (remembered,) = await remember_many(resources, identity, [new])
+    return remembered
+
+
+async def remember_fact(
+    resources: Resources, identity: Identity, content: str, *, scope: Scope = Scope.USER, **more: Any
+) -> Remembered:
+    """Keep a fact for a user or an agent across sessions; stating it again finds the same row."""
+    return await remember(resources, identity, NewItem(content=content, kind=Kind.FACT, scope=scope, **more))
+
+
+async def remember_many(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> list[Remembered]:
+    """Keep items in the order given, all of them or none."""
+    if not news:
+        return []
+    if len(news) > MAX_BATCH:
+        raise InvalidInput(f"at most {MAX_BATCH} items at a time; send the rest in another call")
+    with resources.telemetry.measured("remember"):
+        ready = await make_ready(resources, identity, news)
+        async with resources.database.transaction(identity) as tx:
+            remembered, changed = await save_ready(tx, ready)
+        if changed:
+            resources.wake(EMBED_TOPIC)
+        return remembered
+
+
+async def make_ready(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> Ready:
+    """Do everything that needs no transaction: apply the rules, derive index columns, store large bodies."""
+    now, is_admin = resources.clock(), identity.role is Role.ADMIN
+    items_to_keep = []
+    for index, new in enumerate(news):
+        with _told_which(index):
+            items_to_keep.append(prepared(new, identity, now=now, is_admin=is_admin))
+    rows = await _rows(resources, identity, items_to_keep)
+    return Ready(rows=tuple(rows), objects=await _large_bodies(resources, rows))
+
+
+async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], list[UUID]]:
+    """Write what is ready inside the caller's transaction: the answer for each, and the ids whose text is new.
+
+    Where there are such ids, the caller calls `resources.wake(EMBED_TOPIC)` once it has committed.
+    """
+    if not ready.rows:
+        return [], []
+    remembered, changed = await _save(tx, ready.rows, ready.objects)
+    await outbox.add(tx, EMBED_TOPIC, changed)
+    return remembered, changed
+
+
+async def import_items(
+    resources: Resources, identity: Identity, news: News, *, total: int = 0, progress: Progress | None = None
+) -> AsyncIterator[list[Remembered]]:
+    """Keep any number of items, batch by batch; what is here already is passed over quickly.
+
+    Started again after it was stopped, it goes on where it stopped: nothing is kept twice. What stands before an
+    item that is refused is kept, and the error's `index` counts up to that item.
+    """
+    done = 0
+    async for batch in _batches(news):
+        try:
+            kept = await remember_many(resources, identity, batch)
+        except RecollectError as error:
+            index = error.details.get("index", 0)
+            if index:
+                yield await remember_many(resources, identity, batch[:index])
+            error.details["index"] = done + index
+            raise
+        yield kept
+        done += len(batch)
+        if progress is not None:
+            progress(done, total)
+
+
+async def _batches(news: News) -> AsyncIterator[list[NewItem]]:
+    """Some items at a time: not too many, and not too much text."""
+    batch: list[NewItem] = []
+    size = 0
+    async for new in _each(news):
+        batch.append(new)
+        size += len(new.content)
+        if len(batch) == IMPORT_BATCH or size > IMPORT_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+async def _each(news: News) -> AsyncIterator[NewItem]:
+    if isinstance(news, AsyncIterable):
+        async for new in news:
+            yield new
+    else:
+        for new in news:
+            yield new
+
+
+@contextmanager
+def _told_which(index: int) -> Iterator[None]:
+    """Say in an error which of many items it is about."""
+    try:
+        yield
+    except RecollectError as error:
+        error.details["index"] = index
+        raise
+
+
+async def read_tool_output(
+    resources: Resources, identity: Identity, key: str, *, start: int = 0, length: int | None = None
+) -> ToolOutput:
+    """The whole body behind an elided item; `start` and `length` count bytes, for very large ones."""
+    if start < 0 or (length is not None and length < 1):
+        raise InvalidInput("start must not be negative, and length must be at least 1")
+    async with resources.database.transaction(identity) as tx:
+        payload = await items.find_payload(tx, key)
+    if payload is None:
+        raise NotFound("there is no such tool output")
+    if payload.body is not None:
+        body = payload.body[start : None if length is None else start + length]
+    else:
+        assert payload.object_key is not None
+        body = await resources.objects.get(payload.object_key, start=start, length=length)
+    return ToolOutput(
+        key=key,
+        content=body.decode(errors="ignore"),
+        start=start,
+        total_bytes=payload.size,
+        is_whole=start == 0 and len(body) == payload.size,
+    )
+
+
+async def get_item(resources: Resources, identity: Identity, item_id: UUID) -> Item:
+    """One item that the identity may see."""
+    async with resources.database.transaction(identity) as tx:
+        found = await items.find_item(tx, item_id)
+    if found is None or not _may_see(identity, found):
+        raise NotFound("there is no such item")
+    return found
+
+
+def _may_see(identity: Identity, item: Item) -> bool:
+    if identity.role is Role.ADMIN:
+        return True
+    return {
+        Scope.TENANT: True,
+        Scope.USER: item.user_id == identity.user_id,
+        Scope.AGENT: item.agent_id == identity.agent_id,
+        Scope.SESSION: item.session_id == identity.session_id,
+    }[Scope(item.scope)]
+
+
+async def _rows(resources: Resources, identity: Identity, ready: Sequence[Prepared]) -> list[Row]:
+    view = await resources.views.get(resources.database, identity)
+    columns = await derive(resources, [(item.content, item.speaker) for item in ready], language=view.language)
+    return [
+        Row(item_id=new_id(), item=item, indexed=indexed, thread=_thread(item))
+        for item, indexed in zip(ready, columns, strict=True)
+    ]
+
+
+def _thread(item: Prepared) -> str | None:
+    """What the item stands in line with: what is said in a session follows each other."""
+    spoken = item.kind in {Kind.CHAT_MESSAGE, Kind.TOOL_OUTPUT, Kind.EPISODE}
+    return thread_of(item.session_id) if spoken and item.session_id is not None else None
+
+
+async def _large_bodies(resources: Resources, rows: Sequence[Row]) -> dict[UUID, str]:
+    """Put bodies that are too large for a row into the object store, before any transaction is open."""
+    return {
+        row.item_id: await resources.objects.put(row.item.payload.encode())
+        for row in rows
+        if row.item.payload is not None and len(row.item.payload.encode()) > OBJECT_BYTES
+    }
+
+
+async def _save(tx: Transaction, rows: Sequence[Row], objects: dict[UUID, str]) -> tuple[list[Remembered], list[UUID]]:
+    """Write the rows; the answer for each, and the ids whose text is new."""
+    inserted = await items.insert_items(tx, rows)
+    known = await items.find_keys(tx, [row.item for row in rows]) if len(inserted) < len(rows) else {}
+    remembered, changed = [], []
+    for index, row in enumerate(rows):
+        item_id, was_new = row.item_id, row.item_id in inserted
+        if not was_new:
+            key = known[str(row.item.kind), row.item.source_ref]
+            item_id = key.item_id
+            if key.content_hash != row.item.content_hash:
+                with _told_which(index):
+                    await _replace(tx, item_id, row)
+                changed.append(item_id)
+        else:
+            changed.append(item_id)
+        if row.item.payload_key is not None and item_id in {*changed}:
+            await _keep_body(tx, item_id, row, objects)
+        remembered.append(
+            Remembered(id=item_id, was_new=was_new, source_ref=row.item.source_ref, payload_key=row.item.payload_key)
+        )
+    return remembered, changed
+
+
+async def _replace(tx: Transaction, item_id: UUID, row: Row) -> None:
+    if not KINDS[row.item.kind].replaces:
+        raise Conflict(
+            f"source_ref {row.item.source_ref!r} already stands for another text; use another source_ref, "
+            "or leave it out",
+            field="source_ref",
+        )
+    await items.replace_item(tx, item_id, row.item, row.indexed)
+
+
+async def _keep_body(tx: Transaction, item_id: UUID, row: Row, objects: dict[UUID, str]) -> None:
+    assert row.item.payload is not None and row.item.payload_key is not None
+    body = row.item.payload.encode()
+    object_key = objects.get(row.item_id)
+    await items.insert_payload(
+        tx,
+        item_id,
+        row.item.payload_key,
+        size=len(body),
+        sha256=hashlib.sha256(body).digest(),
+        body=None if object_key else body,
+        object_key=object_key,
+    )

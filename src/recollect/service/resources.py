@@ -1,0 +1,50 @@
+"""What every verb is given: the database, the settings, the clock and the outside helpers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from recollect.config import Settings
+from recollect.domain.jobs import Schedule
+from recollect.providers.base import Reranker
+from recollect.providers.embedders import Embedders
+from recollect.providers.objects import Objects
+from recollect.providers.static import StaticTokens
+from recollect.providers.summarising import OfflineSummariser, Summariser
+from recollect.service.session_cache import SessionCache
+from recollect.service.views import TenantViews
+from recollect.storage.database import Database
+from recollect.storage.outbox import Wakeups
+from recollect.storage.vector_indexes import VectorIndexes
+from recollect.telemetry import Telemetry
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """Made once by `app.py`; passed first to every service function."""
+
+    settings: Settings
+    database: Database
+    clock: Clock
+    wakeups: Wakeups
+    embedders: Embedders
+    static_tokens: StaticTokens | None
+    """The table for late interaction, which is left out where there is none."""
+    reranker: Reranker | None
+    objects: Objects
+    session_cache: SessionCache
+    vector_indexes: VectorIndexes | None = None
+    """Who builds indexes of large tenants; None where the owner's connection is not known."""
+    views: TenantViews = field(default_factory=TenantViews)
+    summariser: Summariser = field(default_factory=OfflineSummariser)
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    job_names: frozenset[str] = frozenset()
+    schedules: tuple[Schedule, ...] = ()
+
+    def wake(self, topic: str) -> None:
+        """Tell the workers of every process that entries of the topic were committed to the outbox."""
+        self.wakeups.wake(topic)

@@ -1,0 +1,92 @@
+"""What verbs need to know of a tenant at every call, kept in the process for a moment.
+
+All of it is derived and may be a little old: how many items there are, how rare a term is, which language and model
+the tenant uses. Nothing that decides who may see what is ever kept here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from recollect.domain.identity import Identity, TenantId
+from recollect.domain.ranking import Collection
+from recollect.storage import search, tenants, vectors
+from recollect.storage.database import Database, Transaction
+
+MOST_TENANTS = 10_000
+MOST_TERMS = 20_000
+SHORTEST, LONGEST = 1.0, 300.0
+
+
+@dataclass(slots=True, kw_only=True)
+class TenantView:
+    """One tenant as it was a moment ago."""
+
+    language: str
+    model_id: str | None
+    items: int
+    mean_length: float
+    expires: float
+    frequencies: dict[str, int] = field(default_factory=dict)
+
+    def collection(self, terms: Sequence[str]) -> Collection:
+        """What the ranker must know of the tenant's items."""
+        return Collection(
+            items=self.items,
+            mean_length=self.mean_length,
+            frequencies={term: self.frequencies.get(term, 0) for term in terms},
+        )
+
+
+class TenantViews:
+    """Keeps a view of each tenant seen lately; the smaller the tenant, the sooner it is looked at again."""
+
+    def __init__(self) -> None:
+        self._views: OrderedDict[TenantId, TenantView] = OrderedDict()
+
+    async def get(self, database: Database, identity: Identity) -> TenantView:
+        """The view of the identity's tenant."""
+        view = self._views.get(identity.tenant_id)
+        if view is None or view.expires < time.monotonic():
+            async with database.transaction(identity) as tx:
+                view = await self._look(tx)
+            self._views[identity.tenant_id] = view
+            while len(self._views) > MOST_TENANTS:
+                self._views.popitem(last=False)
+        return view
+
+    async def with_terms(self, database: Database, identity: Identity, terms: Sequence[str]) -> TenantView:
+        """The same, and how rare these terms are."""
+        view = await self.get(database, identity)
+        unknown = [term for term in dict.fromkeys(terms) if term not in view.frequencies]
+        if unknown:
+            async with database.transaction(identity) as tx:
+                found = await search.document_frequencies(tx, unknown)
+            if len(view.frequencies) > MOST_TERMS:
+                view.frequencies.clear()
+            view.frequencies.update({term: _uncapped(count, view.items) for term, count in found.items()})
+        return view
+
+    def forget(self, tenant_id: TenantId) -> None:
+        """Look again at the next call: something about the tenant was changed."""
+        self._views.pop(tenant_id, None)
+
+    async def _look(self, tx: Transaction) -> TenantView:
+        tenant = await tenants.find_tenant(tx)
+        models = await vectors.find_models(tx)
+        items, mean_length = await search.measure_collection(tx)
+        return TenantView(
+            language=tenant.language if tenant is not None else "english",
+            model_id=models.active,
+            items=items,
+            mean_length=mean_length,
+            expires=time.monotonic() + min(max(items / 1_000, SHORTEST), LONGEST),
+        )
+
+
+def _uncapped(found: int, items: int) -> int:
+    """A term that reached the cap is common; how common is guessed."""
+    return max(found, items // 4) if found >= search.FREQUENCY_CAP else found

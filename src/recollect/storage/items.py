@@ -1,0 +1,162 @@
+"""Rows of items and their payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from recollect.domain.identity import Role
+from recollect.domain.indexing import Indexed
+from recollect.domain.items import Item, Prepared
+from recollect.storage.database import Transaction
+from recollect.storage.queries import Queries
+
+queries = Queries("items")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """An item to insert."""
+
+    item_id: UUID
+    item: Prepared
+    indexed: Indexed
+    thread: str | None
+    source_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """What stands behind a key."""
+
+    kind: str
+    source_ref: str
+    item_id: UUID
+    content_hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """The whole body behind an elided item: inside the row, or in the object store."""
+
+    payload_key: str
+    item_id: UUID
+    media_type: str
+    size: int
+    body: bytes | None
+    object_key: str | None
+
+
+async def insert_items(tx: Transaction, rows: Sequence[Row]) -> set[UUID]:
+    """Write the rows whose keys are new, and say which those were."""
+    items = [row.item for row in rows]
+    inserted = await tx.dicts(
+        queries.insert_items,
+        item_ids=[row.item_id for row in rows],
+        kinds=[str(item.kind) for item in items],
+        scopes=[str(item.scope) for item in items],
+        tiers=[str(item.tier) for item in items],
+        user_ids=[item.user_id for item in items],
+        agent_ids=[item.agent_id for item in items],
+        session_ids=[item.session_id for item in items],
+        run_ids=[item.run_id for item in items],
+        source_refs=[item.source_ref for item in items],
+        source_ids=[row.source_id for row in rows],
+        threads=[row.thread for row in rows],
+        contents=[item.content for item in items],
+        content_hashes=[item.content_hash for item in items],
+        speakers=[item.speaker for item in items],
+        trusts=[str(item.trust) for item in items],
+        event_times=[item.event_time for item in items],
+        valid_ats=[item.valid_at for item in items],
+        subjects=[item.subject for item in items],
+        predicates=[item.predicate for item in items],
+        objects=[item.object for item in items],
+        confidences=[item.confidence for item in items],
+        categories=[item.category for item in items],
+        payload_keys=[item.payload_key for item in items],
+        metadatas=[Jsonb(item.metadata) for item in items],
+        tsvs=[row.indexed.tsv for row in rows],
+        terms=[row.indexed.terms for row in rows],
+        tokens=[row.indexed.tokens for row in rows],
+        traits=[row.indexed.traits for row in rows],
+    )
+    return {row["item_id"] for row in inserted}
+
+
+async def find_keys(tx: Transaction, items: Sequence[Prepared]) -> dict[tuple[str, str], Key]:
+    """The rows behind the keys of these items."""
+    found = await tx.all(
+        queries.find_keys,
+        Key,
+        kinds=[str(item.kind) for item in items],
+        source_refs=[item.source_ref for item in items],
+    )
+    return {(key.kind, key.source_ref): key for key in found}
+
+
+async def replace_item(tx: Transaction, item_id: UUID, item: Prepared, indexed: Indexed) -> None:
+    """Give a row another text."""
+    await tx.run(
+        queries.replace_item,
+        item_id=item_id,
+        content=item.content,
+        content_hash=item.content_hash,
+        event_time=item.event_time,
+        payload_key=item.payload_key,
+        metadata=Jsonb(item.metadata),
+        tsv=indexed.tsv,
+        terms=indexed.terms,
+        tokens=indexed.tokens,
+        traits=indexed.traits,
+    )
+
+
+async def find_item(tx: Transaction, item_id: UUID) -> Item | None:
+    """One item."""
+    return await tx.maybe(queries.find_item, Item, item_id=item_id)
+
+
+async def find_items(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, Item]:
+    """Items by id."""
+    found = await tx.all(queries.find_items, Item, item_ids=list(item_ids))
+    return {item.item_id: item for item in found}
+
+
+async def insert_payload(
+    tx: Transaction,
+    item_id: UUID,
+    payload_key: str,
+    *,
+    size: int,
+    sha256: bytes,
+    body: bytes | None,
+    object_key: str | None,
+) -> None:
+    """Keep a whole body."""
+    await tx.run(
+        queries.insert_payload,
+        item_id=item_id,
+        payload_key=payload_key,
+        bytes=size,
+        sha256=sha256,
+        body=body,
+        object_key=object_key,
+    )
+
+
+async def find_payload(tx: Transaction, payload_key: str) -> Payload | None:
+    """A body that the identity of the transaction may see."""
+    who = tx.identity
+    return await tx.maybe(
+        queries.find_payload,
+        Payload,
+        payload_key=payload_key,
+        user_id=who.user_id,
+        agent_id=who.agent_id,
+        session_id=who.session_id,
+        is_admin=who.role is Role.ADMIN,
+    )

@@ -1,0 +1,130 @@
+"""Finding candidates: the one statement behind every recall."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+from pgvector import HalfVector
+
+from recollect.domain.identity import Identity, Scope
+from recollect.domain.items import Trust
+from recollect.domain.ranking import Candidate
+from recollect.domain.temporal import Interval
+from recollect.domain.text import tsquery_literal
+from recollect.storage.database import Transaction
+from recollect.storage.queries import Queries, Query
+
+queries = Queries("search")
+
+BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
+END = datetime(9999, 12, 31, tzinfo=UTC)
+FREQUENCY_CAP = 20_000
+EXACT_BELOW = 3_000  # vectors that may be seen: up to here looking at all of them is as fast as the index
+NO_VECTOR = np.zeros(1, dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depths:
+    """How many candidates each arm may bring; 0 switches it off."""
+
+    text: int = 100
+    vector: int = 100
+    time: int = 50
+    entity: int = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What to look for, and where it may be found."""
+
+    terms: Mapping[str, float]
+    """Terms and their weights; an item with any of them is found."""
+    vector: np.ndarray | None
+    model_id: str
+    entity_keys: Sequence[str]
+    interval: Interval | None
+    kinds: Sequence[str]
+    scopes: frozenset[Scope]
+    since: datetime | None = None
+    until: datetime | None = None
+    as_of: datetime | None = None
+    include_superseded: bool = False
+    is_large: bool = False
+    """Whether the tenant may have an index over its vectors; it answers the same either way."""
+    depths: Depths = Depths()
+
+
+def statement(search: Search) -> Query:
+    """The candidates' query for this kind of search and this length of vector."""
+    if search.as_of is not None:
+        live, vector_live = queries.believed_then, queries.vector_believed_then
+    elif search.include_superseded:
+        live, vector_live = queries.also_superseded, queries.vector_also_superseded
+    else:
+        live, vector_live = queries.live_now, queries.vector_live_now
+    # The index holds live vectors only.
+    is_indexed = search.is_large and search.vector is not None and live is queries.live_now
+    nearest = queries.indexed_nearest if is_indexed else queries.exact_nearest
+    return queries.candidates.filled(
+        nearest=nearest.sql,
+        exact=queries.exact_nearest.sql,
+        live=live.sql,
+        visible=queries.visible.sql,
+        vector_live=vector_live.sql,
+        vector_visible=queries.vector_visible.sql,
+        dimensions=1 if search.vector is None else len(search.vector),
+    )
+
+
+async def find_candidates(tx: Transaction, search: Search) -> list[Candidate]:
+    """Everything that may answer, with what is needed to score it."""
+    who = tx.identity
+    interval = search.interval
+    rows = await tx.dicts(
+        statement(search),
+        queries=[tsquery_literal([term]) for term in search.terms],
+        weights=list(search.terms.values()),
+        vector=HalfVector(NO_VECTOR if search.vector is None else search.vector),
+        model_id=search.model_id,
+        entity_keys=list(search.entity_keys),
+        interval_start=(interval.start if interval else None) or BEGINNING,
+        interval_end=(interval.end if interval else None) or END,
+        kinds=list(search.kinds),
+        tenant_scope=Scope.TENANT in search.scopes,
+        user_id=who.user_id if Scope.USER in search.scopes else None,
+        agent_id=who.agent_id if Scope.AGENT in search.scopes else None,
+        session_id=who.session_id if Scope.SESSION in search.scopes else None,
+        owners=_owners(who, search.scopes),
+        exact_below=EXACT_BELOW,
+        since=search.since or BEGINNING,
+        until=search.until or END,
+        as_of=search.as_of,
+        text_depth=search.depths.text if search.terms else 0,
+        vector_depth=search.depths.vector if search.vector is not None else 0,
+        time_depth=search.depths.time if interval is not None else 0,
+        entity_depth=search.depths.entity if search.entity_keys else 0,
+    )
+    return [Candidate(**{**row, "scope": Scope(row["scope"]), "trust": Trust(row["trust"])}) for row in rows]
+
+
+def _owners(who: Identity, scopes: frozenset[Scope]) -> list[str]:
+    """Whose vectors may be seen, as the column `owner` writes them."""
+    ids = {Scope.TENANT: "", Scope.USER: who.user_id, Scope.AGENT: who.agent_id, Scope.SESSION: who.session_id}
+    return [f"{scope}:{found}" for scope, found in ids.items() if scope in scopes and found is not None]
+
+
+async def measure_collection(tx: Transaction) -> tuple[int, float]:
+    """How many live items the tenant has, and their mean length in terms."""
+    (row,) = await tx.dicts(queries.collection)
+    return int(row["items"]), float(row["mean_length"])
+
+
+async def document_frequencies(tx: Transaction, terms: Sequence[str]) -> dict[str, int]:
+    """In how many items each term stands, up to a cap."""
+    found = await tx.dicts(
+        queries.document_frequencies, queries=[tsquery_literal([term]) for term in terms], cap=FREQUENCY_CAP
+    )
+    return {term: int(row["found"]) for term, row in zip(terms, found, strict=True)}

@@ -1,0 +1,128 @@
+-- name: visible
+-- Fragment: whose item it is, of which kind and from when; the one place that says who sees what.
+i.kind = ANY(%(kinds)s) AND i.event_time >= %(since)s AND i.event_time < %(until)s
+        AND ((i.scope = 'tenant' AND %(tenant_scope)s) OR (i.scope = 'user' AND i.user_id = %(user_id)s)
+            OR (i.scope = 'agent' AND i.agent_id = %(agent_id)s)
+            OR (i.scope = 'session' AND i.session_id = %(session_id)s))
+
+-- name: live_now
+-- Fragment: what recall shows today.
+i.live
+
+-- name: believed_then
+-- Fragment: what was known and held true at a moment, whatever happened since.
+i.created_at <= %(as_of)s AND i.valid_at <= %(as_of)s AND (i.invalid_at IS NULL OR i.invalid_at > %(as_of)s)
+    AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
+
+-- name: also_superseded
+-- Fragment: what an administrator may look at, the retired included.
+i.archived_at IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
+
+-- name: vector_live_now
+-- Fragment: the same for vectors, which carry the flag so that a partial index can hold only live ones.
+i.live
+
+-- name: vector_believed_then
+-- Fragment: vectors of what was held true at a moment.
+EXISTS (
+    SELECT FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id
+        AND x.created_at <= %(as_of)s AND x.valid_at <= %(as_of)s AND (x.invalid_at IS NULL OR x.invalid_at > %(as_of)s)
+        AND x.deleted_at IS NULL AND x.anonymized_at IS NULL)
+
+-- name: vector_also_superseded
+-- Fragment: vectors of what an administrator may look at.
+EXISTS (
+    SELECT FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id
+        AND x.archived_at IS NULL AND x.deleted_at IS NULL AND x.anonymized_at IS NULL)
+
+-- name: vector_visible
+-- Fragment: `visible` for vectors, which carry their owner as one value.
+i.owner = ANY(%(owners)s) AND i.kind = ANY(%(kinds)s) AND i.event_time >= %(since)s AND i.event_time < %(until)s
+
+-- name: exact_nearest
+-- Fragment: the nearest of all vectors that may be seen. OFFSET 0 keeps the planner from any index by distance.
+SELECT n.item_id, n.distance FROM (
+        SELECT i.item_id, i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) AS distance
+        FROM vectors i
+        WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND {vector_live} AND {vector_visible} OFFSET 0
+    ) n ORDER BY n.distance LIMIT %(vector_depth)s
+
+-- name: indexed_nearest
+-- Fragment: the same by the tenant's own index; exact where few may be seen, or where the index gives up too early.
+WITH seen AS MATERIALIZED (
+        SELECT count(*) AS number FROM (
+            SELECT FROM vectors i
+            WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND i.live AND i.owner = ANY(%(owners)s)
+            LIMIT %(exact_below)s) s
+    ), near AS MATERIALIZED (
+        SELECT i.item_id, i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) AS distance
+        FROM vectors i
+        WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND i.live AND {vector_visible}
+            AND (SELECT number FROM seen) >= %(exact_below)s
+        ORDER BY i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) LIMIT %(vector_depth)s
+    )
+    SELECT item_id, distance FROM near WHERE (SELECT count(*) FROM near) >= %(vector_depth)s
+    UNION ALL
+    SELECT e.item_id, e.distance FROM ({exact}) e WHERE (SELECT count(*) FROM near) < %(vector_depth)s
+
+-- name: candidates
+-- Items that may answer, found by words, meaning, time and entities, with the items beside them: one round trip.
+WITH text_arm AS MATERIALIZED (
+    SELECT item_id, sum(t.weight * ts_rank(i.tsv, t.query, 1)) AS score
+    FROM unnest(%(queries)s::tsquery[], %(weights)s::real[]) AS t (query, weight)
+    JOIN items i ON i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query
+    WHERE {live} AND {visible}
+    GROUP BY item_id ORDER BY score DESC LIMIT %(text_depth)s
+), vector_arm AS MATERIALIZED (
+    {nearest}
+), time_arm AS MATERIALIZED (
+    SELECT i.item_id, i.event_time FROM items i
+    WHERE i.tenant_id = %(tenant_id)s AND i.event_time >= %(interval_start)s AND i.event_time < %(interval_end)s
+        AND {live} AND {visible}
+    ORDER BY i.event_time DESC LIMIT %(time_depth)s
+), asked_entities AS MATERIALIZED (
+    SELECT entity_id FROM entities WHERE tenant_id = %(tenant_id)s AND key = ANY(%(entity_keys)s)
+), entity_arm AS MATERIALIZED (
+    SELECT m.item_id, count(*) AS shared FROM asked_entities a
+    JOIN mentions m ON m.tenant_id = %(tenant_id)s AND m.entity_id = a.entity_id
+    JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = m.item_id
+    WHERE {live} AND {visible}
+    GROUP BY m.item_id ORDER BY shared DESC, m.item_id DESC LIMIT %(entity_depth)s
+), found AS (
+    SELECT item_id, 'text' AS arm, row_number() OVER (ORDER BY score DESC) AS rank FROM text_arm
+    UNION ALL SELECT item_id, 'vector', row_number() OVER (ORDER BY distance) FROM vector_arm
+    UNION ALL SELECT item_id, 'time', row_number() OVER (ORDER BY event_time DESC) FROM time_arm
+    UNION ALL SELECT item_id, 'entity', row_number() OVER (ORDER BY shared DESC) FROM entity_arm
+), hits AS MATERIALIZED (
+    SELECT f.item_id, i.thread, i.position,
+        min(rank) FILTER (WHERE arm = 'text') AS text_rank, min(rank) FILTER (WHERE arm = 'vector') AS vector_rank,
+        min(rank) FILTER (WHERE arm = 'time') AS time_rank, min(rank) FILTER (WHERE arm = 'entity') AS entity_rank
+    FROM found f JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = f.item_id
+    GROUP BY f.item_id, i.thread, i.position
+), beside AS (
+    -- The one after a hit may be its answer; the one before lends it its words.
+    SELECT i.item_id, bool_or(i.position = h.position + 1) AS follows
+    FROM hits h JOIN items i ON i.tenant_id = %(tenant_id)s AND i.thread = h.thread
+        AND i.position = ANY(ARRAY[h.position - 1, h.position + 1])
+    WHERE {live} AND {visible}
+    GROUP BY i.item_id
+), wanted AS (
+    SELECT item_id, true AS is_hit, text_rank, vector_rank, time_rank, entity_rank FROM hits
+    UNION ALL SELECT item_id, follows, NULL, NULL, NULL, NULL FROM beside
+    WHERE item_id NOT IN (SELECT item_id FROM hits)
+)
+SELECT w.*, i.scope, i.thread, i.position, i.speaker, i.trust, i.event_time, i.terms, i.tokens, i.traits,
+    -(v.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions})) AS similarity
+FROM wanted w JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = w.item_id
+LEFT JOIN vectors v ON v.tenant_id = %(tenant_id)s AND v.model_id = %(model_id)s AND v.item_id = w.item_id
+
+-- name: collection
+-- How many live items the tenant has, and how many terms they have on average.
+SELECT count(*) AS items, COALESCE(avg(octet_length(terms) / 4), 0)::float8 AS mean_length
+FROM items WHERE tenant_id = %(tenant_id)s AND live
+
+-- name: document_frequencies
+-- In how many items each term stands; beyond the cap a term counts as common.
+SELECT (SELECT count(*) FROM (
+    SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query LIMIT %(cap)s) s) AS found
+FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS t (query, place) ORDER BY place

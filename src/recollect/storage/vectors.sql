@@ -1,0 +1,88 @@
+-- name: texts_to_embed
+-- The items of these ids that can still be embedded, each with the head of the one before it in its thread.
+SELECT i.item_id, i.kind, i.content, i.content_hash, i.speaker, i.event_time, i.metadata,
+    p.speaker AS previous_speaker, left(p.content, %(head)s) AS previous_head
+FROM items i
+LEFT JOIN items p ON p.tenant_id = i.tenant_id AND p.thread = i.thread AND p.position = i.position - 1
+    AND i.kind = 'chat_message' AND p.kind = 'chat_message'
+    AND p.scope = i.scope AND p.anonymized_at IS NULL AND p.deleted_at IS NULL
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
+
+-- name: save_vectors
+-- Vectors of items whose text is still the one that was embedded.
+INSERT INTO vectors (
+    tenant_id, item_id, model_id, live, kind, scope, user_id, agent_id, session_id, event_time, embedding)
+SELECT i.tenant_id, i.item_id, %(model_id)s, i.live, i.kind, i.scope, i.user_id, i.agent_id, i.session_id, i.event_time,
+    g.embedding
+FROM unnest(%(item_ids)s::uuid[], %(content_hashes)s::bytea[], %(embeddings)s::halfvec[])
+    AS g (item_id, content_hash, embedding)
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.content_hash = g.content_hash
+    AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
+ON CONFLICT (tenant_id, model_id, item_id) DO UPDATE SET embedding = excluded.embedding, live = excluded.live
+
+-- name: save_entities
+-- Entities named by items, each once per tenant, and who mentions them.
+WITH given AS (
+    SELECT * FROM unnest(
+        %(entity_ids)s::uuid[], %(kinds)s::text[], %(names)s::text[], %(keys)s::text[], %(item_ids)s::uuid[])
+        AS g (entity_id, kind, name, key, item_id)
+), made AS (
+    INSERT INTO entities (tenant_id, entity_id, kind, name, key)
+    SELECT DISTINCT ON (key) %(tenant_id)s::uuid, entity_id, kind, name, key FROM given ORDER BY key
+    ON CONFLICT (tenant_id, key) DO NOTHING
+    RETURNING entity_id, key
+), known AS (
+    SELECT entity_id, key FROM made
+    UNION ALL
+    SELECT e.entity_id, e.key FROM entities e WHERE e.tenant_id = %(tenant_id)s AND e.key IN (SELECT key FROM given)
+)
+INSERT INTO mentions (tenant_id, entity_id, item_id)
+SELECT DISTINCT %(tenant_id)s::uuid, k.entity_id, g.item_id FROM given g JOIN known k USING (key)
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id
+ON CONFLICT (tenant_id, entity_id, item_id) DO NOTHING
+
+-- name: count_vectors
+-- How many live vectors the tenant has of a model.
+SELECT count(*) FROM vectors WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s AND live
+
+-- name: items_without_vector
+-- Items that a model has not embedded yet, a page at a time.
+SELECT i.item_id FROM items i
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id > %(after)s AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
+    AND NOT EXISTS (
+        SELECT FROM vectors v
+        WHERE v.tenant_id = %(tenant_id)s AND v.model_id = %(model_id)s AND v.item_id = i.item_id)
+ORDER BY i.item_id LIMIT %(limit)s
+
+-- name: count_items
+-- How many items can have a vector.
+SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND anonymized_at IS NULL AND deleted_at IS NULL
+
+-- name: delete_other_vectors
+-- Drop the vectors of every other model.
+DELETE FROM vectors WHERE tenant_id = %(tenant_id)s AND model_id <> %(model_id)s
+
+-- name: delete_vectors
+-- Drop the tenant's vectors of one model.
+DELETE FROM vectors WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s
+
+-- name: texts_to_index
+-- Content and speaker of items, a page at a time, to derive their index columns again.
+SELECT item_id, content, speaker FROM items
+WHERE tenant_id = %(tenant_id)s AND item_id > %(after)s AND anonymized_at IS NULL AND deleted_at IS NULL
+ORDER BY item_id LIMIT %(limit)s
+
+-- name: save_index
+-- Index columns of items, derived again.
+UPDATE items i SET tsv = g.tsv::tsvector, terms = g.terms, tokens = g.tokens, traits = g.traits
+FROM unnest(%(item_ids)s::uuid[], %(tsvs)s::text[], %(terms)s::bytea[], %(tokens)s::bytea[], %(traits)s::smallint[])
+    AS g (item_id, tsv, terms, tokens, traits)
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id
+
+-- name: find_models
+-- Which model the tenant's recall uses, and to which it is being moved.
+SELECT embedding_model AS active, embedding_target AS target FROM tenants WHERE tenant_id = %(tenant_id)s
+
+-- name: set_models
+-- Note which model recall uses, and to which the tenant is being moved.
+UPDATE tenants SET embedding_model = %(active)s, embedding_target = %(target)s WHERE tenant_id = %(tenant_id)s
