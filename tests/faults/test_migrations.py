@@ -62,22 +62,25 @@ def test_of_two_starters_one_migrates_and_both_go_on(empty_database: str) -> Non
     starters = [start(empty_database) for _ in range(2)]
     applied = [int(starter.communicate(timeout=120)[0]) for starter in starters]
     assert [starter.returncode for starter in starters] == [0, 0]
-    assert sorted(applied)[0] == 0 and sorted(applied)[1] > 10
+    assert sorted(applied)[0] == 0 and sorted(applied)[1] > 5
     assert asyncio.run(migrate.pending(empty_database)) == []
 
 
 def test_a_migration_killed_at_any_step_runs_again_cleanly(empty_database: str) -> None:
-    ours = len(migrate.migrations())
-    for step in range(1, ours + 1):
-        killed = start(empty_database, die_before=1 if step == 1 else 2)
+    left = len(asyncio.run(migrate.pending(empty_database)))
+    killed = start(empty_database, die_before=1)
+    killed.communicate(timeout=120)
+    while left > 1:
+        # Each attempt gets one step further than the last, and leaves nothing of the step it dies in.
+        killed = start(empty_database, die_before=2)
         killed.communicate(timeout=120)
         assert killed.returncode == -9
-        # Each attempt got one step further than the last, and left nothing of the step it died in.
-        assert len(asyncio.run(migrate.pending(empty_database))) > 0
         with psycopg.connect(empty_database) as connection:
             assert connection.execute("SELECT to_regclass('recollect.half_done')").fetchone() == (None,)
+        left -= 1
+        assert len(asyncio.run(migrate.pending(empty_database))) == left
     finished = start(empty_database)
-    assert int(finished.communicate(timeout=120)[0]) > 0
+    assert int(finished.communicate(timeout=120)[0]) == 1
     assert asyncio.run(migrate.pending(empty_database)) == []
 
 

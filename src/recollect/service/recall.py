@@ -154,7 +154,8 @@ class _Recall:
             )
             self._mark("rank", started)
             found = await items.find_items(tx, [one.candidate.item_id for one in best])
-            pending = await outbox.pending(tx, EMBED_TOPIC)
+            waiting = await outbox.is_waiting(tx, EMBED_TOPIC)
+            pending = await outbox.pending(tx, EMBED_TOPIC) if waiting and self.request.explain else 0
         merged, duplicates = _merged(best, found)
         ordered, rerank_used = await self._reranked(merged, found)
         self._mark("total", started)
@@ -162,7 +163,7 @@ class _Recall:
         return RecallAnswer(
             items=chosen,
             total=len(chosen),
-            degraded=pending > 0 or not embedded,
+            degraded=waiting or not embedded,
             rerank_used=rerank_used,
             trace=self._trace(ordered, candidates, question, searched, duplicates, pending)
             if self.request.explain
@@ -222,6 +223,7 @@ class _Recall:
             until=request.until,
             as_of=request.as_of,
             include_superseded=request.include_superseded,
+            is_large=view.items >= self.resources.settings.vector_index_from / 2,
             depths=_depths(request.arms),
         )
 

@@ -61,6 +61,11 @@ class Rows:
         cursor = await self._connection.execute(query.sql, self._parameters(parameters))
         return await cursor.fetchall()
 
+    async def planned(self, query: Query, **parameters: Any) -> list[dict[str, Any]]:
+        """Every row of a query planned for these very parameters: a plan for any tenant cannot use one tenant's index."""
+        cursor = await self._connection.execute(query.sql, self._parameters(parameters), prepare=False)
+        return await cursor.fetchall()
+
     async def value(self, query: Query, **parameters: Any) -> Any:
         """The first column of the first row, or None."""
         async with self._connection.cursor(row_factory=scalar_row) as cursor:
@@ -132,7 +137,14 @@ class Database:
                 "the database cannot be reached; check RECOLLECT_DATABASE_URL and that the server is up",
                 reason=type(error).__name__,
             ) from error
-        await self._pool.open(wait=True, timeout=30)
+        try:
+            await self._pool.open(wait=True, timeout=30)
+        except psycopg_pool.PoolTimeout as error:
+            await self.close()
+            raise ConfigurationError(
+                "the database answers, but a connection cannot be prepared (is the extension `vector` there?); "
+                "run `recollect doctor`"
+            ) from error
 
     async def close(self) -> None:
         """Close every connection."""

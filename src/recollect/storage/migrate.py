@@ -6,8 +6,11 @@ collide and a killed one leaves nothing half done.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -18,13 +21,17 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from recollect.errors import ConfigurationError, DatabaseUnavailable
+from recollect.storage.queries import Queries, Query
 
 # Any fixed number: it names our lock among the advisory locks of the database.
 MIGRATION_LOCK = 7_265_636_863
+BOOTSTRAP_TRIES = 20
 _FILE = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
 _QUEUE_FILE = re.compile(r"\d\d\.\d\d\.\d\d_\d\d_\w+\.sql")
 
 Connection = psycopg.AsyncConnection[Any]
+
+queries = Queries("migrate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +41,8 @@ class Migration:
     name: str
     sql: str
     schema: str = "recollect"
+    includes: tuple[str, ...] = ()
+    """Names of steps that this one makes needless."""
 
     @property
     def checksum(self) -> str:
@@ -62,8 +71,10 @@ def setup_script(login: str, owner: str | None) -> str:
     """The whole script for an administrator: roles, extensions and schemas, then who may use them."""
     parts = [
         bootstrap_script(),
-        f"-- The application's login. Unless it exists: CREATE ROLE {sql.Identifier(login).as_string(None)} "
-        "LOGIN NOBYPASSRLS PASSWORD '…';",
+        (
+            f"-- The application's login. Unless it exists: CREATE ROLE {sql.Identifier(login).as_string(None)} "
+            "LOGIN NOBYPASSRLS PASSWORD '…';"
+        ),
         login_script(login),
     ]
     if owner is not None:
@@ -92,30 +103,39 @@ def login_of(dsn: str) -> tuple[str, str | None]:
 
 async def ensure_database(admin_dsn: str, name: str) -> None:
     """Create the database `name` if it is missing (embedded server only)."""
-    async with await _connect(admin_dsn) as connection:
-        await connection.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
-        found = await connection.execute("SELECT FROM pg_database WHERE datname = %s", [name])
-        if not found.rowcount:
+    async with await _connect(admin_dsn) as connection, _alone(connection):
+        if not await _value(connection, queries.has_database, name=name):
             await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
 
 async def prepare(owner_dsn: str, *, login: str, password: str | None = None) -> list[str]:
     """Create roles, extensions and schemas where missing, let `login` in, and migrate; the steps applied."""
-    async with await _connect(owner_dsn) as connection:
-        await connection.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
-        try:
-            await _bootstrap(connection, login, password)
-            return await _migrate(connection)
-        finally:
-            if not connection.closed:
-                await connection.execute("SELECT pg_advisory_unlock(%s)", [MIGRATION_LOCK])
+    async with await _connect(owner_dsn) as connection, _alone(connection):
+        await _bootstrap(connection, login, password)
+        return await _migrate(connection)
+
+
+@asynccontextmanager
+async def _alone(connection: Connection) -> AsyncIterator[None]:
+    """Hold the lock of this database's migrations; the server lets go of it when the connection ends."""
+    await connection.execute(queries.lock.sql, {"key": MIGRATION_LOCK})
+    try:
+        yield
+    finally:
+        if not connection.closed:
+            await connection.execute(queries.unlock.sql, {"key": MIGRATION_LOCK})
+
+
+async def _value(connection: Connection, query: Query, **parameters: Any) -> Any:
+    row = await (await connection.execute(query.sql, parameters)).fetchone()
+    return row[0] if row else None
 
 
 async def pending(dsn: str) -> list[str]:
     """The names of steps that the database still lacks; every name on an empty database."""
     async with await _connect(dsn) as connection:
         applied = await _applied(connection)
-        return [step.name for step in [*migrations(), *_queue_steps()] if step.name not in applied]
+        return [step.name for step in [*migrations(), *_queue_steps(applied)] if step.name not in applied]
 
 
 async def _connect(dsn: str) -> Connection:
@@ -128,50 +148,42 @@ async def _connect(dsn: str) -> Connection:
 
 
 async def _bootstrap(connection: Connection, login: str, password: str | None) -> None:
-    if await _is_bootstrapped(connection, login):
-        return
-    try:
-        async with connection.transaction():
-            await connection.execute(bootstrap_script())
-            exists = await connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [login])
-            if not exists.rowcount:
-                create = sql.SQL("CREATE ROLE {} LOGIN NOBYPASSRLS").format(sql.Identifier(login))
-                if password:
-                    create += sql.SQL(" PASSWORD {}").format(sql.Literal(password))
-                await connection.execute(create)
-            await connection.execute(_login_grants(login))
-    except psycopg.errors.InsufficientPrivilege as error:
-        raise ConfigurationError(
-            "this role may not create roles or extensions; ask an administrator to run what "
-            "`recollect db init --print-sql` prints, then run `recollect db init` again"
-        ) from error
+    for _ in range(BOOTSTRAP_TRIES):
+        if await _value(connection, queries.is_bootstrapped, login=login):
+            return
+        try:
+            async with connection.transaction():
+                await _create_roles(connection, login, password)
+        except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateObject, psycopg.errors.InternalError_):
+            # Roles are shared by all databases of a server, and another one was prepared at the same moment.
+            await asyncio.sleep(0.1)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise ConfigurationError(
+                "this role may not create roles or extensions; ask an administrator to run what "
+                "`recollect db init --print-sql` prints, then run `recollect db init` again"
+            ) from error
+        else:
+            return
+    raise ConfigurationError("roles could not be created because others change them all the time; try again")
 
 
-async def _is_bootstrapped(connection: Connection, login: str) -> bool:
-    found = await connection.execute(
-        """SELECT to_regnamespace('recollect') IS NOT NULL AND to_regnamespace('recollect_queue') IS NOT NULL
-               AND (SELECT count(*) FROM pg_extension WHERE extname IN ('vector', 'pg_trgm', 'btree_gin')) = 3
-               AND EXISTS (SELECT FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid
-                           JOIN pg_roles u ON u.oid = m.member
-                           WHERE g.rolname = 'recollect_retention' AND u.rolname = %s)""",
-        [login],
-    )
-    row = await found.fetchone()
-    return bool(row and row[0])
+async def _create_roles(connection: Connection, login: str, password: str | None) -> None:
+    await connection.execute(bootstrap_script())
+    if not await _value(connection, queries.has_role, name=login):
+        create = sql.SQL("CREATE ROLE {} LOGIN NOBYPASSRLS").format(sql.Identifier(login))
+        if password:
+            create += sql.SQL(" PASSWORD {}").format(sql.Literal(password))
+        await connection.execute(create)
+    await connection.execute(_login_grants(login))
 
 
 async def _migrate(connection: Connection) -> list[str]:
-    await connection.execute("SET search_path = recollect, public")
     async with connection.transaction():
-        await connection.execute("SET LOCAL ROLE recollect_owner")
-        await connection.execute(
-            """CREATE TABLE IF NOT EXISTS schema_migrations (
-                   name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"""
-        )
-        await connection.execute("GRANT SELECT ON schema_migrations TO recollect_app")
+        for query in (queries.become_owner, queries.create_record, queries.show_record):
+            await connection.execute(query.sql)
     applied = await _applied(connection)
-    done = []
-    for step in [*migrations(), *_queue_steps(fresh=not any(name.startswith("queue:") for name in applied))]:
+    done: list[str] = []
+    for step in [*migrations(), *_queue_steps(applied)]:
         if step.name not in applied:
             await _apply(connection, step)
             done.append(step.name)
@@ -185,40 +197,40 @@ async def _migrate(connection: Connection) -> list[str]:
 
 async def _apply(connection: Connection, step: Migration) -> None:
     async with connection.transaction():
-        await connection.execute("SET LOCAL ROLE recollect_owner")
-        await connection.execute(
-            sql.SQL("SET LOCAL search_path = {}, public").format(sql.Identifier(step.schema))
-        )
+        await connection.execute(queries.become_owner.sql)
+        await connection.execute(sql.SQL("SET LOCAL search_path = {}, public").format(sql.Identifier(step.schema)))
         await connection.execute(step.sql)
-        await connection.execute(
-            "INSERT INTO recollect.schema_migrations (name, checksum) VALUES (%s, %s)", [step.name, step.checksum]
-        )
+        names = [step.name, *step.includes]
+        await connection.execute(queries.record.sql, {"names": names, "checksums": [step.checksum] * len(names)})
 
 
 async def _applied(connection: Connection) -> dict[str, str]:
-    exists = await (await connection.execute("SELECT to_regclass('recollect.schema_migrations')")).fetchone()
-    if not exists or exists[0] is None:
+    if not await _value(connection, queries.has_record):
         return {}
-    rows = await connection.execute("SELECT name, checksum FROM recollect.schema_migrations")
-    return dict(await rows.fetchall())
+    return dict(await (await connection.execute(queries.applied.sql)).fetchall())
 
 
-def _queue_steps(*, fresh: bool = False) -> list[Migration]:
+def _queue_steps(applied: Mapping[str, str]) -> list[Migration]:
     """The steps of the job queue's own schema, which its package numbers by version.
 
-    An empty database gets the whole schema at once, and the numbered steps are recorded as done.
+    A database without any gets the whole schema at once, and in the same transaction the record that every step is in it.
     """
     folder = resources.files("procrastinate.sql").joinpath("migrations")
     names = sorted(file.name for file in folder.iterdir() if _QUEUE_FILE.fullmatch(file.name))
     steps = [
         Migration(
             name=f"queue:{name.removesuffix('.sql')}",
-            sql="" if fresh else folder.joinpath(name).read_text("utf-8"),
+            sql=folder.joinpath(name).read_text("utf-8"),
             schema="recollect_queue",
         )
         for name in names
     ]
+    whole = Migration(
+        name="queue:schema",
+        sql=SchemaManager.get_schema(),
+        schema="recollect_queue",
+        includes=tuple(step.name for step in steps),
+    )
     grants = resources.files("recollect.storage").joinpath("queue_grants.sql").read_text("utf-8")
-    whole = [Migration(name="queue:schema", sql=SchemaManager.get_schema(), schema="recollect_queue")]
     closing = Migration(name=f"queue:grants:{names[-1].removesuffix('.sql')}", sql=grants, schema="recollect_queue")
-    return [*whole, *steps, closing]
+    return [whole, *(steps if whole.name in applied else []), closing]

@@ -90,6 +90,11 @@ async def pending(tx: Transaction, topic: str) -> int:
     return int(await tx.value(queries.count_pending, topic=topic))
 
 
+async def is_waiting(tx: Transaction, topic: str) -> bool:
+    """Whether the tenant still waits for anything of the topic, given up things included."""
+    return bool(await tx.value(queries.is_waiting, topic=topic))
+
+
 async def claim_fresh(
     rows: QueueTransaction, topic: str, *, after: TenantId, tenants: int, size: int, lease: timedelta
 ) -> list[Batch]:

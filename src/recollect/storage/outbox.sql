@@ -117,6 +117,10 @@ WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s) AND attempts = %(at
 -- How many things of one topic the tenant still waits for, given up ones included.
 SELECT count(*) FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s
 
+-- name: is_waiting
+-- Whether the tenant waits for anything of one topic.
+SELECT EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s)
+
 -- name: count_by_topic
 -- What waits and what was given up, by topic.
 SELECT topic, count(*) FILTER (WHERE parked_at IS NULL) AS pending, count(*) FILTER (WHERE parked_at IS NOT NULL) AS parked
