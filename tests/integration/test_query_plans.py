@@ -1,0 +1,372 @@
+"""The hot queries use their indexes as the application under row-level security; meaning is searched exactly where
+that is fast enough, and by the tenant's own index where it is not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+from pydantic import SecretStr
+from tests.conftest import cloned_database
+
+from recollect.app import APP_LOGIN, Memory
+from recollect.config import Settings
+from recollect.domain.identity import Identity, Role, Scope, TenantId, UserId, tenant_id_of
+from recollect.domain.items import Kind, NewItem
+from recollect.domain.temporal import Interval
+from recollect.providers.embedders import Embedders
+from recollect.service import tenants
+from recollect.service import vector_indexes as service
+from recollect.service.doctor import State, check_vector_indexes
+from recollect.service.recall import exact_below
+from recollect.service.resources import Resources
+from recollect.service.vector_indexes import Changes, decide
+from recollect.storage import search, vector_indexes
+from recollect.storage.database import Transaction
+from recollect.storage.postgres import EmbeddedServer
+from recollect.storage.queries import Query
+from recollect.storage.search import Search
+from recollect.storage.vector_indexes import IndexSpec, VectorIndex
+from recollect.worker.runner import background_worker
+
+MODEL_ID = "random@1"
+DIMENSIONS = 16
+SMALL, LARGE, OTHERS = "small", "large", "others"
+EACH = {SMALL: 300, LARGE: 4_000, OTHERS: 20_000}
+
+LOAD = """
+    INSERT INTO tenants (tenant_id, name, embedding_model) VALUES (%(tenant)s, %(name)s, %(model)s);
+    INSERT INTO items (tenant_id, item_id, kind, scope, tier, user_id, source_ref, thread, position, content, content_hash,
+        trust, event_time, valid_at, tsv, terms, tokens, traits)
+    SELECT %(tenant)s, gen_random_uuid(), 'chat_message', CASE WHEN n %% 4 = 0 THEN 'tenant' ELSE 'user' END, 'recent',
+        CASE WHEN n %% 2 = 0 THEN 'many' ELSE 'user-' || n %% 50 END, 'item-' || n, 'thread-' || n / 20, n %% 20, 'text', '',
+        'user', now(), now(), format('''spoken'':1 ''w%%s'':2', n %% 200)::tsvector, '', '', 0
+    FROM generate_series(1, %(rows)s) n;
+    INSERT INTO vectors (tenant_id, item_id, model_id, live, kind, scope, user_id, event_time, embedding)
+    SELECT tenant_id, item_id, %(model)s, live, kind, scope, user_id, event_time,
+        l2_normalize((SELECT array_agg(random() - 0.5 + 0 * n * i.traits) FROM generate_series(1, 16) n)::vector)::halfvec
+    FROM items i WHERE tenant_id = %(tenant)s
+"""
+
+
+class Explaining(Transaction):
+    """A transaction in which a query is explained instead of answered."""
+
+    plans: list[dict[str, Any]]
+
+    async def planned(self, query: Query, into: Any, **parameters: Any) -> list[Any]:
+        return await self.dicts(query, **parameters)
+
+    async def dicts(self, query: Query, **parameters: Any) -> list[dict[str, Any]]:
+        explained = Query(query.name, query.purpose, "EXPLAIN (ANALYZE, FORMAT JSON) " + query.sql)
+        (row,) = await super().planned(explained, dict, **parameters)
+        self.plans = list(_nodes(row["QUERY PLAN"][0]["Plan"]))
+        return []
+
+    def uses(self, node: str, index: str) -> bool:
+        """Whether such a step of the plan ran on that index."""
+        return any(
+            plan["Node Type"] == node and plan.get("Index Name", "").startswith(index) and plan["Actual Loops"]
+            for plan in self.plans
+        )
+
+    def reads_all(self, table: str) -> bool:
+        """Whether the plan goes through all rows of a table."""
+        return any(plan["Node Type"] == "Seq Scan" and plan["Relation Name"] == table for plan in self.plans)
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from _nodes(child)
+
+
+@pytest.fixture(scope="module")
+def crowd(server: EmbeddedServer) -> Iterator[tuple[str, str]]:
+    """A database with a small and a large tenant among others: the application's address and the owner's."""
+    with cloned_database(server) as name:
+        owner = server.dsn(database=name)
+        with psycopg.connect(owner, autocommit=True) as connection:
+            connection.execute("SET search_path = recollect, public; SET session_replication_role = replica")
+            connection.execute("SELECT setseed(0.5)")
+            for tenant, rows in EACH.items():
+                parameters = {"tenant": tenant_id_of(tenant), "name": tenant, "model": MODEL_ID, "rows": rows}
+                for statement in LOAD.split(";"):
+                    connection.execute(statement, parameters)
+            connection.execute("VACUUM (ANALYZE) recollect.items, recollect.vectors")
+        yield server.dsn(user=APP_LOGIN, database=name), owner
+
+
+@pytest.fixture
+def settings(crowd: tuple[str, str], tmp_path: Path) -> Settings:
+    dsn, owner = crowd
+    return Settings(
+        home=tmp_path,
+        database_url=SecretStr(dsn),
+        database_owner_url=SecretStr(owner),
+        pool_min_size=1,
+        vector_index_from=2_000,
+        embedding_provider="none",
+    )
+
+
+@pytest.fixture
+async def indexed(resources: Resources) -> Resources:
+    """The large tenant has its index."""
+    await service.maintain(resources, who(LARGE))
+    return resources
+
+
+def who(tenant: str, user: str | None = None) -> Identity:
+    return Identity(tenant_id=tenant_id_of(tenant), user_id=UserId(user) if user else None, role=Role.ADMIN)
+
+
+def asked(seed: int = 1, *, below: int | None = None, terms: dict[str, float] | None = None) -> Search:
+    vector = np.random.default_rng(seed).normal(size=DIMENSIONS)
+    return Search(
+        terms=terms or {},
+        vector=(vector / np.linalg.norm(vector)).astype(np.float32),
+        model_id=MODEL_ID,
+        entity_keys=[],
+        interval=None,
+        kinds=[str(kind) for kind in Kind],
+        scopes=frozenset({Scope.TENANT, Scope.USER}),
+        exact_below=below,
+    )
+
+
+async def explained(resources: Resources, identity: Identity, wanted: Search) -> Explaining:
+    async with resources.database.transaction(identity) as tx:
+        explaining = Explaining(tx._connection, identity)
+        await search.find_candidates(explaining, wanted)
+    return explaining
+
+
+async def nearest(resources: Resources, identity: Identity, wanted: Search) -> set[UUID]:
+    async with resources.database.transaction(identity) as tx:
+        found = await search.find_candidates(tx, wanted)
+    return {one.item_id for one in found if one.vector_rank is not None and one.vector_rank <= 10}
+
+
+def exact(owner_dsn: str, identity: Identity, wanted: Search) -> set[UUID]:
+    """The ten nearest that the identity may see, by looking at every vector."""
+    with psycopg.connect(owner_dsn, row_factory=dict_row) as connection:
+        rows = connection.execute(
+            "SELECT item_id, scope, user_id, embedding::text FROM recollect.vectors WHERE tenant_id = %s AND live",
+            [identity.tenant_id],
+        ).fetchall()
+    seen = [
+        row
+        for row in rows
+        if row["scope"] in wanted.scopes and (row["scope"] == "tenant" or row["user_id"] == identity.user_id)
+    ]
+    matrix = np.array([json.loads(row["embedding"]) for row in seen])
+    assert wanted.vector is not None
+    best = np.argsort(-(matrix @ wanted.vector.astype(np.float16).astype(np.float64)))[:10]
+    return {seen[place]["item_id"] for place in best}
+
+
+async def test_words_are_found_by_the_text_index(resources: Resources) -> None:
+    plan = await explained(resources, who(LARGE, "many"), replace(asked(terms={"w7": 1.0}), vector=None))
+    assert plan.uses("Bitmap Index Scan", "items_text")
+    assert not plan.reads_all("items")
+
+
+async def test_how_rare_a_word_is_is_counted_in_the_text_index(resources: Resources) -> None:
+    async with resources.database.transaction(who(LARGE)) as tx:
+        explaining = Explaining(tx._connection, who(LARGE))
+        with pytest.raises(ValueError):  # there is no answer to read
+            await search.document_frequencies(explaining, ["w7"])
+    assert explaining.uses("Bitmap Index Scan", "items_text")
+
+
+async def test_neighbours_are_found_by_their_thread(resources: Resources) -> None:
+    plan = await explained(resources, who(LARGE, "many"), asked(terms={"w7": 1.0}))
+    assert plan.uses("Index Scan", "items_by_thread")
+
+
+async def test_a_day_asked_about_is_found_by_time(resources: Resources) -> None:
+    day = Interval(start=datetime(2025, 5, 2, tzinfo=UTC), end=datetime(2025, 5, 3, tzinfo=UTC))
+    plan = await explained(resources, who(LARGE, "many"), replace(asked(), interval=day))
+    assert any(plan.uses(node, "items_by_event_time") for node in ("Index Scan", "Bitmap Index Scan"))
+    assert not plan.reads_all("items")
+
+
+async def test_names_asked_for_are_found_by_their_key(resources: Resources) -> None:
+    plan = await explained(resources, who(LARGE, "many"), replace(asked(), entity_keys=["ada"]))
+    assert plan.uses("Index Scan", "entities_tenant_id_key_key")
+    assert not plan.reads_all("items")
+
+
+async def test_a_small_tenant_is_searched_exactly(indexed: Resources) -> None:
+    plan = await explained(indexed, who(SMALL, "many"), asked())
+    assert not plan.uses("Index Scan", vector_indexes.PREFIX)
+    assert not plan.reads_all("vectors")
+
+
+async def test_a_large_tenant_is_searched_by_its_own_index(indexed: Resources) -> None:
+    for seed in range(12):  # more often than the driver and the server wait before they keep a plan
+        plan = await explained(indexed, who(LARGE, "many"), asked(seed, below=1_500))
+        assert plan.uses("Index Scan", vector_indexes.tenant_prefix(who(LARGE)))
+
+
+async def test_a_user_with_few_items_in_a_large_tenant_is_searched_exactly(
+    indexed: Resources, crowd: tuple[str, str]
+) -> None:
+    identity = who(LARGE, "user-7")  # sees 1,000 shared items and 80 of its own
+    plan = await explained(indexed, identity, asked(below=1_500))
+    assert not plan.uses("Index Scan", vector_indexes.PREFIX)
+    for seed in range(5):
+        wanted = asked(seed, below=1_500)
+        assert await nearest(indexed, identity, wanted) == exact(crowd[1], identity, wanted)
+
+
+async def test_a_filter_that_leaves_little_is_searched_exactly_after_all(
+    indexed: Resources, crowd: tuple[str, str]
+) -> None:
+    identity = who(LARGE, "user-7")  # has 80 items of its own, fewer than the arm may bring
+    wanted = replace(asked(below=10), scopes=frozenset({Scope.USER}))  # so that the index is tried first
+    assert await nearest(indexed, identity, wanted) == exact(crowd[1], identity, wanted)
+
+
+@pytest.mark.parametrize("tenant", [SMALL, LARGE])
+@pytest.mark.parametrize("user", ["many", "user-7", None])
+async def test_the_nearest_of_a_tenant_among_many_are_found(
+    indexed: Resources, crowd: tuple[str, str], tenant: str, user: str | None
+) -> None:
+    identity = who(tenant, user)
+    found = due = 0
+    for seed in range(10):
+        wanted = asked(seed, below=1_500 if tenant == LARGE else None)
+        right = exact(crowd[1], identity, wanted)
+        found, due = found + len(await nearest(indexed, identity, wanted) & right), due + len(right)
+    assert found / due >= (0.98 if tenant == LARGE else 1.0)
+
+
+async def catalogue(resources: Resources) -> list[VectorIndex]:
+    async with resources.database.transaction(who(LARGE)) as tx:
+        return await vector_indexes.list_indexes(tx)
+
+
+async def test_an_index_is_built_for_a_large_tenant_only_and_once(indexed: Resources) -> None:
+    before = await catalogue(indexed)
+    for tenant in (SMALL, LARGE):
+        await service.maintain(indexed, who(tenant))
+    assert await catalogue(indexed) == before
+    assert [index.is_valid for index in before] == [True]
+    assert before[0].rows == EACH[LARGE]
+
+
+async def test_an_interrupted_build_is_made_good(indexed: Resources, crowd: tuple[str, str]) -> None:
+    (index,) = await catalogue(indexed)
+    with psycopg.connect(crowd[1], autocommit=True) as connection:
+        connection.execute(
+            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", [f"recollect.{index.name}"]
+        )
+    await service.maintain(indexed, who(LARGE))
+    assert [found.is_valid for found in await catalogue(indexed)] == [True]
+
+
+async def test_a_tenant_that_shrank_loses_its_index(indexed: Resources, settings: Settings) -> None:
+    large = replace(indexed, settings=settings.model_copy(update={"vector_index_from": 9_000}))
+    await service.maintain(large, who(LARGE))
+    assert await catalogue(indexed) == []
+
+
+async def test_without_the_owners_connection_nothing_is_built(resources: Resources) -> None:
+    await service.maintain(replace(resources, vector_indexes=None), who(OTHERS))
+    prefix = vector_indexes.tenant_prefix(who(OTHERS))
+    assert not any(index.name.startswith(prefix) for index in await catalogue(resources))
+    assert check_vector_indexes(owner_known=False).state is State.WARN
+    assert check_vector_indexes(owner_known=True).state is State.OK
+
+
+async def test_a_second_build_at_the_same_time_is_put_off(resources: Resources, crowd: tuple[str, str]) -> None:
+    identity = who(OTHERS)
+    with psycopg.connect(crowd[1], autocommit=True) as connection:
+        connection.execute("SELECT pg_advisory_lock(%s)", [vector_indexes.BUILD_LOCK])
+        await service.maintain(resources, identity)
+    assert not any(
+        index.name.startswith(vector_indexes.tenant_prefix(identity)) for index in await catalogue(resources)
+    )
+    waiting = await Memory(resources, identity).list_jobs()
+    assert [job.job for job in waiting] == [service.JOB]
+
+
+class Same:
+    """An embedder for which every text means the same."""
+
+    model_id = MODEL_ID
+    dimensions = DIMENSIONS
+
+    async def embed_query(self, text: str) -> np.ndarray:
+        return np.full(DIMENSIONS, DIMENSIONS**-0.5, dtype=np.float32)
+
+    async def embed_passages(self, texts: Sequence[str]) -> np.ndarray:
+        return np.full((len(texts), DIMENSIONS), DIMENSIONS**-0.5, dtype=np.float32)
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_an_import_brings_one_look_at_the_index(resources: Resources) -> None:
+    working = replace(resources, embedders=Embedders(Same(), lambda _: None))
+    tenant = await tenants.ensure_tenant(working, "imported")
+    memory = Memory(working, Identity(tenant_id=tenant.tenant_id, user_id=UserId("u"), role=Role.ADMIN))
+    await memory.remember_many([NewItem(content=f"line {number}", scope=Scope.USER) for number in range(300)])
+    async with background_worker(working), asyncio.timeout(60):
+        while (await memory.job_counts()).outbox_pending:
+            await asyncio.sleep(0.05)
+    assert [job.job for job in await memory.list_jobs()] == [service.JOB]
+
+
+def entry(identity: Identity, rows: int, model_id: str = MODEL_ID, *, is_valid: bool = True) -> VectorIndex:
+    spec = IndexSpec(model_id=model_id, dimensions=DIMENSIONS, rows=rows)
+    return VectorIndex(name=spec.name(identity), is_valid=is_valid, rows=rows)
+
+
+def spec(rows: int, model_id: str = MODEL_ID) -> IndexSpec:
+    return IndexSpec(model_id=model_id, dimensions=DIMENSIONS, rows=rows)
+
+
+def test_the_index_of_a_model_no_longer_used_is_dropped() -> None:
+    old = entry(who(LARGE), 4_000, "old@1")
+    changes = decide(who(LARGE), [spec(4_000)], [old], least=2_000, most=50)
+    assert changes == Changes(drop=(old,), build=(spec(4_000),))
+
+
+def test_a_tenant_keeps_its_index_until_it_is_half_as_large() -> None:
+    index = entry(who(LARGE), 2_000)
+    assert decide(who(LARGE), [spec(1_000)], [index], least=2_000, most=50) == Changes()
+    assert decide(who(LARGE), [spec(999)], [index], least=2_000, most=50) == Changes(drop=(index,))
+
+
+def test_only_the_largest_tenants_have_an_index() -> None:
+    others = [entry(who(f"tenant-{number}"), 3_000 + number) for number in range(5)]
+    smaller, larger = spec(3_100), spec(9_000)
+    assert decide(who(LARGE), [smaller], others, least=2_000, most=5) == Changes()
+    assert decide(who(LARGE), [larger], others, least=2_000, most=5) == Changes(drop=(others[0],), build=(larger,))
+    assert decide(who(LARGE), [larger], others, least=2_000, most=0) == Changes()
+    own = entry(who(LARGE), 2_500)
+    assert decide(who(LARGE), [spec(2_500)], [own, *others], least=2_000, most=5) == Changes(drop=(own,))
+
+
+def test_a_small_tenant_is_always_searched_exactly_and_a_large_one_where_little_may_be_seen() -> None:
+    assert exact_below(2_000, indexed_from=5_000) is None
+    assert exact_below(10_000, indexed_from=5_000) == 3_000
+    assert exact_below(1_000_000, indexed_from=5_000) == 40_000
+
+
+def test_no_index_is_named_after_its_tenant() -> None:
+    name = spec(1).name(who(LARGE))
+    assert str(TenantId(tenant_id_of(LARGE)))[:8] not in name and len(name) < 63
