@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
@@ -30,4 +31,5 @@ class OfflineSummariser:
 
     async def summarise(self, previous: str, said: Sequence[Said], *, most_tokens: int) -> str:
         """Choose the best sentences of both."""
-        return rolled_summary(previous, said, most_tokens=most_tokens)
+        # In a thread: a hundred long messages would hold up the event loop.
+        return await asyncio.to_thread(rolled_summary, previous, said, most_tokens=most_tokens)

@@ -1,0 +1,40 @@
+-- name: save_report
+-- The report of a day; made again, it replaces the earlier one and keeps its id.
+INSERT INTO reports (tenant_id, report_id, kind, day, body, figures, warnings, created_at)
+VALUES (%(tenant_id)s, %(report_id)s, %(kind)s, %(day)s, %(body)s, %(figures)s, %(warnings)s, %(now)s)
+ON CONFLICT (tenant_id, kind, day) DO UPDATE SET
+    body = excluded.body, figures = excluded.figures, warnings = excluded.warnings, created_at = excluded.created_at
+RETURNING report_id, kind, day, body, figures, warnings, created_at
+
+-- name: find_report
+-- One report.
+SELECT report_id, kind, day, body, figures, warnings, created_at FROM reports
+WHERE tenant_id = %(tenant_id)s AND report_id = %(report_id)s
+
+-- name: list_reports
+-- Reports of one kind, newest day first, before the day given.
+SELECT report_id, kind, day, body, figures, warnings, created_at FROM reports
+WHERE tenant_id = %(tenant_id)s AND kind = %(kind)s AND day < %(before)s ORDER BY day DESC LIMIT %(limit)s
+
+-- name: count_day
+-- What the tenant holds now, and what happened in it since the moment given.
+SELECT
+    (SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND live) AS items,
+    (SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'episode') AS episodes,
+    (SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'chat_message' AND created_at >= %(since)s)
+        AS messages_new,
+    (SELECT count(*) FROM sessions WHERE tenant_id = %(tenant_id)s AND status = 'open') AS sessions_open,
+    (SELECT count(*) FROM sessions WHERE tenant_id = %(tenant_id)s AND opened_at >= %(since)s) AS sessions_opened,
+    (SELECT count(*) FROM sessions WHERE tenant_id = %(tenant_id)s AND closed_at >= %(since)s) AS sessions_closed,
+    r.*
+FROM (
+    SELECT count(*) AS runs_started, count(*) FILTER (WHERE status = 'running') AS runs_running,
+        count(*) FILTER (WHERE status = 'completed') AS runs_completed, count(*) FILTER (WHERE status = 'failed') AS runs_failed,
+        COALESCE(sum(calls), 0)::bigint AS tool_calls, COALESCE(sum(tokens_in), 0)::bigint AS tokens_in,
+        COALESCE(sum(tokens_out), 0)::bigint AS tokens_out
+    FROM runs WHERE tenant_id = %(tenant_id)s AND started_at >= %(since)s) r
+
+-- name: sum_costs
+-- What runs that started since the moment given cost, by currency.
+SELECT currency, sum(cost) AS cost FROM runs
+WHERE tenant_id = %(tenant_id)s AND started_at >= %(since)s AND cost > 0 GROUP BY currency ORDER BY currency

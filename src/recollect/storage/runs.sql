@@ -1,0 +1,167 @@
+-- name: insert_run
+-- A new run with its first turn, and where its agent stands now; nothing when the id is taken.
+WITH started AS (
+    INSERT INTO runs (
+        tenant_id, run_id, run_ref, session_id, user_id, agent_id, input, currency, turns, metadata, started_at)
+    VALUES (
+        %(tenant_id)s, %(run_id)s, %(run_ref)s, %(session_id)s, %(user_id)s, %(agent_id)s, %(input)s, %(currency)s, 1,
+        %(metadata)s, %(now)s)
+    ON CONFLICT DO NOTHING
+    RETURNING run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out, cost,
+        currency, turns, calls, metadata, started_at, ended_at
+), logged AS (
+    INSERT INTO turns (tenant_id, run_id, number, episodes, started_at)
+    SELECT %(tenant_id)s::uuid, run_id, 1, %(episodes)s::uuid[], started_at FROM started
+), stood AS (
+    INSERT INTO turn_states (tenant_id, session_id, run_id, number, status, created_at, updated_at)
+    SELECT %(tenant_id)s::uuid, session_id, run_id, 1, 'running', started_at, started_at FROM started
+    ON CONFLICT (tenant_id, session_id) DO UPDATE SET
+        run_id = excluded.run_id, number = excluded.number, status = excluded.status, updated_at = excluded.updated_at
+)
+SELECT * FROM started
+
+-- name: find_run
+-- One run.
+SELECT run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out, cost,
+    currency, turns, calls, metadata, started_at, ended_at
+FROM runs WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s
+
+-- name: lock_run
+-- One run, locked.
+SELECT run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out, cost,
+    currency, turns, calls, metadata, started_at, ended_at
+FROM runs WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s FOR UPDATE
+
+-- name: list_runs
+-- Runs, newest first, by agent, session, how they stand and when they started.
+SELECT run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out, cost,
+    currency, turns, calls, metadata, started_at, ended_at
+FROM runs
+WHERE tenant_id = %(tenant_id)s AND run_ref < %(before)s AND started_at >= %(since)s AND started_at < %(until)s
+    AND (%(agent_id)s::text IS NULL OR agent_id = %(agent_id)s)
+    AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+    AND (%(status)s::text IS NULL OR status = %(status)s)
+ORDER BY run_ref DESC LIMIT %(limit)s
+
+-- name: start_turn
+-- One more turn of a run, its row in the log, and where the agent stands.
+WITH counted AS (
+    UPDATE runs SET turns = turns + 1, input = %(input)s
+    WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s
+    RETURNING run_id, session_id, turns
+), stood AS (
+    INSERT INTO turn_states (tenant_id, session_id, run_id, number, status, created_at, updated_at)
+    SELECT %(tenant_id)s::uuid, session_id, run_id, turns, 'running', %(now)s::timestamptz, %(now)s::timestamptz FROM counted
+    ON CONFLICT (tenant_id, session_id) DO UPDATE SET
+        run_id = excluded.run_id, number = excluded.number, status = excluded.status, updated_at = excluded.updated_at
+)
+INSERT INTO turns (tenant_id, run_id, number, episodes, started_at)
+SELECT %(tenant_id)s, run_id, turns, %(episodes)s::uuid[], %(now)s FROM counted
+RETURNING number, status, episodes, prompt_tokens, tokens_in, tokens_out, cost, error, started_at, ended_at
+
+-- name: end_turn
+-- The end of a turn, with what it cost; its run's cost grows by it.
+WITH ended AS (
+    UPDATE turns SET
+        status = %(status)s, prompt_tokens = %(prompt_tokens)s, tokens_in = %(tokens_in)s, tokens_out = %(tokens_out)s,
+        cost = %(cost)s, error = %(error)s, ended_at = %(now)s
+    WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s AND number = %(number)s AND status = 'running'
+    RETURNING number, status, episodes, prompt_tokens, tokens_in, tokens_out, cost, error, started_at, ended_at
+), grown AS (
+    UPDATE runs r SET
+        tokens_in = r.tokens_in + e.tokens_in, tokens_out = r.tokens_out + e.tokens_out, cost = r.cost + e.cost
+    FROM ended e WHERE r.tenant_id = %(tenant_id)s AND r.run_id = %(run_id)s
+), stood AS (
+    UPDATE turn_states t SET
+        status = e.status, updated_at = %(now)s, data = COALESCE(%(data)s::jsonb, t.data)
+    FROM ended e
+    WHERE t.tenant_id = %(tenant_id)s AND t.run_id = %(run_id)s AND t.number = e.number
+)
+SELECT * FROM ended
+
+-- name: end_run
+-- The end of a run.
+UPDATE runs SET
+    status = %(status)s, output = %(output)s, error = %(error)s, ended_at = %(now)s,
+    tokens_in = tokens_in + %(tokens_in)s, tokens_out = tokens_out + %(tokens_out)s, cost = cost + %(cost)s
+WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s AND status = 'running'
+RETURNING run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out, cost,
+    currency, turns, calls, metadata, started_at, ended_at
+
+-- name: list_turns
+-- The log of a run.
+SELECT number, status, episodes, prompt_tokens, tokens_in, tokens_out, cost, error, started_at, ended_at
+FROM turns WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s ORDER BY number
+
+-- name: find_turn_state
+-- Where the agent of a session stands.
+SELECT session_id, run_id, number, status, data, created_at, updated_at
+FROM turn_states WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
+
+-- name: insert_calls
+-- Tool calls of a run at the places given; the run counts up to the last of them.
+WITH counted AS (
+    UPDATE runs SET calls = GREATEST(calls, (SELECT max(n) FROM unnest(%(numbers)s::integer[]) n))
+    WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s
+)
+INSERT INTO tool_calls (
+    tenant_id, run_id, number, call_id, turn, name, arguments, result_id, result_blank, result_key, result_bytes,
+    result_sha256, error, latency_ms, started_at)
+SELECT %(tenant_id)s, %(run_id)s, number, call_id, %(turn)s, name, arguments, result_id, result_blank, result_key,
+    result_bytes, result_sha256, error, latency_ms, started_at
+FROM unnest(
+    %(numbers)s::integer[], %(call_ids)s::text[], %(names)s::text[], %(arguments)s::text[], %(result_ids)s::uuid[],
+    %(result_blanks)s::text[], %(result_keys)s::text[], %(result_bytes)s::bigint[], %(result_sha256s)s::bytea[],
+    %(errors)s::text[], %(latencies)s::float8[], %(started_ats)s::timestamptz[]
+) AS g (
+    number, call_id, name, arguments, result_id, result_blank, result_key, result_bytes, result_sha256, error,
+    latency_ms, started_at)
+
+-- name: find_calls
+-- Tool calls of a run at the places given, in order.
+SELECT number, call_id, turn, name, arguments, result_id, result_key, result_bytes, result_sha256, error, latency_ms,
+    started_at, result_blank AS result
+FROM tool_calls WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s AND number = ANY(%(numbers)s) ORDER BY number
+
+-- name: list_calls
+-- Every tool call of a run, in order.
+SELECT number, call_id, turn, name, arguments, result_id, result_key, result_bytes, result_sha256, error, latency_ms,
+    started_at, result_blank AS result
+FROM tool_calls WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s ORDER BY number
+
+-- name: list_results
+-- The results of a run's tool calls as they are still kept: the item's text, or the whole body behind it.
+SELECT c.number, i.content, p.body, p.object_key
+FROM tool_calls c
+JOIN items i ON i.tenant_id = c.tenant_id AND i.item_id = c.result_id AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
+LEFT JOIN payloads p ON p.tenant_id = c.tenant_id AND p.payload_key = c.result_key
+WHERE c.tenant_id = %(tenant_id)s AND c.run_id = %(run_id)s
+
+-- name: newest_episodes
+-- The newest episodes of an agent that its session may see, newest first.
+SELECT item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, content, speaker, trust, event_time,
+    created_at, valid_at, invalid_at, superseded_by, subject, predicate, object, confidence, category, payload_key, metadata
+FROM items
+WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND agent_id = %(agent_id)s AND live
+    AND (scope = 'agent' OR (scope = 'user' AND user_id = %(user_id)s) OR (scope = 'session' AND session_id = %(session_id)s))
+ORDER BY item_id DESC LIMIT %(limit)s
+
+-- name: count_episodes
+-- How many episodes the tenant has.
+SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'episode'
+
+-- name: delete_old_episodes
+-- Remove some episodes that were written before the moment given.
+DELETE FROM items WHERE tenant_id = %(tenant_id)s AND item_id IN (
+    SELECT item_id FROM items
+    WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND created_at < %(before)s AND NOT EXISTS (
+        SELECT FROM holds h WHERE h.tenant_id = items.tenant_id AND h.item_id = items.item_id)
+    LIMIT %(limit)s)
+
+-- name: delete_oldest_episodes
+-- Remove the oldest episodes.
+DELETE FROM items WHERE tenant_id = %(tenant_id)s AND item_id IN (
+    SELECT item_id FROM items
+    WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND NOT EXISTS (
+        SELECT FROM holds h WHERE h.tenant_id = items.tenant_id AND h.item_id = items.item_id)
+    ORDER BY item_id LIMIT %(limit)s)

@@ -1,0 +1,146 @@
+-- name: lock_open
+-- The open session of the line that the id belongs to, locked; with the size of its agent's model.
+SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
+    s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
+    s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
+    s.folded_to, s.folds, (
+    SELECT window_tokens FROM agents a WHERE a.tenant_id = s.tenant_id AND a.agent_id = s.agent_id) AS model_tokens
+FROM sessions s
+WHERE s.tenant_id = %(tenant_id)s AND s.status = 'open' AND s.root_id = COALESCE(
+    (SELECT root_id FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s), %(session_id)s)
+FOR UPDATE OF s
+
+-- name: find_newest
+-- The newest session of the line that the id belongs to; with the size of its agent's model.
+SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
+    s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
+    s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
+    s.folded_to, s.folds, (
+    SELECT window_tokens FROM agents a WHERE a.tenant_id = s.tenant_id AND a.agent_id = s.agent_id) AS model_tokens
+FROM sessions s
+WHERE s.tenant_id = %(tenant_id)s AND s.root_id = (
+    SELECT root_id FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s)
+ORDER BY s.session_ref DESC LIMIT 1
+
+-- name: find_session
+-- One session by its own id.
+SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
+    s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
+    s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
+    s.folded_to, s.folds
+FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_id = %(session_id)s
+
+-- name: find_by_ref
+-- One session by the reference that work in the outbox has; with the size of its agent's model.
+SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
+    s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
+    s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
+    s.folded_to, s.folds, (
+    SELECT window_tokens FROM agents a WHERE a.tenant_id = s.tenant_id AND a.agent_id = s.agent_id) AS model_tokens
+FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_ref = %(session_ref)s
+
+-- name: insert_session
+-- A new open session; nothing when its id is taken or its line has an open one.
+WITH noted AS (
+    INSERT INTO users (tenant_id, user_id)
+    SELECT %(tenant_id)s::uuid, %(user_id)s::text WHERE %(user_id)s::text IS NOT NULL
+    ON CONFLICT (tenant_id, user_id) DO NOTHING
+)
+INSERT INTO sessions (
+    tenant_id, session_id, session_ref, root_id, continues, user_id, agent_id, idle_seconds, notes_seconds, window_share,
+    metadata, opened_at, active_at)
+VALUES (
+    %(tenant_id)s, %(session_id)s, %(session_ref)s, %(root_id)s, %(continues)s, %(user_id)s, %(agent_id)s,
+    %(idle_seconds)s, %(notes_seconds)s, %(window_share)s, %(metadata)s, %(now)s, %(now)s)
+ON CONFLICT DO NOTHING
+
+-- name: list_sessions
+-- Sessions, newest first, by whose they are, how they stand and when they were opened.
+SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
+    s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
+    s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
+    s.folded_to, s.folds
+FROM sessions s
+WHERE s.tenant_id = %(tenant_id)s AND s.session_ref < %(before)s AND s.opened_at >= %(since)s AND s.opened_at < %(until)s
+    AND (%(agent_id)s::text IS NULL OR s.agent_id = %(agent_id)s)
+    AND (%(user_id)s::text IS NULL OR s.user_id = %(user_id)s)
+    AND (%(status)s::text IS NULL OR s.status = %(status)s)
+ORDER BY s.session_ref DESC LIMIT %(limit)s
+
+-- name: touch
+-- Note that something happened in a session.
+UPDATE sessions SET active_at = GREATEST(active_at, %(now)s)
+WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
+
+-- name: save_window
+-- What messages and reported usage changed of a session.
+UPDATE sessions SET
+    active_at = GREATEST(active_at, %(now)s), messages = %(messages)s, window_from = %(window_from)s,
+    window_tokens = %(window_tokens)s, epoch = %(epoch)s, epoch_from = %(epoch_from)s, epoch_to = %(epoch_to)s,
+    prompt_tokens = %(prompt_tokens)s
+WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
+
+-- name: save_summary
+-- The renewed summary of a session, unless another worker came further.
+UPDATE sessions SET summary = %(summary)s, summary_id = %(summary_id)s, summarised_to = %(summarised_to)s
+WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND summarised_to = %(was)s
+
+-- name: save_fold
+-- One more lasting summary of what left the window, unless another worker made it.
+UPDATE sessions SET folds = folds || %(fold)s::jsonb, folded_to = %(folded_to)s
+WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND folded_to = %(was)s
+
+-- name: close_session
+-- Close a session and abandon what still runs in it; the answer has a row when it was open, with those runs.
+WITH closed AS (
+    UPDATE sessions SET status = 'closed', close_reason = %(reason)s, closed_at = %(now)s
+    WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND status = 'open'
+    RETURNING session_id
+), failed AS (
+    UPDATE runs SET status = 'failed', error = %(error)s, ended_at = %(now)s
+    WHERE tenant_id = %(tenant_id)s AND status = 'running' AND session_id IN (SELECT session_id FROM closed)
+    RETURNING run_id
+), ended AS (
+    UPDATE turns SET status = 'failed', error = %(error)s, ended_at = %(now)s
+    WHERE tenant_id = %(tenant_id)s AND status = 'running' AND run_id IN (SELECT run_id FROM failed)
+), stood AS (
+    UPDATE turn_states SET status = 'failed', updated_at = %(now)s
+    WHERE tenant_id = %(tenant_id)s AND status = 'running' AND run_id IN (SELECT run_id FROM failed)
+)
+SELECT ARRAY(SELECT run_id FROM failed) AS abandoned FROM closed
+
+-- name: list_idle
+-- Open sessions whose idle limit has passed.
+SELECT session_id FROM sessions
+WHERE tenant_id = %(tenant_id)s AND status = 'open' AND active_at + idle_seconds * interval '1 second' < %(now)s
+ORDER BY session_ref LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+
+-- name: last_position
+-- The last place in a thread.
+SELECT COALESCE(max(position), 0) FROM items WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s
+
+-- name: window_tokens
+-- The places in the window with their tokens, oldest first; a message that came by another way has its text instead.
+SELECT position, (metadata->>'tokens')::integer AS tokens, CASE WHEN metadata->>'tokens' IS NULL THEN content END AS content
+FROM items
+WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND kind = 'chat_message'
+ORDER BY position, item_id
+
+-- name: tail_position
+-- The place of the message so many before the last one.
+SELECT position FROM items
+WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND kind = 'chat_message' AND live
+ORDER BY position DESC, item_id DESC OFFSET %(before_last)s LIMIT 1
+
+-- name: list_messages
+-- Messages of a thread between two places, oldest first.
+SELECT item_id, position, scope, trust, speaker, content, event_time, payload_key, metadata FROM items
+WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND position <= %(last)s
+    AND kind = 'chat_message' AND live
+ORDER BY position, item_id LIMIT %(limit)s
+
+-- name: list_newest_messages
+-- The newest messages of a thread from a place on, newest first.
+SELECT item_id, position, scope, trust, speaker, content, event_time, payload_key, metadata FROM items
+WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND kind = 'chat_message' AND live
+ORDER BY position DESC, item_id DESC LIMIT %(limit)s

@@ -1,0 +1,115 @@
+"""The offline summariser: nothing in a summary was not said, and what was decided is noticed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.domain.sessions import NoteKind
+from recollect.domain.summaries import Said, notes_in, rolled_summary, sentences_of
+from recollect.domain.tokens import estimated_tokens
+
+CONVERSATION = [
+    Said(speaker="user", content="Hi! Thanks for joining."),
+    Said(speaker="user", content="The Lisbon launch slipped to 14 March because the venue cancelled."),
+    Said(speaker="assistant", content="Understood. Which venue could take the launch instead?"),
+    Said(speaker="user", content="We decided to go with the Belém hall for the Lisbon launch. It seats 300 people."),
+    Said(speaker="assistant", content="I will send the contract for the Belém hall to Marta by Friday."),
+    Said(speaker="user", content="ok"),
+]
+
+
+def test_a_summary_keeps_what_matters_and_drops_small_talk() -> None:
+    summary = rolled_summary("", CONVERSATION, most_tokens=80)
+    assert "decided to go with the Belém hall" in summary
+    assert "Thanks for joining" not in summary and "user: ok" not in summary
+
+
+def test_a_summary_rolls_on_without_its_sources() -> None:
+    first = rolled_summary("", CONVERSATION[:4], most_tokens=120)
+    second = rolled_summary(first, CONVERSATION[4:], most_tokens=120)
+    assert "Belém hall for the Lisbon launch" in second and "contract" in second
+    points = second.splitlines()
+    assert points.index(next(one for one in points if "decided" in one)) < points.index(
+        next(one for one in points if "contract" in one)
+    )
+
+
+def test_the_same_said_twice_is_one_point() -> None:
+    said = [Said(speaker="user", content="The invoice number is INV-4711 for the Oslo order.")] * 3
+    assert rolled_summary("", said).count("INV-4711") == 1
+
+
+said_by = st.builds(Said, speaker=st.sampled_from(["user", "assistant"]), content=st.text(max_size=300))
+
+
+@given(st.lists(said_by, max_size=12), st.integers(5, 200))
+def test_a_summary_keeps_its_budget_and_invents_nothing(said: list[Said], budget: int) -> None:
+    summary = rolled_summary("", said, most_tokens=budget)
+    assert estimated_tokens(summary) <= budget + 1
+    spoken = {f"{one.speaker}: {sentence}" for one in said for sentence in sentences_of(one.content)}
+    for line in summary.splitlines():
+        assert any(sentence.startswith(line.removeprefix("- ")) for sentence in spoken)
+
+
+@given(st.lists(said_by, max_size=8))
+def test_summarising_is_deterministic(said: list[Said]) -> None:
+    assert rolled_summary("", said) == rolled_summary("", list(said))
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "We decided to use Postgres for the ledger.",
+        "Let's go with the blue logo.",
+        "The team agreed to postpone the release until June.",
+        "Decision: no work on weekends.",
+        "It's settled, Marta leads the project.",
+    ],
+)
+def test_a_decision_is_noted(sentence: str) -> None:
+    (noted,) = notes_in(f"Good morning. {sentence}")
+    assert noted.kind is NoteKind.DECISION and noted.content == sentence
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I will send the contract to Marta by Friday.",
+        "TODO: renew the certificate.",
+        "Please book the flight to Oslo.",
+        "You need to update the dashboard before Monday.",
+        "Remind me to call the bank.",
+        "Can you schedule a meeting with Ana?",
+    ],
+)
+def test_an_action_item_is_noted(sentence: str) -> None:
+    (noted,) = notes_in(sentence)
+    assert noted.kind is NoteKind.ACTION_ITEM and noted.content == sentence
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I love the sea in winter.",
+        "What did you decide?",
+        "The weather is nice today.",
+        "She went to the market yesterday.",
+        "That will be fun!",
+    ],
+)
+def test_small_talk_is_not_noted(sentence: str) -> None:
+    assert notes_in(sentence) == []
+
+
+def test_a_deadline_makes_a_task_more_important() -> None:
+    (plain,) = notes_in("I will send the contract.")
+    (urgent,) = notes_in("I will send the contract by Friday.")
+    assert urgent.importance > plain.importance
+
+
+@pytest.mark.parametrize("hostile", ["a" * 200_000, "i will " * 30_000, "- " * 50_000, "\n" * 100_000, "!? " * 60_000])
+def test_hostile_text_is_read_in_a_moment(hostile: str) -> None:
+    assert len(notes_in(hostile)) <= 5
+    assert estimated_tokens(rolled_summary("", [Said(speaker="user", content=hostile)])) <= 501

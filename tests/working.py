@@ -1,0 +1,37 @@
+"""Background work done at once and in order, as a worker would do it, so that a test need not wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from recollect.app import Memory
+from recollect.service import dispatch
+from recollect.worker.tasks import JOBS, TOPICS
+
+
+async def work_off(memory: Memory, *topics: str) -> None:
+    """Handle everything that waits in the outbox under these topics; all of them when none is named."""
+    for topic in topics or tuple(TOPICS):
+        place = dispatch.Round()
+        while batches := await dispatch.claim_fresh(memory.resources, topic, place, batches=4, size=64):
+            for batch in batches:
+                assert await dispatch.handle(memory.resources, TOPICS[topic].handle, batch, seconds=60)
+
+
+async def run_job(memory: Memory, name: str) -> None:
+    """Run a job of the tenant."""
+    await JOBS[name].run(memory.resources, memory.identity)
+
+
+def at(memory: Memory, moment: datetime | timedelta) -> Memory:
+    """The same memory at another time: at a moment, or so much later than now."""
+    clock: Callable[[], datetime] = memory.resources.clock
+    if isinstance(moment, timedelta):
+        later = moment
+        changed = replace(memory.resources, clock=lambda: clock() + later)
+    else:
+        fixed = moment
+        changed = replace(memory.resources, clock=lambda: fixed)
+    return type(memory)(changed, memory.identity)
