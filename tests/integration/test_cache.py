@@ -1,0 +1,256 @@
+"""Redis as a cache in front of the database (W7): faster reads, never an older one than the last write.
+
+"Redis (per-session key)"; "if Redis down, skip L1/cache". The database is the truth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+from pydantic import SecretStr
+from tests.conftest import cloned_database
+from tests.redis_server import RedisServer, running_redis
+
+from recollect.app import APP_LOGIN, Memory, open_resources
+from recollect.config import Settings
+from recollect.domain.identity import Identity, Role, SessionId
+from recollect.errors import ConfigurationError, NotFound, QuotaExceeded
+from recollect.providers.cache import RedisCache
+from recollect.service.session_cache import SessionCache, Timing
+from recollect.service.tenants import ensure_tenant
+from recollect.storage.postgres import EmbeddedServer
+
+pytestmark = pytest.mark.redis
+
+QUICK = Timing(lease=0.2, notice=0.4, suspension=0.4)
+NOBODY = "redis://127.0.0.1:1/0"
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    with running_redis(tmp_path) as server:
+        yield server
+
+
+async def process(stack: AsyncExitStack, settings: Settings, url: str) -> Memory:
+    """The memory as one server process sees it, at work in the session `s`."""
+    # A busy machine must not look like a Redis that hangs.
+    given = settings.model_copy(update={"redis_url": SecretStr(url), "redis_timeout": 2.0})
+    resources = await stack.enter_async_context(open_resources(given))
+    cache = resources.session_cache.cache
+    quick = replace(resources, session_cache=SessionCache(cache, resources.database, QUICK))
+    tenant = await ensure_tenant(quick, "test")
+    return Memory(quick, Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN)).acting_as(session="s")
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def here(stack: AsyncExitStack, settings: Settings, redis: RedisServer) -> Memory:
+    return await process(stack, settings, redis.url)
+
+
+@pytest.fixture
+async def there(stack: AsyncExitStack, settings: Settings, redis: RedisServer) -> Memory:
+    return await process(stack, settings, redis.url)
+
+
+def behind_its_back(settings: Settings, value: str) -> None:
+    """Change the stored value without a word to the cache: whoever reads the old one read a copy."""
+    assert settings.database_owner_url is not None
+    with psycopg.connect(settings.database_owner_url.get_secret_value()) as connection:
+        connection.execute("UPDATE recollect.state SET value = to_json(%s::text)", [value])
+
+
+async def is_cached(memory: Memory, settings: Settings, value: str) -> bool:
+    """Whether a read of `key` gives a copy; the database is as before afterwards."""
+    behind_its_back(settings, "changed")
+    read = (await memory.get_state("key")).value
+    behind_its_back(settings, value)
+    return bool(read == value)
+
+
+async def becomes_cached(memory: Memory, settings: Settings, value: str) -> None:
+    """Read until a copy is used: nobody uses the cache before everybody had time to learn that it is on."""
+    for _ in range(200):
+        assert (await memory.get_state("key")).value == value
+        if await is_cached(memory, settings, value):
+            return
+        # What was read from the changed row must not stay.
+        await memory.resources.session_cache.drop(memory.identity.tenant_id, SessionId("s"))
+        await asyncio.sleep(0.05)
+    raise AssertionError("the cache is never used")
+
+
+async def test_a_session_is_read_from_redis_under_the_key_of_the_design(
+    here: Memory, settings: Settings, redis: RedisServer
+) -> None:
+    await here.set_state("key", "one")
+    await becomes_cached(here, settings, "one")
+    name = f"mem:session:{here.identity.tenant_id}:s"
+    assert redis.ask("EXISTS", name) == b":1"
+    assert 0 < int(redis.ask("PTTL", name)[1:]) <= settings.redis_ttl_seconds * 1000
+
+
+async def test_no_read_is_older_than_the_last_write_of_any_process(
+    here: Memory, there: Memory, settings: Settings
+) -> None:
+    await here.set_state("key", "0")
+    await becomes_cached(here, settings, "0")
+    await becomes_cached(there, settings, "0")
+    for number in range(1, 30):
+        writer, reader = (here, there) if number % 2 else (there, here)
+        await writer.set_state("key", str(number))
+        assert (await reader.get_state("key")).value == str(number)
+        assert (await writer.get_state("key")).value == str(number)
+        assert (await reader.get_state("key")).value == str(number)
+    await here.delete_state("key")
+    with pytest.raises(NotFound):
+        await there.get_state("key")
+    assert await there.list_state() == []
+
+
+async def test_a_read_that_overlaps_a_write_leaves_no_old_copy(here: Memory, there: Memory, settings: Settings) -> None:
+    await here.set_state("key", "old")
+    await becomes_cached(here, settings, "old")
+    await here.set_state("other", 1)  # drops the copy, so that the next read fills it
+    tenant_id, session_id = here.identity.tenant_id, SessionId("s")
+
+    async def slow_read() -> str:
+        await there.set_state("key", "new")
+        return "what was there before the write"
+
+    await here.resources.session_cache.read(tenant_id, session_id, "state:", slow_read)
+    assert (await here.get_state("key")).value == "new"
+    assert (await there.get_state("key")).value == "new"
+
+
+async def test_what_expires_is_gone_at_once_also_from_a_copy(here: Memory, settings: Settings) -> None:
+    await here.set_state("key", "one", ttl=timedelta(minutes=1))
+    await becomes_cached(here, settings, "one")
+    later = here.resources.clock() + timedelta(minutes=1)
+    with pytest.raises(NotFound):
+        await Memory(replace(here.resources, clock=lambda: later), here.identity).get_state("key")
+
+
+async def test_a_refused_write_leaves_the_copy_alone(here: Memory, settings: Settings) -> None:
+    await here.set_state("key", "one")
+    await becomes_cached(here, settings, "one")
+    with pytest.raises(QuotaExceeded):
+        await here.set_state("key", "x" * 200_000)
+    assert await is_cached(here, settings, "one")
+
+
+async def test_a_user_is_never_shown_another_users_copy(here: Memory, settings: Settings) -> None:
+    ada, bob = here.acting_as(user="ada"), here.acting_as(user="bob")
+    await ada.set_state("key", "Ada's")
+    await becomes_cached(ada, settings, "Ada's")
+    for _ in range(2):
+        assert await bob.list_state() == []
+        assert [entry.value for entry in await ada.list_state()] == ["Ada's"]
+
+
+async def test_two_databases_that_share_a_redis_do_not_mix(
+    here: Memory, settings: Settings, redis: RedisServer, server: EmbeddedServer, stack: AsyncExitStack
+) -> None:
+    await here.set_state("key", "one")
+    await becomes_cached(here, settings, "one")
+    with cloned_database(server) as name:
+        another = settings.model_copy(
+            update={
+                "database_url": SecretStr(server.dsn(user=APP_LOGIN, database=name)),
+                "database_owner_url": SecretStr(server.dsn(database=name)),
+            }
+        )
+        async with AsyncExitStack() as elsewhere:
+            staging = await process(elsewhere, another, redis.url)
+            assert staging.identity.tenant_id == here.identity.tenant_id
+            for _ in range(20):
+                assert await staging.list_state() == []
+                assert (await here.get_state("key")).value == "one"
+                await asyncio.sleep(0.05)
+
+
+async def test_a_redis_that_comes_back_from_an_old_snapshot_shows_nothing_of_it(
+    here: Memory, settings: Settings, redis: RedisServer
+) -> None:
+    await here.set_state("key", "old")
+    await becomes_cached(here, settings, "old")
+    assert redis.ask("SAVE") == b"+OK"
+    await here.set_state("key", "new")
+    redis.kill()
+    redis.start()
+    assert redis.ask("EXISTS", f"mem:session:{here.identity.tenant_id}:s") == b":1"
+    for _ in range(3):
+        assert (await here.get_state("key")).value == "new"
+
+
+async def test_a_process_cut_off_from_redis_is_not_read_past_by_the_others(
+    here: Memory, settings: Settings, stack: AsyncExitStack
+) -> None:
+    await here.set_state("key", "0")
+    await becomes_cached(here, settings, "0")
+    cut_off = await process(stack, settings, NOBODY)
+    for number in range(1, 12):
+        await cut_off.set_state("key", str(number))
+        assert (await here.get_state("key")).value == str(number)
+        assert (await cut_off.get_state("key")).value == str(number)
+        await asyncio.sleep(0.1)
+    await becomes_cached(here, settings, "11")
+
+
+async def test_the_cache_is_used_again_after_redis_was_away(
+    here: Memory, settings: Settings, redis: RedisServer
+) -> None:
+    await here.set_state("key", "one")
+    await becomes_cached(here, settings, "one")
+    redis.kill()
+    for number in range(5):
+        await here.set_state("key", str(number))
+        assert (await here.get_state("key")).value == str(number)
+    redis.start()
+    cache = here.resources.session_cache.cache
+    assert isinstance(cache, RedisCache)
+    cache.breaker.succeeded()  # do not wait for its cool-down
+    await becomes_cached(here, settings, "4")
+
+
+async def test_one_breaker_keeps_every_caller_from_a_redis_that_is_away(
+    settings: Settings, stack: AsyncExitStack
+) -> None:
+    memory = await process(stack, settings, NOBODY)
+    cache = memory.resources.session_cache.cache
+    assert isinstance(cache, RedisCache)
+    await asyncio.gather(*(cache.drop(f"key-{number}") for number in range(5)))
+    assert cache.breaker.state == "open"
+    assert await cache.find("key", "field", generation="g") is None
+    await memory.set_state("key", 1)
+    assert (await memory.get_state("key")).value == 1
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1", "nonsense"])
+def test_an_address_that_is_none_is_refused_at_the_start(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="RECOLLECT_REDIS_URL") as refused:
+        RedisCache(url)
+    assert url not in str(refused.value)
+
+
+def test_without_an_address_the_package_is_not_even_imported() -> None:
+    code = (
+        "import sys; from recollect.app import make_cache; from recollect.config import Settings; "
+        "assert not make_cache(Settings()).is_on; assert 'redis' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PATH": "", "RECOLLECT_REDIS_URL": ""})

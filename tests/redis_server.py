@@ -1,0 +1,86 @@
+"""A Redis server of one test's own, that can be killed, stopped and started again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PROGRAM = shutil.which("redis-server")
+
+
+def require_redis() -> str:
+    """The server's program; the test is skipped where there is none, except in CI, where that is a failure."""
+    if PROGRAM is None:
+        reason = "there is no redis-server here (tests/setup-system installs it)"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return PROGRAM
+
+
+class RedisServer:
+    """One server process at a time, always at the same address and with the same files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.program = require_redis()
+        self.folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        assert self._process is None
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", ""]
+        self._process = subprocess.Popen([self.program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(500):
+            if self.ask("PING") == b"+PONG":
+                return
+            time.sleep(0.02)
+        raise AssertionError("redis-server does not answer")
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def hang(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def ask(self, *words: str) -> bytes:
+        """The first line of the answer to one command; empty when there is no server."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+                connection.sendall(" ".join(words).encode() + b"\r\n")
+                return connection.makefile("rb").readline().strip()
+        except OSError:
+            return b""
+
+
+@contextmanager
+def running_redis(folder: Path) -> Iterator[RedisServer]:
+    server = RedisServer(folder)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
