@@ -1,0 +1,246 @@
+"""Knowledge updates on LongMemEval: the newest statement above the outdated one, and nothing lost for it.
+
+    python bench/knowledge_update.py --data ../shared/data [--profile fast] [--stores 20]
+
+Turns are remembered as a user would; facts are extracted and judged offline by the worker. A fact in the answer counts as
+the turns it rests on. Compared are: words alone, messages alone, and messages with facts. With `--pairs` the judge is then
+shown every pair of facts of each store, and those it would end are printed, so that a person can see how precise it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from rich.console import Console
+from rich.table import Table
+
+from recall import Asked, Score, Store, _at, longmemeval, open_store
+from recollect.app import Memory, open_resources
+from recollect.config import Settings
+from recollect.domain.conflict import Statement, Verdict, is_newer, ruling
+from recollect.domain.items import Item, Kind
+from recollect.service.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
+from recollect.service.recall import Arm
+from recollect.service.resources import Resources
+from recollect.storage import outbox
+from recollect.worker.runner import background_worker
+
+RESULTS = Path(__file__).parent / "results"
+UPDATE = "knowledge-update"
+CHAT, BOTH = (Kind.CHAT_MESSAGE,), (Kind.CHAT_MESSAGE, Kind.FACT)
+SETTINGS: tuple[tuple[str, tuple[Kind, ...], frozenset[Arm]], ...] = (
+    ("words alone", CHAT, frozenset({Arm.TEXT})),
+    ("messages", CHAT, frozenset(Arm)),
+    ("messages and facts", BOTH, frozenset(Arm)),
+)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one way to ask: newest above outdated, and recall by type of question."""
+
+    updates: int = 0
+    newest_first: int = 0
+    lost: list[str] = field(default_factory=list)
+    scores: dict[str, Score] = field(default_factory=lambda: defaultdict(Score))
+
+
+async def ingest(resources: Resources, stores: Sequence[Store], console: Console) -> None:
+    """Remember every turn, and wait until all is embedded, extracted and judged."""
+    started = time.perf_counter()
+    async with background_worker(resources):
+        for store in stores:
+            memory = await open_store(resources, store)
+            async for _ in memory.import_items(store.turns):
+                pass
+        for store in stores:
+            memory = await open_store(resources, store)
+            while await _waits(memory):
+                await asyncio.sleep(0.5)
+    console.print(f"{len(stores)} stores ready after {time.perf_counter() - started:.0f} s")
+
+
+async def _waits(memory: Memory) -> bool:
+    async with memory.resources.database.transaction(memory.identity) as tx:
+        waiting, _ = await outbox.count_by_topic(tx)
+    return not waiting.keys().isdisjoint({EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC})
+
+
+class Turns:
+    """Which turns stand behind an item of the answer."""
+
+    def __init__(self) -> None:
+        self._known: dict[UUID, tuple[str, ...]] = {}
+
+    async def of(self, memory: Memory, item_id: UUID) -> tuple[str, ...]:
+        """References of the turns: its own, or those that a fact rests on."""
+        if item_id not in self._known:
+            item = await memory.get_item(item_id)
+            if item.kind == Kind.FACT:
+                sources = (await memory.item_standing(item_id)).sources
+                refs = tuple([(await memory.get_item(source.item_id)).source_ref for source in sources])
+            else:
+                refs = (item.source_ref,)
+            self._known[item_id] = refs
+        return self._known[item_id]
+
+
+async def ask(
+    resources: Resources, stores: Sequence[Store], turns: Turns, kinds: tuple[Kind, ...], arms: frozenset[Arm]
+) -> Outcome:
+    """Ask every question in one way."""
+    outcome = Outcome()
+    for store in stores:
+        memory = await open_store(resources, store)
+        said_at = {str(turn.source_ref): turn.event_time for turn in store.turns}
+        for asked in store.questions:
+            at = asked.asked_at
+            bound = Memory(_at(resources, at) if at else resources, memory.identity)
+            answer = await bound.recall(asked.text, top_k=20, source_kinds=kinds, explain=True, arms=arms)
+            assert answer.trace is not None
+            places = [await turns.of(bound, UUID(one["id"])) for one in answer.trace["items"]]
+            # An item takes one place, whether it is a turn or a fact taken from one that is listed already.
+            found = [next((ref for ref in refs if ref in asked.evidence), refs[0] if refs else "") for refs in places]
+            outcome.scores[asked.category].add(found, asked.evidence)
+            outcome.scores["all"].add(found, asked.evidence)
+            if asked.category == UPDATE:
+                _compare(outcome, asked, places, said_at)
+    return outcome
+
+
+def _compare(
+    outcome: Outcome, asked: Asked, places: Sequence[tuple[str, ...]], said_at: dict[str, datetime | None]
+) -> None:
+    """Count whether what was said last stands above everything that was said before about the same."""
+    moments = {ref: moment for ref in asked.evidence if (moment := said_at[ref]) is not None}
+    last = max(moments.values())
+    newest = {ref for ref, moment in moments.items() if moment == last}
+    outdated = set(moments) - newest
+    if not outdated:
+        return
+    outcome.updates += 1
+    first = next((place for place, refs in enumerate(places) if newest & set(refs)), len(places))
+    old = next((place for place, refs in enumerate(places) if outdated & set(refs) and not newest & set(refs)), 10**6)
+    if first < old and first < len(places):
+        outcome.newest_first += 1
+    else:
+        outcome.lost.append(f"{asked.text} (newest {first + 1}, outdated {old + 1})")
+
+
+async def judge_pairs(resources: Resources, stores: Sequence[Store]) -> tuple[int, int, list[str]]:
+    """Show the offline judge every pair of facts of each store: how many facts, how many pairs, what it would end."""
+    pairs, number, ended = 0, 0, []
+    for store in stores:
+        memory = await open_store(resources, store)
+        known = await _facts(memory)
+        number += len(known)
+        for place, one in enumerate(known):
+            for other in known[place + 1 :]:
+                newer, older = (one, other) if is_newer(one, other) else (other, one)
+                pairs += 1
+                decided = ruling(newer, older)
+                if decided.verdict is Verdict.SUPERSEDE:
+                    ended.append(f"{decided.rule}: {older.content} → {newer.content}")
+    return number, pairs, ended
+
+
+async def _facts(memory: Memory) -> list[Statement]:
+    found: list[Item] = []
+    before: UUID | None = None
+    while True:
+        page = await memory.list_items(kinds=[Kind.FACT], state="any", before=before, limit=200)
+        found.extend(page.items)
+        before = page.next_before
+        if before is None:
+            return [_statement(item) for item in found]
+
+
+def _statement(item: Item) -> Statement:
+    return Statement(
+        item_id=item.item_id,
+        content=item.content,
+        valid_at=item.valid_at,
+        speaker=item.speaker,
+        subject=item.subject,
+        predicate=item.predicate,
+        object=item.object,
+    )
+
+
+def tables(outcomes: dict[str, Outcome]) -> list[Table]:
+    """The figures as tables."""
+    drawn = Table(title="newest statement above the outdated one")
+    for column in ("", "questions", "newest first", ""):
+        drawn.add_column(column, justify="right" if column else "left")
+    for name, outcome in outcomes.items():
+        share = outcome.newest_first / max(outcome.updates, 1)
+        drawn.add_row(name, str(outcome.updates), f"{share:.0%}", "; ".join(outcome.lost)[:200])
+    recall = Table(title="turn recall@10 / recall_all@10 by type of question")
+    categories = sorted({category for outcome in outcomes.values() for category in outcome.scores})
+    for column in ("", *categories):
+        recall.add_column(column)
+    for name, outcome in outcomes.items():
+        cells = []
+        for category in categories:
+            means = outcome.scores[category].means()
+            cells.append(f"{means['recall@10']:.3f} / {means['recall_all@10']:.3f}")
+        recall.add_row(name, *cells)
+    return [drawn, recall]
+
+
+async def run(arguments: argparse.Namespace) -> None:
+    """Measure, print and write down."""
+    console = Console(width=200)
+    if not (arguments.data / "longmemeval").exists():
+        console.print(f"not measured: {arguments.data / 'longmemeval'} is not there")
+        return
+    stores = [store for store in longmemeval(arguments.data) if store.questions]
+    stores.sort(key=lambda store: store.questions[0].category != UPDATE)
+    stores = stores[: arguments.stores]
+    turns = Turns()
+    async with open_resources(Settings(home=arguments.home, profile=arguments.profile)) as resources:
+        await ingest(resources, stores, console)
+        outcomes = {name: await ask(resources, stores, turns, kinds, arms) for name, kinds, arms in SETTINGS}
+        for table in tables(outcomes):
+            console.print(table)
+        number, pairs, ended = await judge_pairs(resources, stores) if arguments.pairs else (0, 0, [])
+    console.print(f"{number} facts, {pairs} pairs shown to the judge, {len(ended)} would end:")
+    for line in ended:
+        console.print(f"  {line}", markup=False, highlight=False)
+    report: dict[str, Any] = {
+        name: {
+            "updates": outcome.updates,
+            "newest_first": outcome.newest_first,
+            "scores": {category: score.means() for category, score in outcome.scores.items()},
+        }
+        for name, outcome in outcomes.items()
+    }
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"knowledge-update-{arguments.profile}.json"
+    path.write_text(json.dumps({**report, "facts": number, "pairs": pairs, "ended": len(ended)}, indent=1))
+    console.print(f"written to bench/results/{path.name}")
+
+
+def main() -> None:
+    """Read the command line and run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--home", type=Path, default=Path("/var/tmp/recollect-bench-updates"))
+    parser.add_argument("--profile", choices=["best", "fast"], default="fast")
+    parser.add_argument("--stores", type=int, default=None, help="only the first stores; knowledge updates come first")
+    parser.add_argument("--pairs", action="store_true", help="also show the judge every pair of facts")
+    asyncio.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

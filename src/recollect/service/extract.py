@@ -1,0 +1,153 @@
+"""Extracting: facts that people state in their messages, each linked to what it was taken from. A job of the outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from recollect.domain.extraction import Extracted, facts_in
+from recollect.domain.identity import Identity, Scope
+from recollect.domain.items import Kind, NewItem, Tier, Trust
+from recollect.providers.base import fail_open
+from recollect.service.index import EMBED_TOPIC
+from recollect.service.remember import Ready, make_ready, save_ready
+from recollect.service.resources import Resources
+from recollect.storage import evidence, facts, outbox, tenants
+from recollect.storage.database import Transaction
+from recollect.storage.evidence import Link
+from recollect.storage.facts import RefStanding, SourceText
+from recollect.storage.items import Row
+from recollect.storage.outbox import Batch
+
+SETTING = "extraction"  # of a tenant
+EXTRACT_SECONDS = 30.0
+CORROBORATION = 2  # F6: sessions in which a fact is said before it lasts
+MOST_VERSIONS = 9  # times that a fact may become true again
+
+
+class Extraction(StrEnum):
+    """Whose messages a tenant takes facts from."""
+
+    OFF = "off"
+    USERS = "users"
+    ALL = "all"
+
+
+_TRUSTS = {
+    Extraction.OFF: (),
+    Extraction.USERS: (Trust.USER,),
+    Extraction.ALL: (Trust.USER, Trust.AGENT),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A row ready to be written, and the message it was taken from."""
+
+    row: Row
+    source: SourceText
+
+
+async def extract(resources: Resources, identity: Identity, batch: Batch) -> None:
+    """Take facts from the messages of a batch. A message yields facts once, whatever becomes of them later."""
+    async with resources.database.transaction(identity) as tx:
+        tenant = await tenants.find_tenant(tx)
+        trusts = _TRUSTS[extraction_of(tenant.settings if tenant is not None else {})]
+        sources = await facts.sources_to_extract(tx, batch.refs, trusts) if trusts else []
+    found = [one for source in sources for one in await _facts_of(resources, identity, source)]
+    async with resources.database.transaction(identity) as tx:
+        changed = await _save(tx, found) if found else []
+        await facts.mark_extracted(tx, sorted({one.source.item_id for one in found}), resources.clock())
+        await outbox.done(tx, batch)
+    if changed:
+        resources.wake(EMBED_TOPIC)
+
+
+def extraction_of(settings: dict[str, object]) -> Extraction:
+    """The tenant's choice; anything else than a known word counts as the default."""
+    try:
+        return Extraction(str(settings.get(SETTING, Extraction.USERS)))
+    except ValueError:
+        return Extraction.USERS
+
+
+async def _facts_of(resources: Resources, identity: Identity, source: SourceText) -> list[_Found]:
+    """The facts of one message, ready to be written for the one who said them."""
+    offline: Sequence[Extracted] = facts_in(source.content, speaker=source.speaker)
+    extracted, ran = await fail_open(
+        "extract",
+        lambda: resources.llm.extract(source.content, speaker=source.speaker),
+        fallback=offline,
+        seconds=EXTRACT_SECONDS,
+    )
+    if not extracted:
+        return []
+    owner = replace(
+        identity,
+        user_id=source.user_id,
+        agent_id=source.agent_id,
+        session_id=source.session_id,
+        run_id=source.run_id,
+    )
+    extractor = resources.llm.name if ran else "offline"
+    news = [_new_fact(one, source, extractor) for one in extracted]
+    ready = await make_ready(resources, owner, news)
+    return [_Found(row=row, source=source) for row in ready.rows]
+
+
+def _new_fact(extracted: Extracted, source: SourceText, extractor: str) -> NewItem:
+    return NewItem(
+        content=extracted.content,
+        kind=Kind.FACT,
+        scope=Scope.USER if source.user_id is not None else Scope.AGENT,
+        tier=Tier.RECENT,  # F6: it lasts once it was said more than once
+        speaker=source.speaker,
+        event_time=source.event_time,
+        trust=Trust(source.trust),
+        subject=extracted.subject,
+        predicate=extracted.predicate,
+        object=extracted.object,
+        confidence=extracted.confidence,
+        category=extracted.category,
+        metadata={"extractor": extractor},
+    )
+
+
+async def _save(tx: Transaction, found: Sequence[_Found]) -> list[object]:
+    """Write the facts and what they rest on; the ids whose text is new."""
+    refs = [ref for one in found for ref in _versions(one.row.item.source_ref)]
+    known = await facts.standing_of_refs(tx, refs)
+    kept = [renamed for one in found if (renamed := _placed(one, known)) is not None]
+    remembered, changed = await save_ready(tx, Ready(rows=tuple(one.row for one in kept), objects={}))
+    links = [
+        Link(item_id=saved.id, source_item_id=one.source.item_id, event_time=one.source.event_time)
+        for saved, one in zip(remembered, kept, strict=True)
+    ]
+    await evidence.insert_links(tx, links)
+    await evidence.promote_corroborated(tx, sorted({link.item_id for link in links}), sessions=CORROBORATION)
+    return list(changed)
+
+
+def _versions(source_ref: str) -> list[str]:
+    """The references under which the same words may stand: each time they became true again, a number higher."""
+    return [source_ref, *(f"{source_ref}@{number}" for number in range(2, MOST_VERSIONS + 1))]
+
+
+def _placed(found: _Found, known: dict[str, RefStanding]) -> _Found | None:
+    """Under which reference a fact is written: that of the row it repeats, or a new one when it is true again.
+
+    None when it was forgotten: it must not come back.
+    """
+    versions = _versions(found.row.item.source_ref)
+    standing = [known[ref] for ref in versions if ref in known]
+    if any(one.is_forgotten for one in standing):
+        return None
+    repeated = next((one for one in standing if one.live), None)
+    if repeated is None and standing:
+        ended = max(standing, key=lambda one: versions.index(one.source_ref))
+        later = ended.invalid_at is not None and found.source.event_time > ended.invalid_at
+        if not later or len(standing) == len(versions):
+            repeated = ended
+    ref = repeated.source_ref if repeated is not None else versions[len(standing)]
+    return replace(found, row=replace(found.row, item=replace(found.row.item, source_ref=ref)))

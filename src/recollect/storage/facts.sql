@@ -1,0 +1,143 @@
+-- name: sources_to_extract
+-- Messages of people that no facts were taken from yet, with what a fact inherits from them.
+SELECT item_id, content, speaker, trust, event_time, user_id, agent_id, session_id, run_id
+FROM items
+WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND kind = 'chat_message' AND trust = ANY(%(trusts)s)
+    AND extracted_at IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL AND payload_key IS NULL
+    AND COALESCE(user_id, agent_id) IS NOT NULL AND COALESCE(metadata ->> 'recalled', 'false') <> 'true'
+ORDER BY event_time, item_id
+
+-- name: mark_extracted
+-- Facts were taken from these messages.
+UPDATE items SET extracted_at = %(now)s WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
+
+-- name: standing_of_refs
+-- How the facts behind these references stand.
+SELECT source_ref, item_id, live, invalid_at, deleted_at IS NOT NULL OR anonymized_at IS NOT NULL AS is_forgotten
+FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND source_ref = ANY(%(source_refs)s)
+
+-- name: facts_to_judge
+-- Live facts and procedures that were not compared with their neighbours yet.
+SELECT item_id, kind, content, valid_at, speaker, subject, predicate, object, trust, pinned_at IS NOT NULL AS is_pinned
+FROM items
+WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND kind IN ('fact', 'procedure') AND judged_at IS NULL
+    AND live
+ORDER BY valid_at, item_id
+
+-- name: near_facts
+-- Live ones of the same kind and owner that are near in meaning, or say something of the same subject and predicate.
+WITH mine AS (
+    SELECT kind, scope, user_id, agent_id, subject, predicate FROM items
+    WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+), near AS (
+    SELECT n.item_id FROM vectors m
+    CROSS JOIN LATERAL (
+        SELECT v.item_id, v.embedding <=> m.embedding AS distance FROM vectors v
+        WHERE v.tenant_id = %(tenant_id)s AND v.model_id = m.model_id AND v.live AND v.owner = m.owner AND v.kind = m.kind
+            AND v.item_id <> m.item_id
+        ORDER BY distance LIMIT %(most)s
+    ) n
+    WHERE m.tenant_id = %(tenant_id)s AND m.item_id = %(item_id)s AND m.model_id = %(model_id)s
+        AND n.distance < %(distance)s
+), claimed AS (
+    SELECT i.item_id FROM items i JOIN mine m ON i.subject = m.subject AND i.predicate = m.predicate
+    WHERE i.tenant_id = %(tenant_id)s AND i.item_id <> %(item_id)s AND i.live AND i.kind = m.kind AND i.scope = m.scope
+        AND (i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = m.user_id)
+            OR (i.scope = 'agent' AND i.agent_id = m.agent_id))
+    ORDER BY i.valid_at DESC LIMIT %(most)s
+)
+SELECT i.item_id, i.kind, i.content, i.valid_at, i.speaker, i.subject, i.predicate, i.object, i.trust,
+    i.pinned_at IS NOT NULL AS is_pinned
+FROM items i
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id IN (SELECT item_id FROM near UNION SELECT item_id FROM claimed) AND i.live
+ORDER BY i.valid_at DESC, i.item_id
+
+-- name: predecessors
+-- What these ended, directly or by others in between.
+WITH RECURSIVE chain AS (
+    SELECT item_id FROM items WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
+    UNION
+    SELECT i.item_id FROM chain c JOIN items i ON i.tenant_id = %(tenant_id)s AND i.superseded_by = c.item_id
+)
+SELECT i.item_id, i.kind, i.content, i.valid_at, i.speaker, i.subject, i.predicate, i.object, i.trust,
+    i.pinned_at IS NOT NULL AS is_pinned
+FROM items i JOIN chain c ON c.item_id = i.item_id
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id <> ALL(%(item_ids)s) AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
+ORDER BY i.valid_at DESC LIMIT %(most)s
+
+-- name: mark_judged
+-- These were compared with their neighbours, whatever came of it.
+UPDATE items SET judged_at = %(now)s WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
+
+-- name: lock_items
+-- Rows to change together, locked in the order of their ids so that no two writers wait for each other.
+SELECT item_id, live, valid_at, invalid_at, superseded_by, pinned_at IS NOT NULL AS is_pinned,
+    deleted_at IS NOT NULL OR anonymized_at IS NOT NULL AS is_forgotten
+FROM items WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) ORDER BY item_id FOR UPDATE
+
+-- name: end_items
+-- Rows that stop being true, each at its moment and by its successor, with their vectors.
+WITH given AS (
+    SELECT * FROM unnest(%(item_ids)s::uuid[], %(successors)s::uuid[], %(moments)s::timestamptz[])
+        AS g (item_id, superseded_by, invalid_at)
+), hidden AS (
+    UPDATE vectors v SET live = false FROM given g WHERE v.tenant_id = %(tenant_id)s AND v.item_id = g.item_id AND v.live
+)
+UPDATE items i SET invalid_at = g.invalid_at, superseded_by = g.superseded_by
+FROM given g WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id
+
+-- name: revive_item
+-- A row that is true again, with its vectors, as far as nothing else ended it.
+WITH shown AS (
+    UPDATE vectors v SET live = i.archived_at IS NULL FROM items i
+    WHERE v.tenant_id = %(tenant_id)s AND v.item_id = %(item_id)s AND i.tenant_id = v.tenant_id AND i.item_id = v.item_id
+)
+UPDATE items SET invalid_at = NULL, superseded_by = NULL WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+
+-- name: history
+-- Every version that one item stands in line with, oldest first.
+WITH RECURSIVE later AS (
+    SELECT item_id, superseded_by FROM items WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+    UNION
+    SELECT i.item_id, i.superseded_by FROM later l
+    JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = l.superseded_by
+), line AS (
+    SELECT item_id FROM later
+    UNION
+    SELECT i.item_id FROM line l JOIN items i ON i.tenant_id = %(tenant_id)s AND i.superseded_by = l.item_id
+)
+SELECT i.item_id, i.kind, i.scope, i.tier, i.user_id, i.agent_id, i.session_id, i.run_id, i.source_ref, i.content, i.speaker,
+    i.trust, i.event_time, i.created_at, i.valid_at, i.invalid_at, i.superseded_by, i.subject, i.predicate, i.object,
+    i.confidence, i.category, i.payload_key, i.metadata
+FROM items i JOIN line ON line.item_id = i.item_id
+WHERE i.tenant_id = %(tenant_id)s
+ORDER BY i.valid_at, i.item_id LIMIT %(limit)s
+
+-- name: set_pinned
+-- Whether only a person may end the item; the row is touched only if that changes.
+UPDATE items SET pinned_at = %(pinned_at)s
+WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND (pinned_at IS NULL) <> (%(pinned_at)s::timestamptz IS NULL)
+
+-- name: set_confidence
+-- How sure the item is, after somebody said what they think of it.
+UPDATE items SET confidence = %(confidence)s WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+
+-- name: list_items
+-- Items of the identity by the filters given, newest first, a page at a time.
+SELECT item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, content, speaker, trust, event_time,
+    created_at, valid_at, invalid_at, superseded_by, subject, predicate, object, confidence, category, payload_key, metadata
+FROM items
+WHERE tenant_id = %(tenant_id)s AND item_id < %(before)s AND deleted_at IS NULL AND anonymized_at IS NULL
+    AND (scope = 'tenant' OR (scope = 'user' AND user_id = %(user_id)s) OR (scope = 'agent' AND agent_id = %(agent_id)s)
+        OR (scope = 'session' AND session_id = %(session_id)s) OR %(sees_all)s)
+    AND kind = ANY(%(kinds)s)
+    AND (%(scope)s::text IS NULL OR scope = %(scope)s)
+    AND (%(category)s::text IS NULL OR category = %(category)s)
+    AND (%(subject)s::text IS NULL OR subject = %(subject)s)
+    AND (%(trust)s::text IS NULL OR trust = %(trust)s)
+    AND (%(state)s = 'any' OR (%(state)s = 'live' AND live) OR (%(state)s = 'superseded' AND superseded_by IS NOT NULL)
+        OR (%(state)s = 'invalid' AND invalid_at IS NOT NULL AND superseded_by IS NULL)
+        OR (%(state)s = 'archived' AND archived_at IS NOT NULL))
+    AND (NOT %(pinned)s OR pinned_at IS NOT NULL)
+    AND event_time >= %(since)s AND event_time < %(until)s
+ORDER BY item_id DESC LIMIT %(limit)s
