@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from recollect.app import Memory
 from recollect.domain.identity import Identity, Role
 from recollect.domain.tenants import AgentDefinition
+from recollect.domain.window import NewMessage
 from recollect.entry.rest.app import create_app
 from recollect.service import tenants
 from recollect.service.resources import Resources
@@ -34,9 +35,7 @@ class Door:
     other: Memory
     keys: dict[str, str]
 
-    async def request(
-        self, method: str, path: str, *, key: str | None = "admin", **more: Any
-    ) -> httpx2.Response:
+    async def request(self, method: str, path: str, *, key: str | None = "admin", **more: Any) -> httpx2.Response:
         """Send a request with the key of that kind, under a fixed request id."""
         headers = {"X-Request-Id": REQUEST_ID, **more.pop("headers", {})}
         if key is not None:
@@ -77,7 +76,28 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
     await door.memory.save_user("alice", display_name=secret)
     await door.memory.save_agent("support", AgentDefinition(core=secret))
     key = await door.memory.create_key(secret)
-    return {"user_id": "alice", "agent_id": "support", "key_id": str(key.key.key_id)}
+    output = await door.memory.remember(f"{secret} " * 2000, kind="tool_output", session_id="furnished")
+    assert output.payload_key is not None
+    working = door.memory.acting_as(user="alice", agent="support", session="furnished")
+    await working.add_messages([NewMessage(content=secret)], session_id="furnished")
+    await working.set_state("draft", secret)
+    run = await working.start_run(run_id="furnished-run", input={"goal": secret})
+    procedure = await door.memory.save_procedure(secret, {"text": secret}, agent_type="support", task_type="reply")
+    report = await door.memory.make_daily_brief()
+    return {
+        "user_id": "alice",
+        "agent_id": "support",
+        "key_id": str(key.key.key_id),
+        "item_id": str(output.id),
+        "key": output.payload_key,
+        "session_id": "furnished",
+        "run_id": run.run.run_id,
+        "owner": "session",
+        "owner_id": "furnished",
+        "state_key": "draft",
+        "procedure_id": str(procedure.procedure.procedure_id),
+        "report_id": str(report.report_id),
+    }
 
 
 @contextmanager

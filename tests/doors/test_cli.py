@@ -116,7 +116,8 @@ def commands() -> list[list[str]]:
     """List every command and sub-command there is."""
     found = [[], *([name] for name in cli.COMMANDS)]
     for name in set(cli.COMMANDS) - {"version"}:
-        app = getattr(import_module(f"recollect.entry.cli.{name}"), "app", None)
+        module, _ = cli.ELSEWHERE.get(name, (name, name))
+        app = getattr(import_module(f"recollect.entry.cli.{module}"), "app", None)
         if isinstance(app, typer.Typer):
             for command in app.registered_commands:
                 assert command.callback is not None

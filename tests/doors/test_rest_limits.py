@@ -92,9 +92,7 @@ async def test_a_body_that_cannot_be_read_is_a_422(resources: Resources, content
 @pytest.mark.parametrize(
     "value", ["NaN", "Infinity", "-Infinity", "1e999", "-1E+400", "9" * 500, '"\\u0000"', '"\\uDfff"']
 )
-async def test_values_that_the_database_cannot_hold_are_refused_at_any_depth(
-    resources: Resources, value: str
-) -> None:
+async def test_values_that_the_database_cannot_hold_are_refused_at_any_depth(resources: Resources, value: str) -> None:
     async with open_door(resources) as door:
         content = '{"settings":{"a":[{"b":' + value + "}]}}"
         answer = await door.request("PATCH", "/v1/tenant", content=content.encode(), headers=JSON)
@@ -103,9 +101,7 @@ async def test_values_that_the_database_cannot_hold_are_refused_at_any_depth(
 
 async def test_odd_but_valid_text_and_numbers_come_back_as_sent(resources: Resources) -> None:
     async with open_door(resources) as door:
-        content = (
-            rb'{"settings":{"a":["\\u0000 NaN 1e999 \ud83d\ude00","\u00e9",1e-7,2.5e3,9007199254740993,[]]}}'
-        )
+        content = rb'{"settings":{"a":["\\u0000 NaN 1e999 \ud83d\ude00","\u00e9",1e-7,2.5e3,9007199254740993,[]]}}'
         answer = await door.request("PATCH", "/v1/tenant", content=content, headers=JSON)
         expected = ["\\u0000 NaN 1e999 \U0001f600", "é", 1e-7, 2500, 9007199254740993, []]
         assert answer.json()["settings"]["a"] == expected
@@ -118,15 +114,11 @@ async def test_a_second_content_type_does_not_get_a_body_past_the_checks(resourc
             ("Content-Type", "application/json"),
             ("Content-Type", "text/plain"),
         ]
-        answer = await door.client.put(
-            "/v1/users/ann", content=b'{"display_name":"\\ud800"}', headers=headers
-        )
+        answer = await door.client.put("/v1/users/ann", content=b'{"display_name":"\\ud800"}', headers=headers)
         assert answer.status_code == 422
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/users/a%00b", "/v1/users/%ff", "/v1/users/%ED%A0%80", "/v1/users/" + "x" * 5000]
-)
+@pytest.mark.parametrize("path", ["/v1/users/a%00b", "/v1/users/%ff", "/v1/users/%ED%A0%80", "/v1/users/" + "x" * 5000])
 async def test_odd_ids_in_a_path_are_refused_or_missing(resources: Resources, path: str) -> None:
     async with open_door(resources) as door:
         assert (await door.request("GET", path)).status_code in {404, 422}

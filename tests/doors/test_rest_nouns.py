@@ -11,9 +11,7 @@ from recollect.service.resources import Resources
 
 async def test_the_tenant_can_be_read_and_changed(resources: Resources) -> None:
     async with open_door(resources) as door:
-        changed = await door.request(
-            "PATCH", "/v1/tenant", json={"language": "german", "settings": {"a": [1, None]}}
-        )
+        changed = await door.request("PATCH", "/v1/tenant", json={"language": "german", "settings": {"a": [1, None]}})
         assert changed.status_code == 200
         assert (await door.request("GET", "/v1/tenant", key="agent")).json() == changed.json()
         assert changed.json()["settings"] == {"a": [1, None]}
@@ -28,9 +26,7 @@ async def test_users_are_saved_found_and_listed_in_pages(resources: Resources) -
             assert saved.status_code == 200
         assert (await door.request("GET", "/v1/users/bob")).json()["display_name"] == "Bob"
         first = (await door.request("GET", "/v1/users?limit=2")).json()
-        rest = (
-            await door.request("GET", "/v1/users", params={"limit": 2, "cursor": first["next_cursor"]})
-        ).json()
+        rest = (await door.request("GET", "/v1/users", params={"limit": 2, "cursor": first["next_cursor"]})).json()
         assert [user["user_id"] for user in first["items"] + rest["items"]] == ["ann", "bob", "cid"]
         assert rest["next_cursor"] is None
         assert (await door.request("GET", "/v1/users?cursor=!!!")).status_code == 422
@@ -122,9 +118,7 @@ async def test_the_schema_has_verbs_tags_examples_and_the_bearer_scheme(resource
     async with open_door(resources) as door:
         schema = (await door.request("GET", "/openapi.json", key=None)).json()
         operations = [operation for path in schema["paths"].values() for operation in path.values()]
-        assert {"get_tenant", "save_agent", "list_audit", "whoami"} <= {
-            op["operationId"] for op in operations
-        }
+        assert {"get_tenant", "save_agent", "list_audit", "whoami"} <= {op["operationId"] for op in operations}
         assert all(operation["tags"] for operation in operations)
         assert schema["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
         assert all(
@@ -139,9 +133,7 @@ async def test_the_schema_has_verbs_tags_examples_and_the_bearer_scheme(resource
 async def test_health_readiness_and_version(resources: Resources) -> None:
     async with open_door(resources) as door:
         foreign_host = {"Host": "10.1.2.3"}
-        assert (await door.request("GET", "/healthz", key=None, headers=foreign_host)).json() == {
-            "status": "ok"
-        }
+        assert (await door.request("GET", "/healthz", key=None, headers=foreign_host)).json() == {"status": "ok"}
         assert (await door.request("GET", "/readyz", key=None)).status_code == 200
         assert (await door.request("GET", "/version", key=None)).json()["version"]
         await resources.database.close()

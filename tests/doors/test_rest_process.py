@@ -77,9 +77,7 @@ async def raw(address: str, request: bytes) -> bytes:
     return answer
 
 
-async def test_a_real_server_serves_refuses_and_keeps_content_out_of_its_log(
-    memory: Memory, tmp_path: Path
-) -> None:
+async def test_a_real_server_serves_refuses_and_keeps_content_out_of_its_log(memory: Memory, tmp_path: Path) -> None:
     key = (await memory.create_key("agent")).text
     log = tmp_path / "server.log"
     async with (

@@ -20,16 +20,32 @@ from recollect.errors import RecollectError
 __all__ = ["main"]
 
 # name → what it does. A command lives in the module of its name: a Typer called `app` where it has commands
-# of its own, a function of the same name where it has none.
+# of its own, a function of the same name where it has none. `ELSEWHERE` names the others.
 COMMANDS = {
     "serve": "Start the server: REST, MCP, dashboard and background work in one process.",
     "worker": "Run background work in a process of its own.",
+    "mcp": "Serve MCP over standard input and output, for an agent on this machine.",
+    "remember": "Remember something.",
+    "recall": "Ask memory.",
+    "read-tool-output": "Print the whole text behind a preview.",
+    "import": "Remember a history, one JSON object per line of a file.",
+    "reindex": "Derive index, vectors and entities again from the rows.",
+    "reembed": "Move to another embedding model while recall goes on.",
+    "jobs": "List background work, and replay what failed.",
     "doctor": "Say what works, what is missing, and what to do about it.",
     "tenant": "Create, list, show and change tenants.",
     "key": "Create, list and revoke API keys.",
     "db": "Start, stop, migrate, back up and restore the database.",
     "models": "List, fetch and verify the local models.",
     "version": "Print the version.",
+}
+ELSEWHERE = {
+    "remember": ("memory", "remember"),
+    "recall": ("memory", "recall"),
+    "read-tool-output": ("memory", "read_tool_output"),
+    "import": ("importing", "import_file"),
+    "reindex": ("indexing", "reindex"),
+    "reembed": ("indexing", "reembed"),
 }
 
 
@@ -67,11 +83,12 @@ def _build(wanted: str | None) -> typer.Typer:
         elif name != wanted:
             root.command(name, help=summary)(_only_help)
         else:
-            module = import_module(f"recollect.entry.cli.{name}")
+            place, function = ELSEWHERE.get(name, (name, name))
+            module = import_module(f"recollect.entry.cli.{place}")
             if isinstance(app := getattr(module, "app", None), typer.Typer):
                 root.add_typer(app, name=name, help=summary, no_args_is_help=True)
             else:
-                root.command(name, help=getattr(module, name).__doc__)(getattr(module, name))
+                root.command(name, help=getattr(module, function).__doc__)(getattr(module, function))
     return root
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated, Any
 
 import typer
@@ -11,9 +11,16 @@ import typer
 from recollect.app import Memory, open_resources
 from recollect.config import Settings, load_settings
 from recollect.domain.identity import Identity, Role, tenant_id_of
+from recollect.errors import NotFound
+from recollect.service.maintenance import DEVELOPMENT_TENANT
+from recollect.service.tenants import ensure_tenant
 from recollect.telemetry import configure_logging
+from recollect.worker.runner import background_worker
 
 Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Name of the tenant.")]
+User = Annotated[str | None, typer.Option("--user", "-u", help="Act for this user.")]
+Agent = Annotated[str | None, typer.Option("--agent", "-a", help="Act as this agent.")]
+Session = Annotated[str | None, typer.Option("--session", "-s", help="In this session.")]
 
 
 def read_settings(*, quiet: bool = True, **given: Any) -> Settings:
@@ -30,3 +37,26 @@ async def open_as_operator(tenant: str) -> AsyncIterator[Memory]:
     identity = Identity(tenant_id=tenant_id_of(tenant), role=Role.ADMIN, actor="cli")
     async with open_resources(read_settings()) as resources:
         yield Memory(resources, identity)
+
+
+@asynccontextmanager
+async def open_memory(
+    tenant: str,
+    *,
+    user: str | None = None,
+    agent: str | None = None,
+    session: str | None = None,
+    worker: bool = False,
+) -> AsyncIterator[Memory]:
+    """Open the memory of a tenant that there is; the first one is made. `worker` runs background work meanwhile."""
+    async with AsyncExitStack() as stack:
+        memory = await stack.enter_async_context(open_as_operator(tenant))
+        if tenant == DEVELOPMENT_TENANT:
+            await ensure_tenant(memory.resources, tenant, actor="cli")
+        try:
+            await memory.get_tenant()
+        except NotFound:
+            raise NotFound(f"there is no tenant {tenant!r}; make it with `recollect tenant create`") from None
+        if worker and memory.resources.settings.worker:
+            await stack.enter_async_context(background_worker(memory.resources))
+        yield memory.acting_as(user=user, agent=agent, session=session)

@@ -130,6 +130,8 @@ def _print_banner(settings: Settings, app: FastAPI, listener: socket.socket) -> 
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     print_line(f"Recollect {metadata.version('recollect')} listens on {url}")
     print_line(f"  API description  {url}{app.docs_url or app.openapi_url}")
+    if any(getattr(route, "path", None) == "/mcp" for route in app.routes):
+        print_line(f"  MCP              {url}/mcp")
     print_line(f"  data             {'your PostgreSQL' if settings.database_url else settings.home}")
     print_line(f"  background work  {'in this process' if settings.worker else 'left to `recollect worker`'}")
     if not is_loopback(host) and not set(settings.allowed_hosts) - {"127.0.0.1", "localhost", "[::1]"}:

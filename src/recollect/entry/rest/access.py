@@ -56,23 +56,14 @@ class Requires:
         request: Request,
         _: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer_scheme)],
         user: Annotated[str | None, Header(alias="Recollect-User", description="Act for this user.")] = None,
-        agent: Annotated[
-            str | None, Header(alias="Recollect-Agent", description="Act as this agent.")
-        ] = None,
-        session: Annotated[
-            str | None, Header(alias="Recollect-Session", description="In this session.")
-        ] = None,
+        agent: Annotated[str | None, Header(alias="Recollect-Agent", description="Act as this agent.")] = None,
+        session: Annotated[str | None, Header(alias="Recollect-Session", description="In this session.")] = None,
         run: Annotated[str | None, Header(alias="Recollect-Run", description="In this run.")] = None,
     ) -> Memory:
         """The memory of who asks, or `Forbidden`."""
-        identity: Identity | None = getattr(request.state, "identity", None)
-        if identity is None:
-            raise Unauthenticated
+        identity = acting_identity(request, user=user, agent=agent, session=session, run=run)
         if self.role is Role.ADMIN and identity.role is not Role.ADMIN:
             raise Forbidden("this needs a key with the role admin")
-        identity = narrowed(
-            identity, user=_utf8(user), agent=_utf8(agent), session=_utf8(session), run=_utf8(run)
-        )
         return Memory(request.app.state.resources, identity)
 
 
@@ -81,6 +72,16 @@ AgentMemory = Annotated[Memory, Depends(Requires(Role.AGENT))]
 
 AdminMemory = Annotated[Memory, Depends(Requires(Role.ADMIN))]
 """For routes that govern the tenant."""
+
+
+def acting_identity(
+    request: Request, *, user: str | None, agent: str | None, session: str | None, run: str | None
+) -> Identity:
+    """Who a request acts as: its credential, narrowed by its headers as they came."""
+    identity: Identity | None = getattr(request.state, "identity", None)
+    if identity is None:
+        raise Unauthenticated
+    return narrowed(identity, user=_utf8(user), agent=_utf8(agent), session=_utf8(session), run=_utf8(run))
 
 
 def _authorization(scope: Scope) -> str | None:

@@ -90,11 +90,7 @@ class Admission:
         except BaseException as error:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
-            elif (
-                waiter.granted.done()
-                and not waiter.granted.cancelled()
-                and waiter.granted.exception() is None
-            ):
+            elif waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.exception() is None:
                 self.release(tenant_id)  # granted in the very moment in which we gave up
             if isinstance(error, TimeoutError):
                 raise self._refusal() from None

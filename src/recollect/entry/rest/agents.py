@@ -36,9 +36,7 @@ class AgentChange(Strict):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [
-                {"core": "You are the support agent of Acme.", "characteristics": "Brief and friendly."}
-            ]
+            "examples": [{"core": "You are the support agent of Acme.", "characteristics": "Brief and friendly."}]
         }
     )
 

@@ -13,16 +13,40 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
+from starlette.routing import Route
 
 from recollect.app import open_resources
 from recollect.config import Settings, load_settings
 from recollect.entry.auth import Authenticator
-from recollect.entry.rest import agents, audit, errors, health, items, jobs, keys, recall, tenants, users
+from recollect.entry.rest import (
+    agents,
+    audit,
+    errors,
+    health,
+    items,
+    jobs,
+    keys,
+    procedures,
+    recall,
+    reports,
+    runs,
+    sessions,
+    state,
+    tenants,
+    users,
+)
 from recollect.entry.rest.access import Gate
 from recollect.entry.rest.admission import Admission
 from recollect.entry.rest.context import RequestContext
 from recollect.entry.rest.limits import Admitted, Body, Hosts, RateLimit, Timeout
 from recollect.service.resources import Resources
+
+try:
+    from recollect.entry.mcp import PATH, McpDoor
+except ModuleNotFoundError as error:
+    if error.name not in {"mcp", "mcp_types"}:
+        raise
+    McpDoor = None  # type: ignore[assignment,misc]  # without the extra `mcp` there is no such door
 
 Background = Callable[[Resources], AbstractAsyncContextManager[object]]
 
@@ -31,23 +55,35 @@ ROUTERS: tuple[APIRouter, ...] = (
     health.router,
     items.router,
     recall.router,
+    sessions.router,
+    runs.router,
+    runs.episodes_router,
+    state.router,
+    procedures.router,
     tenants.router,
     users.router,
     agents.router,
     keys.router,
     audit.router,
     jobs.router,
+    reports.router,
 )
 
 TAGS = [
     {"name": "items", "description": "What is remembered."},
     {"name": "recall", "description": "What memory answers."},
+    {"name": "sessions", "description": "Conversations: messages, window, summary and notes."},
+    {"name": "runs", "description": "Agent runs with their turns and tool calls."},
+    {"name": "episodes", "description": "What an agent did."},
+    {"name": "state", "description": "JSON by key of a run or session."},
+    {"name": "procedures", "description": "Ways of doing a task, chosen by what came of them."},
     {"name": "tenant", "description": "The tenant of the credential, and who a request acts as."},
     {"name": "users", "description": "The people that agents talk with."},
     {"name": "agents", "description": "Definitions of agents."},
     {"name": "keys", "description": "API keys."},
     {"name": "audit", "description": "Who changed what and why."},
     {"name": "jobs", "description": "Background work: what runs and what failed."},
+    {"name": "reports", "description": "Daily briefs for people."},
     {"name": "health", "description": "For operators: alive, ready, metrics, version."},
 ]
 
@@ -75,6 +111,7 @@ def create_app(
         wait_seconds=settings.max_queue_seconds,
         tenant_share=settings.max_tenant_share,
     )
+    mcp = McpDoor(settings) if McpDoor is not None else None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -84,6 +121,8 @@ def create_app(
             app.state.resources = opened
             app.state.authenticator = authenticator = Authenticator(opened)
             stack.push_async_callback(authenticator.close)
+            if mcp is not None:
+                await stack.enter_async_context(mcp.running())
             if background is not None and settings.worker:
                 await stack.enter_async_context(background(opened))
             yield
@@ -104,6 +143,8 @@ def create_app(
     errors.install(app)
     for router in ROUTERS:
         app.include_router(router)
+    if mcp is not None:
+        app.router.routes.append(Route(PATH, mcp, methods=["POST"], include_in_schema=False))
     return app
 
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from recollect.entry.rest.access import AdminMemory
-from recollect.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, page_of, position
+from recollect.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, id_position, page_of
 from recollect.errors import InvalidInput
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"], responses=PROBLEMS)
@@ -29,9 +29,7 @@ class AuditShown(Shown):
     details: dict[str, Any]
 
 
-SubjectKind = Annotated[
-    str | None, Query(max_length=100, description="With `subject_id`: only of that subject.")
-]
+SubjectKind = Annotated[str | None, Query(max_length=100, description="With `subject_id`: only of that subject.")]
 SubjectId = Annotated[str | None, Query(max_length=200)]
 
 
@@ -47,14 +45,6 @@ async def list_audit(
     if (subject_kind is None) != (subject_id is None):
         raise InvalidInput("give subject_kind and subject_id together", field="subject_id")
     rows = await memory.list_audit(
-        subject_kind=subject_kind, subject_id=subject_id, before=_before(cursor), limit=limit + 1
+        subject_kind=subject_kind, subject_id=subject_id, before=id_position(cursor), limit=limit + 1
     )
     return page_of(rows, limit, lambda entry: entry.audit_id)
-
-
-def _before(cursor: str | None) -> UUID | None:
-    text = position(cursor)
-    try:
-        return UUID(text) if text is not None else None
-    except ValueError:
-        raise InvalidInput("this is not a cursor; take `next_cursor` of a page", field="cursor") from None

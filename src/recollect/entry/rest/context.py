@@ -77,9 +77,7 @@ def _note(scope: Scope, status: int, seconds: float) -> None:
     method = scope["method"] if scope["method"] in METHODS else "OTHER"
     # The template, never the raw path: ids in it would make a metric of each and show what users are called.
     route = getattr(scope.get("route"), "path", None) or scope.get("root_path") or "unmatched"
-    scope["app"].state.resources.telemetry.count_request(
-        method=method, route=route, status=status, seconds=seconds
-    )
+    scope["app"].state.resources.telemetry.count_request(method=method, route=route, status=status, seconds=seconds)
     identity = scope.get("state", {}).get("identity")
     write = _log.info if route.startswith("/v1/") or status >= 400 else _log.debug
     write(

@@ -66,11 +66,13 @@ def problem(error: RecollectError, *, errors: Sequence[FieldError] = ()) -> Prob
     """The answer for one of our errors."""
     if not errors and isinstance(field := error.details.get("field"), str):
         errors = [FieldError(field=field, message=error.message)]
-    # Of what is wrong with our own set-up, a stranger learns only that something is.
-    detail = (
-        error.message if error.status < 500 or error.status == 503 else (type(error).__doc__ or "").strip()
-    )
-    return _rendered(error.status, error.code, detail, headers=_headers(error), errors=errors)
+    return _rendered(error.status, error.code, public_detail(error), headers=_headers(error), errors=errors)
+
+
+def public_detail(error: RecollectError) -> str:
+    """What a caller is told: of what is wrong with our own set-up, a stranger learns only that something is."""
+    told = error.status < 500 or error.status == 503
+    return error.message if told else (type(error).__doc__ or "").strip()
 
 
 def internal_problem() -> ProblemResponse:

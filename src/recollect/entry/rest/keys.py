@@ -34,9 +34,7 @@ class KeyShown(Shown):
 class KeyRequest(Strict):
     """The key to make. One bound to a user or agent can act for no other."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"name": "support agent", "agent_id": "support"}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "support agent", "agent_id": "support"}]})
 
     name: str = Field(min_length=1, max_length=200)
     role: Annotated[Role, Field(strict=False)] = Role.AGENT

@@ -83,11 +83,13 @@ class Hosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or raise `Forbidden`."""
-        if scope["type"] == "http" and not self._any and scope["path"] not in PROBES:
-            host = host_name(scope)
-            if host not in self._exact and not host.endswith(self._suffixes or ("\0",)):
-                raise Forbidden("this server does not answer to that host name; see RECOLLECT_ALLOWED_HOSTS")
+        if scope["type"] == "http" and scope["path"] not in PROBES and not self.knows(host_name(scope)):
+            raise Forbidden("this server does not answer to that host name; see RECOLLECT_ALLOWED_HOSTS")
         await self._app(scope, receive, send)
+
+    def knows(self, host: str) -> bool:
+        """Whether the host name, without a port, is one of those allowed."""
+        return self._any or host in self._exact or host.endswith(self._suffixes or ("\0",))
 
 
 class RateLimit:
@@ -196,10 +198,13 @@ def starts_event_stream(message: Message) -> bool:
 def host_name(scope: Scope) -> str:
     """The `Host` header without its port, in lower case; empty when there is not exactly one."""
     found: list[str] = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
-    if len(found) != 1:
-        return ""
-    name, colon, port = found[0].rpartition(":")
-    return name if colon and port.isdigit() else found[0]
+    return without_port(found[0]) if len(found) == 1 else ""
+
+
+def without_port(host: str) -> str:
+    """A host name without the port that may follow it."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() else host
 
 
 def check_json(body: bytes, *, max_depth: int) -> None:

@@ -7,6 +7,7 @@ import binascii
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
+from uuid import UUID
 
 from fastapi import Query
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
@@ -38,9 +39,7 @@ def _only_text(value: object) -> object:
     return value
 
 
-Moment = Annotated[
-    AwareDatetime, Field(strict=False), BeforeValidator(_only_text, json_schema_input_type=datetime)
-]
+Moment = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_only_text, json_schema_input_type=datetime)]
 """A moment in a body: ISO 8601 text with its offset, never a bare number."""
 
 
@@ -52,9 +51,7 @@ class Page(BaseModel, Generic[T]):
 
 
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Most items of a page.")]
-Cursor = Annotated[
-    str | None, Query(max_length=1024, description="Where to go on: `next_cursor` of the page before.")
-]
+Cursor = Annotated[str | None, Query(max_length=1024, description="Where to go on: `next_cursor` of the page before.")]
 
 
 def position(cursor: str | None) -> str | None:
@@ -62,10 +59,17 @@ def position(cursor: str | None) -> str | None:
     if cursor is None:
         return None
     try:
-        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode(
-            "utf-8"
-        )
+        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("utf-8")
     except (binascii.Error, ValueError):
+        raise InvalidInput("this is not a cursor; take `next_cursor` of a page", field="cursor") from None
+
+
+def id_position(cursor: str | None) -> UUID | None:
+    """The id that a cursor stands for."""
+    written = position(cursor)
+    try:
+        return UUID(written) if written is not None else None
+    except ValueError:
         raise InvalidInput("this is not a cursor; take `next_cursor` of a page", field="cursor") from None
 
 

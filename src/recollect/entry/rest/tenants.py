@@ -31,9 +31,7 @@ class TenantShown(Shown):
 class TenantChange(Strict):
     """What to change of a tenant; what is left out stays."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"language": "german", "settings": {"retention": 30}}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"language": "german", "settings": {"retention": 30}}]})
 
     language: str | None = Field(
         default=None, min_length=1, max_length=63, description="A text search configuration of the database."

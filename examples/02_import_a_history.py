@@ -1,0 +1,48 @@
+"""Bring in a history that exists already, stop in the middle, and go on where it stopped.
+
+    python examples/02_import_a_history.py
+
+`recollect import FILE.jsonl` and `POST /v1/import` do the same with one JSON object per line.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from recollect import Kind, Memory, NewItem
+
+START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+TOPICS = ("the garden fence", "a trip to Porto", "the broken dishwasher", "Leo's birthday")
+
+
+def history(days: int) -> Iterator[NewItem]:
+    """A chat of many days. Each message has a key of its own: that is what makes the import repeatable."""
+    for day in range(days):
+        for number, topic in enumerate(TOPICS):
+            yield NewItem(
+                content=f"On day {day + 1} we talked about {topic}.",
+                kind=Kind.CHAT_MESSAGE,
+                speaker="Ana" if number % 2 else "Ben",
+                session_id=f"day-{day + 1}",
+                event_time=START + timedelta(days=day, minutes=number),
+                source_ref=f"chat/{day + 1}/{number}",
+            )
+
+
+async def main() -> None:
+    async with Memory.open(user="ana") as memory:
+        first = [kept async for batch in memory.import_items(history(100)) for kept in batch]
+        print("imported:", sum(kept.was_new for kept in first))
+
+        # The same again, and more: what is here already is passed over.
+        again = [kept async for batch in memory.import_items(history(120)) for kept in batch]
+        print("read:", len(again), "new:", sum(kept.was_new for kept in again))
+
+        day = memory.acting_as(session="day-7")
+        answer = await day.recall("What about the trip?", top_k=1)
+        print(answer.items[0].event_time.date(), answer.items[0].content)
+        if answer.degraded:
+            print("(meaning is still being indexed; words are found already)")
+
+
+asyncio.run(main())

@@ -1,0 +1,78 @@
+"""`recollect import`: a history, one JSON object per line of a file."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from recollect.app import Memory
+from recollect.entry.bodies import ImportSummary
+from recollect.entry.cli.access import Agent, Session, Tenant, User, open_memory
+from recollect.entry.cli.indexing import PATIENCE, Progress, note_waiting, progress_bar, settle
+from recollect.entry.cli.output import AsJson, print_json, print_line
+from recollect.entry.lines import Lines
+from recollect.errors import InvalidInput, RecollectError
+from recollect.service.maintenance import DEVELOPMENT_TENANT
+
+
+def import_file(
+    file: Annotated[Path, typer.Argument(help="One JSON object per line; `-` reads standard input.")],
+    *,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remember a history: one item per line, in the form of `POST /v1/items`, each with its `source_ref`.
+
+    Stopped at any point and started again it goes on where it stopped: what is here already is passed over.
+    """
+
+    async def run(source: BinaryIO, total: int) -> tuple[ImportSummary, int]:
+        async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
+            with progress_bar("items", hidden=as_json) as progress:
+                summary = await _keep(memory, source, total, progress)
+            with progress_bar("vectors", hidden=as_json) as progress:
+                return summary, await settle(memory, patience=PATIENCE, progress=progress)
+
+    with _opened(file) as (source, total):
+        summary, left = asyncio.run(run(source, total))
+    if as_json:
+        print_json({**summary.model_dump(), "waiting": left})
+    else:
+        print_line(f"{summary.read} items read, {summary.new} new, {summary.existing} here already")
+        note_waiting(left)
+
+
+async def _keep(memory: Memory, source: BinaryIO, total: int, progress: Progress) -> ImportSummary:
+    lines, read, new = Lines(), 0, 0
+    try:
+        async for batch in memory.import_items(lines.read(source), total=total, progress=progress):
+            read += len(batch)
+            new += sum(remembered.was_new for remembered in batch)
+    except RecollectError as error:
+        raise lines.located(error) from error
+    lines.finish()
+    return ImportSummary(read=read, new=new, existing=read - new)
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """The file and the number of its lines; 0 for standard input, whose end nobody knows."""
+    if str(file) == "-":
+        yield sys.stdin.buffer, 0
+        return
+    try:
+        with file.open("rb") as source:
+            total = sum(1 for _ in source)
+            source.seek(0)
+            yield source, total
+    except OSError as error:
+        raise InvalidInput(f"cannot read {file}: {error.strerror}") from None

@@ -1,0 +1,157 @@
+"""`recollect remember`, `recall` and `read-tool-output`: the verbs, for a person."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from recollect.domain.identity import AskedScope, Scope
+from recollect.domain.items import Kind
+from recollect.entry.cli.access import Agent, Session, Tenant, User, open_memory
+from recollect.entry.cli.indexing import settle
+from recollect.entry.cli.output import AsJson, print_json, print_line, print_note, print_table, record
+from recollect.service.maintenance import DEVELOPMENT_TENANT
+from recollect.service.recall import RecallAnswer, RecalledItem
+from recollect.service.remember import Remembered, ToolOutput
+
+SHOWN_CHARACTERS = 400
+EMBED_PATIENCE = 5.0  # a person waits for it; a model that is not there must not hold them up
+
+Moment = Annotated[str | None, typer.Option(help="A time in ISO 8601 with its offset, such as 2026-05-02T14:23Z.")]
+
+
+def remember(
+    text: Annotated[str, typer.Argument(help="The text; `-` reads it from standard input.")],
+    *,
+    kind: Annotated[Kind, typer.Option(help="What it is.")] = Kind.CHAT_MESSAGE,
+    scope: Annotated[Scope | None, typer.Option(help="Who may see it; the kind decides when left out.")] = None,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    speaker: Annotated[str | None, typer.Option(help="Who said it.")] = None,
+    source_ref: Annotated[str | None, typer.Option(help="Your own key for it: the same key is the same item.")] = None,
+    event_time: Moment = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remember something; a fact needs --user or --agent, what was said needs --session."""
+    content = sys.stdin.read() if text == "-" else text
+    happened = _moment(event_time)
+
+    async def run() -> Remembered:
+        async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
+            kept = await memory.remember(
+                content, kind=kind, scope=scope, speaker=speaker, source_ref=source_ref, event_time=happened
+            )
+            await settle(memory, patience=EMBED_PATIENCE)
+            return kept
+
+    kept = asyncio.run(run())
+    if as_json:
+        print_json(kept)
+        return
+    print_line(f"{kept.id}  {'new' if kept.was_new else 'was here already'}")
+    if kept.payload_key is not None:
+        print_note(f"kept as a preview; `recollect read-tool-output {kept.payload_key}` prints all of it")
+
+
+def recall(
+    query: Annotated[str, typer.Argument(help="The question, in your words.")],
+    *,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", help="Most items, up to 20.")] = 5,
+    kind: Annotated[list[Kind] | None, typer.Option(help="Only this kind; repeatable.")] = None,
+    scope: Annotated[AskedScope, typer.Option(help="Where to look.")] = AskedScope.ANY,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    since: Moment = None,
+    until: Moment = None,
+    as_of: Moment = None,
+    no_rerank: Annotated[bool, typer.Option("--no-rerank", help="Leave the cross-encoder out.")] = False,
+    include_superseded: Annotated[bool, typer.Option("--include-superseded", help="Retired facts too.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Say why.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ask memory; the best item comes first."""
+    moments = {"since": _moment(since), "until": _moment(until), "as_of": _moment(as_of)}
+
+    async def run() -> RecallAnswer:
+        async with open_memory(tenant, user=user, agent=agent, session=session) as memory:
+            return await memory.recall(
+                query,
+                top_k=top_k,
+                source_kinds=kind,
+                scope=scope,
+                enable_rerank=not no_rerank,
+                include_superseded=include_superseded,
+                explain=explain,
+                **moments,
+            )
+
+    answer = asyncio.run(run())
+    if as_json:
+        print_json(record(answer, without=() if explain else ("trace",)))
+        return
+    reasons = _reasons(answer.trace) if answer.trace is not None else None
+    print_table([_row(item, reasons) for item in answer.items], empty="nothing is known about that")
+    if answer.degraded:
+        print_note("something is not embedded yet: found by keyword alone; `recollect worker` embeds it")
+
+
+def read_tool_output(
+    key: Annotated[str, typer.Argument(help="`payload_key` of an item.")],
+    *,
+    start: Annotated[int, typer.Option(help="First byte.")] = 0,
+    length: Annotated[int | None, typer.Option(help="Most bytes.")] = None,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    as_json: AsJson = False,
+) -> None:
+    """Print the whole text behind a preview, without control characters."""
+
+    async def run() -> ToolOutput:
+        async with open_memory(tenant) as memory:
+            return await memory.read_tool_output(key, start=start, length=length)
+
+    found = asyncio.run(run())
+    if as_json:
+        print_json(found)
+        return
+    for line in found.content.splitlines():
+        print_line(line)
+
+
+def _row(item: RecalledItem, reasons: Mapping[str, str] | None) -> dict[str, object]:
+    text = item.content if len(item.content) <= SHOWN_CHARACTERS else f"{item.content[:SHOWN_CHARACTERS]} …"
+    row: dict[str, object] = {
+        "score": f"{item.score:.3f}",
+        "kind": item.source_kind,
+        "when": item.event_time,
+        "text": f"{item.speaker}: {text}" if item.speaker else text,
+    }
+    if reasons is not None:
+        row["why"] = reasons.get(str(item.id), "")
+    return row
+
+
+def _reasons(trace: Mapping[str, Any]) -> dict[str, str]:
+    """For each item by which arms it was found, at which place."""
+    return {
+        each["id"]: ", ".join(f"{arm} {rank}" for arm, rank in each["ranks"].items() if rank is not None)
+        or "beside another"
+        for each in trace["items"]
+    }
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a time in ISO 8601.") from None

@@ -1,0 +1,98 @@
+"""An import's lines: JSON text becomes items, and every error names its line."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
+
+from pydantic import ValidationError
+
+from recollect.domain.items import NewItem
+from recollect.entry.bodies import ImportedItem
+from recollect.entry.rest.errors import field_errors
+from recollect.entry.rest.limits import check_json
+from recollect.errors import InvalidInput, RecollectError, TooLarge
+from recollect.service.remember import IMPORT_BATCH
+
+MAX_DEPTH = 32
+
+
+class Lines:
+    """Reads items off lines and remembers which line each stood on.
+
+    A line that cannot be read ends the reading: what stands before it is imported, then `finish` raises.
+    """
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._items = 0
+        # An item that is refused is one of the last batch.
+        self._numbers: deque[int] = deque(maxlen=IMPORT_BATCH)
+        self._bad: RecollectError | None = None
+
+    def read(self, lines: Iterable[bytes]) -> Iterator[NewItem]:
+        """The items of lines at hand."""
+        for line in lines:
+            if self._bad is not None:
+                return
+            if (new := self._item(line)) is not None:
+                yield new
+
+    async def read_stream(self, chunks: AsyncIterable[bytes], *, max_bytes: int) -> AsyncGenerator[NewItem, None]:
+        """The items of lines that arrive in pieces; a line may have `max_bytes`."""
+        rest = bytearray()
+        async for chunk in chunks:
+            rest += chunk
+            end = rest.rfind(b"\n", len(rest) - len(chunk))
+            if end >= 0:
+                for new in self.read(bytes(rest[:end]).split(b"\n")):
+                    yield new
+                del rest[: end + 1]
+            if len(rest) > max_bytes and self._bad is None:
+                self._number += 1
+                self._refuse(TooLarge(f"a line may have at most {max_bytes} bytes"))
+            if self._bad is not None:
+                return
+        for new in self.read([bytes(rest)]):
+            yield new
+
+    def finish(self) -> None:
+        """Raise what was wrong with the line at which the reading stopped."""
+        if self._bad is not None:
+            raise self._bad
+
+    def located(self, error: RecollectError) -> RecollectError:
+        """The error of an import with the line that it is about."""
+        index = error.details.get("index")
+        if index is None:
+            return error
+        return _at_line(error, self._numbers[index - self._items])
+
+    def _item(self, line: bytes) -> NewItem | None:
+        self._number += 1
+        if not line.strip():
+            return None
+        try:
+            check_json(line, max_depth=MAX_DEPTH)
+            new = ImportedItem.model_validate_json(line).new_item()
+        except ValidationError as error:
+            found = field_errors(error.errors())
+            reasons = "; ".join(f"{each.field}: {each.message}" if each.field else each.message for each in found[:5])
+            self._refuse(InvalidInput(reasons))
+            return None
+        except InvalidInput as error:
+            self._refuse(error)
+            return None
+        self._items += 1
+        self._numbers.append(self._number)
+        return new
+
+    def _refuse(self, error: RecollectError) -> None:
+        self._bad = _at_line(error, self._number)
+
+
+def _at_line(error: RecollectError, number: int) -> RecollectError:
+    return type(error)(
+        f"line {number}: {error.message}; what stands before it is kept: correct it and send everything again",
+        field=f"line {number}",
+    )

@@ -1,0 +1,81 @@
+"""Recalling: what memory answers to a question, and the whole body behind a preview."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from recollect.entry.bodies import (
+    ExplainedRecallShown,
+    KnowledgeRequest,
+    RecalledItemShown,
+    RecallRequestBody,
+    ToolOutputShown,
+)
+from recollect.entry.rest.access import AgentMemory
+from recollect.entry.rest.models import PROBLEMS
+from recollect.service.recall import RecallAnswer
+from recollect.service.remember import ToolOutput
+
+router = APIRouter(prefix="/v1", tags=["recall"], responses=PROBLEMS)
+
+Key = Annotated[str, Path(max_length=200, description="`payload_key` of an item.")]
+Start = Annotated[int, Query(ge=0, le=2**53, description="First byte.")]
+Length = Annotated[int | None, Query(ge=1, le=2**53, description="Most bytes; all, if left out.")]
+
+
+@router.post("/recall", operation_id="recall", response_model=ExplainedRecallShown, response_model_exclude_unset=True)
+async def recall(memory: AgentMemory, asked: RecallRequestBody) -> ExplainedRecallShown:
+    """What memory holds on a question, best first, by keyword and by meaning.
+
+    `user` without a user and `agent` without an agent are refused with 401; `any` takes the scopes that there are.
+    """
+    return _shown(
+        await memory.recall(
+            asked.query,
+            top_k=asked.top_k,
+            source_kinds=asked.source_kinds,
+            scope=asked.scope,
+            enable_rerank=asked.enable_rerank,
+            since=asked.since,
+            until=asked.until,
+            as_of=asked.as_of,
+            include_superseded=asked.include_superseded,
+            explain=asked.explain,
+        )
+    )
+
+
+@router.post(
+    "/search_knowledge",
+    operation_id="search_knowledge",
+    response_model=ExplainedRecallShown,
+    response_model_exclude_unset=True,
+)
+async def search_knowledge(memory: AgentMemory, asked: KnowledgeRequest) -> ExplainedRecallShown:
+    """What the documents say on a question."""
+    return _shown(
+        await memory.search_knowledge(
+            asked.query, top_k=asked.top_k, enable_rerank=asked.enable_rerank, explain=asked.explain
+        )
+    )
+
+
+@router.get("/tool_outputs/{key}", operation_id="read_tool_output", response_model=ToolOutputShown)
+async def read_tool_output(memory: AgentMemory, key: Key, start: Start = 0, length: Length = None) -> ToolOutput:
+    """The whole body behind a preview, or a range of its bytes."""
+    return await memory.read_tool_output(key, start=start, length=length)
+
+
+def _shown(answer: RecallAnswer) -> ExplainedRecallShown:
+    """The answer; without a trace that nobody asked for, which is why unset fields are left out."""
+    shown = ExplainedRecallShown(
+        items=[RecalledItemShown.model_validate(item) for item in answer.items],
+        total=answer.total,
+        degraded=answer.degraded,
+        rerank_used=answer.rerank_used,
+    )
+    if answer.trace is not None:
+        shown.trace = answer.trace
+    return shown

@@ -1,0 +1,124 @@
+"""The verbs on the command line: remember, recall, import, reindex, reembed and jobs in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.doors.test_cli import PROGRAM, Cli, connected
+
+from recollect.config import Settings
+from recollect.domain.items import MAX_CONTENT_BYTES
+
+CHAT = ("--user", "ana", "--agent", "helper", "--session", "chat-1")
+
+
+@pytest.fixture
+def command(settings: Settings, tmp_path: Path) -> Cli:
+    """Use the command line on a fresh, migrated database with the quick model."""
+    return connected(settings, tmp_path, RECOLLECT_PROFILE="fast")
+
+
+def history(folder: Path, *items: dict[str, Any]) -> str:
+    file = folder / "history.jsonl"
+    file.write_text("".join(f"{json.dumps(item)}\n" for item in items))
+    return str(file)
+
+
+def message(number: int, **more: Any) -> dict[str, Any]:
+    return {"content": f"message {number}", "source_ref": f"m{number}", "session_id": "chat-1", **more}
+
+
+def test_what_is_remembered_is_recalled_by_meaning_in_the_next_process(command: Cli) -> None:
+    out, _ = command.run("remember", "The puppy chewed my slippers", *CHAT, "--speaker", "Ana")
+    assert out.endswith("  new\n")
+    shown, note = command.run("recall", "dog", *CHAT, "--explain")
+    assert "Ana: The puppy chewed my slippers" in shown
+    assert "vector 1" in shown
+    assert "not embedded" not in note
+    assert command.run("recall", "dog", "--session", "chat-2") == ("", "nothing is known about that\n")
+
+
+def test_the_same_key_is_the_same_item(command: Cli) -> None:
+    arguments = ("--kind", "tool_output", "--source-ref", "call-1", "--event-time", "2026-05-02T14:23:01Z", *CHAT)
+    first = command.json("remember", "42 orders", *arguments)
+    again = command.json("remember", "42 orders", *arguments)
+    assert (first["was_new"], again["was_new"]) == (True, False)
+    assert first["id"] == again["id"]
+    (item,) = command.json("recall", "orders", *CHAT)["items"]
+    assert item["event_time"] == "2026-05-02T14:23:01+00:00"
+    _, err = command.run("remember", "43 orders", *arguments, code=1)
+    assert "use another source_ref" in err
+
+
+def test_a_large_text_from_standard_input_is_printed_whole_again(command: Cli) -> None:
+    body = "".join(f"row {number}\n" for number in range(MAX_CONTENT_BYTES))
+    kept = subprocess.run(
+        [PROGRAM, "remember", "-", "--kind", "tool_output", *CHAT, "--json"],
+        input=body,
+        env=command.environment,
+        cwd=command.folder,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    key = json.loads(kept.stdout)["payload_key"]
+    assert command.run("read-tool-output", key)[0] == body
+    part = command.json("read-tool-output", key, "--start", "4", "--length", "3")
+    assert (part["content"], part["is_whole"]) == ("0\nr", False)
+
+
+def test_text_of_others_cannot_act_on_the_terminal(command: Cli) -> None:
+    evil = "red \x1b[31malert\x07 \u202eend"
+    command.run("remember", evil, "--kind", "tool_output", *CHAT)
+    for arguments in (("recall", "alert", *CHAT), ("recall", "alert", *CHAT, "--json")):
+        out, _ = command.run(*arguments)
+        assert "alert" in out
+        assert not set(out) & {"\x1b", "\x07", "\u202e"}
+    assert "red \x1b[31malert\x07" in command.json("recall", "alert", *CHAT)["items"][0]["content"]
+
+
+def test_wrong_use_says_what_is_right(command: Cli) -> None:
+    assert "needs a user" in command.run("recall", "anything", "--scope", "user", code=1)[1]
+    assert "session" in command.run("remember", "said nowhere", code=1)[1]
+    assert "between 1 and 20" in command.run("recall", "anything", "--top-k", "21", code=1)[1]
+    assert "time zone" in command.run("recall", "x", "--since", "2026-05-02T14:23:01", code=1)[1]
+    assert "ISO 8601" in command.run("recall", "x", "--since", "yesterday", code=2)[1]
+    assert "tenant create" in command.run("recall", "x", "--tenant", "nobody", code=1)[1]
+    assert "such tool output" in command.run("read-tool-output", "tout_nothing", code=1)[1]
+
+
+def test_an_import_goes_on_where_it_stopped_and_names_a_bad_line(command: Cli, tmp_path: Path) -> None:
+    bad = history(tmp_path, message(1), message(2), message(3, kind="rumour"), message(4))
+    _, err = command.run("import", bad, "--user", "ana", code=1)
+    assert "line 3: kind:" in err
+    good = history(tmp_path, *(message(number) for number in range(1, 5)))
+    summary = command.json("import", good, "--user", "ana")
+    assert summary == {"read": 4, "new": 2, "existing": 2, "waiting": 0}
+    out, _ = command.run("import", good, "--user", "ana")
+    assert out == "4 items read, 0 new, 4 here already\n"
+    taken = history(tmp_path, message(1), message(2, content="another text"))
+    assert "line 2: source_ref" in command.run("import", taken, "--user", "ana", code=1)[1]
+    assert "cannot read" in command.run("import", "nowhere.jsonl", code=1)[1]
+
+
+def test_everything_derived_can_be_derived_again(command: Cli) -> None:
+    command.run("remember", "The puppy chewed my slippers", *CHAT)
+    assert command.json("reindex") == {"items": 1, "waiting": 0}
+    moved = command.json("reembed", "--model", "potion-base-8M")
+    assert (moved["total"], moved["switched"]) == (1, True)
+    assert "models list" in command.run("reembed", "--model", "no-such", code=1)[1]
+    assert command.json("recall", "dog", *CHAT)["total"] == 1
+
+
+def test_jobs_and_dead_letters_are_listed(command: Cli) -> None:
+    assert command.json("jobs", "list") == []
+    assert command.run("jobs", "dead") == ("", "nothing was given up\n")
+    assert command.json("jobs", "replay", "--all") == {"replayed": 0}
+    assert "no such dead letter" in command.run("jobs", "replay", "job:17", code=1)[1]
+    assert "no such dead letter" in command.run("jobs", "discard", "job:17", "--yes", code=1)[1]
+    command.run("jobs", "replay", code=2)

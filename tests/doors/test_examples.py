@@ -1,0 +1,60 @@
+"""Every example runs offline, in a home of its own, and says what it promises."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.local_models import require_model
+
+from recollect.config import Settings
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("[0-9]*.py"))
+SAYS = {
+    "01_remember_and_recall": ["kept once: True", "launch moves to 14 May", "prefers tea", "2000 lines"],
+    "02_import_a_history": ["imported: 400", "read: 480 new: 80", "day 7"],
+}
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    # Not under pytest's folder: that is closed to the unprivileged user who runs the server when we are root.
+    folder = Path(tempfile.mkdtemp(prefix="recollect-example-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_offline_and_says_what_it_promises(example: Path, home: Path) -> None:
+    require_model("potion-base-8M")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+    environment = {
+        **kept,
+        "RECOLLECT_HOME": str(home),
+        "RECOLLECT_CACHE_DIR": str(Settings().cache_dir),
+        "RECOLLECT_PROFILE": "fast",
+        "RECOLLECT_OFFLINE": "true",
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "error", example],
+        env=environment,
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for words in SAYS.get(example.stem, []):
+        assert words in done.stdout, done.stdout
+
+
+def test_the_first_examples_are_there() -> None:
+    assert set(SAYS) <= {example.stem for example in EXAMPLES}

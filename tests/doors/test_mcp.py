@@ -1,0 +1,201 @@
+"""The MCP door, asked by the SDK's own client as an agent would, in the present protocol and in the old one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from tests.doors.rest_door import Door, client_of, logs, open_door
+
+from recollect.service.resources import Resources
+
+MODES = ("auto", "legacy")
+CHAT = {"Recollect-User": "ana", "Recollect-Agent": "helper", "Recollect-Session": "chat-1"}
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+@asynccontextmanager
+async def connected(
+    door: Door, *, mode: str = "auto", key: str = "agent", headers: dict[str, str] | None = None
+) -> AsyncIterator[Client]:
+    """A client of the door in this process, with the key of that kind."""
+    async with client_of(door.app) as http:
+        http.headers.update({"Authorization": f"Bearer {door.keys[key]}", **(CHAT if headers is None else headers)})
+        transport = streamable_http_client("http://127.0.0.1/mcp", http_client=http)
+        async with Client(transport, mode=mode) as client:
+            yield client
+
+
+async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The structured answer of a tool that must not fail; its text says the same."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    assert isinstance(result.structured_content, dict)
+    assert json.loads(result.content[0].text) == result.structured_content  # type: ignore[union-attr]
+    return result.structured_content
+
+
+async def refused(client: Client, tool: str, **arguments: Any) -> str:
+    """The text of a tool that must fail."""
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    text: str = result.content[0].text  # type: ignore[union-attr]
+    return text
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_fact_is_remembered_recalled_and_stated_once(resources: Resources, mode: str) -> None:
+    async with open_door(resources) as door, connected(door, mode=mode) as client:
+        first = await called(client, "remember_fact", content="Ana prefers tea, and no sugar")
+        again = await called(client, "remember_fact", content="Ana prefers tea, and no sugar")
+        assert (first["was_new"], again["was_new"]) == (True, False)
+        assert again["id"] == first["id"]
+        answer = await called(client, "recall", query="tea or sugar?")
+        assert set(answer) == {"items", "total", "degraded", "rerank_used"}
+        assert [(item["id"], item["scope"]) for item in answer["items"]] == [(first["id"], "user")]
+        assert answer["degraded"] is True
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_preview_is_read_in_parts_to_its_end(resources: Resources, mode: str) -> None:
+    async with open_door(resources) as door, connected(door, mode=mode) as client:
+        body = "".join(f"row {number}\n" for number in range(15_000))
+        chat = door.memory.acting_as(user="ana", agent="helper", session="chat-1")
+        await chat.remember(body, kind="tool_output")
+        (item,) = (await called(client, "recall", query="row 14999", source_kinds=["tool_output"]))["items"]
+        assert len(item["content"]) < 4096
+        read = ""
+        while (
+            len(read)
+            < (part := await called(client, "read_tool_output", key=item["payload_key"], start=len(read)))[
+                "total_bytes"
+            ]
+        ):
+            read += part["content"]
+        assert read == body
+
+
+async def test_the_tools_say_what_they_do_and_when_to_use_them(resources: Resources) -> None:
+    async with open_door(resources) as door, connected(door) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {"recall", "remember_fact", "read_tool_output"}
+        description = tools["recall"].description or ""
+        assert "trimmed for length, call recall before answering; do not guess" in description
+        for tool in tools.values():
+            assert tool.annotations is not None
+            assert tool.annotations.read_only_hint is (tool.name != "remember_fact")
+            assert (tool.annotations.destructive_hint, tool.annotations.open_world_hint) == (False, False)
+            assert tool.output_schema is not None
+            # Who asks is no argument, and neither is what only an administrator may see.
+            taken = set(tool.input_schema["properties"])
+            assert not taken & {"tenant_id", "tenant", "user_id", "agent_id", "session_id", "include_superseded"}
+        assert client.instructions
+        assert "recall" in client.instructions
+
+
+async def test_errors_help_the_model_and_show_nothing_of_the_inside(resources: Resources) -> None:
+    async with open_door(resources) as door, connected(door) as client:
+        assert "top_k: Input should be less than or equal to 20" in await refused(
+            client, "recall", query="tea", top_k=99
+        )
+        assert "'session', 'user', 'agent', 'tenant' or 'any'" in await refused(
+            client, "recall", query="tea", scope="world"
+        )
+        assert "tenant_id: is not a known field" in await refused(client, "recall", query="tea", tenant_id="other")
+        assert (await refused(client, "recall")).startswith("invalid_input: query: ")
+        assert await refused(client, "recall", query="  ") == "invalid_input: query must not be empty"
+        missing = await refused(client, "read_tool_output", key="tout_nothing")
+        assert missing == "not_found: there is no such tool output"
+        assert "there are recall, remember_fact, read_tool_output" in await refused(client, "forget_everything")
+        async with connected(door, headers={}) as nobody:
+            assert (await refused(nobody, "recall", query="tea", scope="user")).startswith("unauthenticated: ")
+        await resources.database.close()
+        away = await refused(client, "recall", query="tea")
+        assert away == "database_unavailable: The database cannot be reached; `recollect doctor` tells why."
+
+
+async def test_a_list_sent_as_text_is_understood(resources: Resources) -> None:
+    async with open_door(resources) as door, connected(door) as client:
+        kept = await called(client, "remember_fact", content="Ana is 40", metadata='{"from": "form"}')
+        answer = await called(client, "recall", query="Ana", source_kinds='["fact"]')
+        assert [(item["id"], item["metadata"]) for item in answer["items"]] == [(kept["id"], {"from": "form"})]
+
+
+async def test_headers_narrow_the_key_and_cannot_widen_it(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        async with connected(door, key="alice", headers={}) as alice:
+            await called(alice, "remember_fact", content="Alice likes jazz")
+        async with connected(door, key="agent", headers={"Recollect-User": "bob"}) as bob:
+            assert (await called(bob, "recall", query="jazz"))["items"] == []
+        async with connected(door, key="agent", headers={"Recollect-User": "alice"}) as for_alice:
+            assert (await called(for_alice, "recall", query="jazz"))["total"] == 1
+        async with connected(door, key="other", headers={"Recollect-User": "alice"}) as elsewhere:
+            assert (await called(elsewhere, "recall", query="jazz"))["items"] == []
+        widened = {"Recollect-User": "bob", **ACCEPT}
+        answer = await door.request("POST", "/mcp", key="alice", headers=widened, json=INITIALIZE)
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+
+
+async def test_without_a_key_or_from_a_foreign_page_nothing_is_answered(resources: Resources) -> None:
+    async with open_door(resources) as door:
+
+        async def initialize(key: str | None = "agent", **headers: str) -> httpx2.Response:
+            return await door.request("POST", "/mcp", key=key, headers={**ACCEPT, **headers}, json=INITIALIZE)
+
+        assert (await initialize()).status_code == 200
+        assert (await initialize(Origin="http://localhost:6274")).status_code == 200
+        for key in (None, "nonsense"):
+            answer = await initialize(key)
+            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+        for origin in ("https://evil.example", "null", "http://127.0.0.1.evil.example"):
+            assert (await initialize(Origin=origin)).status_code == 403, origin
+        assert (await initialize(Host="evil.example")).status_code == 403
+        for method in ("GET", "DELETE"):
+            assert (await door.request(method, "/mcp", headers=ACCEPT)).status_code == 405
+        assert (await door.request("POST", "/mcp", headers=ACCEPT, content=b"{")).status_code < 500
+
+
+async def test_what_is_said_stays_out_of_the_log(resources: Resources) -> None:
+    canary = "CANARY-in-mcp"
+    with logs() as log:
+        async with open_door(resources) as door, connected(door) as client:
+            await called(client, "remember_fact", content=canary)
+            await called(client, "recall", query=canary)
+            await refused(client, "recall", query=canary, top_k=canary)
+            await refused(client, "read_tool_output", key=canary)
+        assert 'route": "/mcp"' in log.getvalue()
+    assert canary not in log.getvalue()
+
+
+def test_without_the_extra_there_is_no_door_and_the_command_says_what_to_install() -> None:
+    script = """
+import sys
+sys.modules["mcp"] = sys.modules["mcp_types"] = None
+from recollect.config import Settings
+from recollect.entry.rest.app import create_app
+assert "/mcp" not in [getattr(route, "path", "") for route in create_app(Settings()).routes]
+from recollect.entry.cli import main
+sys.argv = ["recollect", "mcp"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: MCP needs a further package; install it with `pip install 'recollect[mcp]'`\n"

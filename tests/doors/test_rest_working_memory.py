@@ -1,0 +1,184 @@
+"""Working memory, runs and procedures over REST: what the library does, a client can do too (W1–W6, E1–E4, P1–P2)."""
+
+from __future__ import annotations
+
+import asyncio
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from tests.doors.rest_door import Door, open_door
+
+from recollect.service.resources import Resources
+
+CHAT = {"Recollect-User": "alice", "Recollect-Agent": "support", "Recollect-Session": "chat-1"}
+
+
+async def call(door: Door, method: str, path: str, status: int = 200, key: str = "agent", **more: Any) -> Any:
+    answer = await door.request(method, path, key=key, headers=CHAT, **more)
+    assert answer.status_code == status, answer.text
+    return answer.json() if answer.content else None
+
+
+# "lightweight cross-step state", "1h TTL", "Per-instance budget: <128KB total across all KV keys"
+
+
+async def test_state_is_kept_by_key_within_its_budget(resources: Resources) -> None:
+    async with open_door(resources, rate_limit="") as door:
+        path = "/v1/state/session/chat-1/current_contact_id"
+        first = await call(door, "PUT", path, json={"value": {"id": 7}})
+        assert first["version"] == 1 and first["expires_at"] is not None
+        assert (await call(door, "GET", path))["value"] == {"id": 7}
+        await call(door, "PUT", path, json={"value": 8, "if_version": 7}, status=412)
+        assert (await call(door, "PUT", path, json={"value": 8, "if_version": 1}))["version"] == 2
+        refused = await call(door, "PUT", "/v1/state/session/chat-1/draft", json={"value": "x" * 131_072}, status=429)
+        assert "128" in refused["detail"]
+        assert [entry["key"] for entry in await call(door, "GET", "/v1/state/session/chat-1")] == ["current_contact_id"]
+        await call(door, "DELETE", path, status=204)
+        await call(door, "GET", path, status=404)
+
+
+# "On session resume: hydrate L0 from L1 summary instead of replaying full history"
+
+
+async def test_a_session_is_resumed_from_its_summary_and_window(resources: Resources) -> None:
+    async with open_door(resources, rate_limit="") as door:
+        opened = await call(door, "POST", "/v1/sessions", json={"session_id": "chat-1"}, status=201)
+        assert opened["was_new"] and opened["session"]["status"] == "open"
+        body = {
+            "messages": [
+                {"content": f"We decided to ship part {number} on Friday.", "role": "user", "message_id": f"m-{number}"}
+                for number in range(6)
+            ]
+        }
+        added = await call(door, "POST", "/v1/sessions/chat-1/messages", json=body)
+        again = await call(door, "POST", "/v1/sessions/chat-1/messages", json=body)
+        assert [one["was_new"] for one in added["messages"]] == [True] * 6
+        assert [one["was_new"] for one in again["messages"]] == [False] * 6
+        assert len(await call(door, "GET", "/v1/sessions/chat-1/messages")) == 6
+        resumed = await call(door, "GET", "/v1/sessions/chat-1/resume")
+        assert len(resumed["window"]["messages"]) == 6 and resumed["window"]["state"]["tokens"] > 0
+        await call(door, "POST", "/v1/sessions/chat-1/notes", json={"content": "call the carrier"}, status=201)
+        notes = await call(door, "GET", "/v1/sessions/chat-1/notes")
+        assert "call the carrier" in [note["content"] for note in notes]
+
+
+# "When the previous turn's usage.prompt_tokens exceeds 80% … switches from a 20-message tail to a 4-message tail"
+
+
+async def test_a_full_window_is_compressed_once_per_epoch(resources: Resources) -> None:
+    async with open_door(resources, rate_limit="") as door:
+        messages = [{"content": f"message number {number}", "message_id": f"m-{number}"} for number in range(30)]
+        await call(door, "POST", "/v1/sessions", json={"session_id": "chat-1"}, status=201)
+        await call(door, "POST", "/v1/sessions/chat-1/messages", json={"messages": messages})
+        assert len((await call(door, "GET", "/v1/sessions/chat-1/window"))["active"]) == 20
+        state = await call(door, "POST", "/v1/sessions/chat-1/usage", json={"prompt_tokens": 120_000})
+        assert state["compressed"] and state["epoch"] == 1 and "recall" in state["hint"]
+        assert len((await call(door, "GET", "/v1/sessions/chat-1/window"))["active"]) == 4
+
+
+# "Per-run audit trail (every tool call in a specific run) … supports exact replay"
+
+
+async def test_a_run_is_replayed_exactly(resources: Resources) -> None:
+    async with open_door(resources, rate_limit="") as door:
+        started = await call(
+            door,
+            "POST",
+            "/v1/runs",
+            json={"run_id": "r-1", "session_id": "chat-1", "input": {"goal": "refund"}},
+            status=201,
+        )
+        assert started["run"]["status"] == "running"
+        arguments = '{"order": "A-1",  "amount": 10.50}'
+        calls = {
+            "calls": [
+                {
+                    "name": "refund",
+                    "arguments": arguments,
+                    "result": "done ✓",
+                    "call_id": "c-1",
+                    "number": 1,
+                    "latency_ms": 12.5,
+                }
+            ]
+        }
+        await call(door, "POST", "/v1/runs/r-1/tool_calls", json=calls)
+        await call(door, "POST", "/v1/runs/r-1/tool_calls", json=calls)
+        await call(
+            door, "POST", "/v1/runs/r-1/turns/end", json={"usage": {"tokens_in": 100, "tokens_out": 20, "cost": "0.01"}}
+        )
+        ended = await call(door, "POST", "/v1/runs/r-1/complete", json={"output": {"refunded": True}})
+        assert (
+            ended["status"] == "completed" and ended["tokens_in"] == 100 and Decimal(ended["cost"]) == Decimal("0.01")
+        )
+        replay = await call(door, "GET", "/v1/runs/r-1/replay")
+        assert [(one["name"], one["arguments"], one["result"]) for one in replay["calls"]] == [
+            ("refund", arguments, "done ✓")
+        ]
+        listed = await call(door, "GET", "/v1/runs?status=completed&limit=1")
+        assert [run["run_id"] for run in listed["items"]] == ["r-1"]
+        await call(door, "POST", "/v1/runs/r-1/fail", json={"error": "too late"}, status=409)
+
+
+# "Context recall: agent receives last-10 episodes at turn start (logged to agent_runs.input)."
+
+
+async def test_a_turn_begins_with_the_last_episodes(resources: Resources) -> None:
+    async with open_door(resources, rate_limit="") as door:
+        for number in range(12):
+            await call(door, "POST", "/v1/episodes", json={"content": f"handled ticket {number}"}, status=201)
+        started = await call(door, "POST", "/v1/runs", json={"run_id": "r-2"}, status=201)
+        assert [one["content"] for one in started["episodes"]] == [
+            f"handled ticket {number}" for number in range(2, 12)
+        ]
+        assert len(started["run"]["input"]["episodes"]) == 10
+        assert len(await call(door, "GET", "/v1/episodes/last?limit=3")) == 3
+
+
+# "Thompson-sampling bandit over workflow specs"; "recordOutcome … update alpha/beta based on outcome"
+
+
+async def test_procedures_are_chosen_and_rewarded_once_per_outcome(resources: Resources) -> None:
+    async with open_door(resources, rate_limit="") as door:
+        for name in ("polite", "brief"):
+            body = {"agent_type": "support", "task_type": "reply", "name": name, "spec": {"style": name}}
+            await call(door, "PUT", "/v1/procedures", json=body, key="admin", status=201)
+        wanted = {"agent_type": "support", "task_type": "reply", "seed": 3}
+        choice = await call(door, "POST", "/v1/procedures/choose", json=wanted)
+        reward = {"target_id": choice["choice_id"], "score": 1.0}
+        first, again = [await call(door, "POST", "/v1/procedures/reward", json=reward) for _ in range(2)]
+        assert first["was_new"] and not again["was_new"]
+        assert again["procedure"]["alpha"] == first["procedure"]["alpha"] == 2.0
+        await call(
+            door, "POST", "/v1/procedures/reward", json={"target_id": choice["choice_id"], "score": 1.5}, status=422
+        )
+        await call(door, "PUT", "/v1/procedures", json={}, status=403)
+        active = await call(door, "GET", "/v1/procedures/active?agent_type=support&task_type=reply")
+        assert {one["name"] for one in active} == {"polite", "brief"}
+
+
+async def test_the_daily_brief_can_be_read(resources: Resources) -> None:
+    async with open_door(resources, rate_limit="") as door:
+        made = await call(door, "POST", "/v1/reports/daily_brief", json={}, key="admin")
+        assert made["body"] and made["figures"]
+        listed = await call(door, "GET", "/v1/reports", key="admin")
+        assert [one["report_id"] for one in listed["items"]] == [made["report_id"]]
+        await call(door, "GET", f"/v1/reports/{made['report_id']}", status=403)
+
+
+async def test_rewards_sent_at_once_all_count(resources: Resources) -> None:
+    async with open_door(resources, rate_limit="") as door:
+        body = {"agent_type": "support", "task_type": "reply", "name": "only", "spec": {}}
+        saved = await call(door, "PUT", "/v1/procedures", json=body, key="admin", status=201)
+        target = saved["procedure"]["procedure_id"]
+        gate = asyncio.Semaphore(32)
+
+        async def one(number: int) -> None:
+            async with gate:
+                wanted = {"target_id": target, "score": (number % 5) / 4, "outcome_id": f"o-{number}"}
+                await call(door, "POST", "/v1/procedures/reward", json=wanted)
+
+        await asyncio.gather(*(one(number) for number in range(200)))
+        learned = await call(door, "GET", f"/v1/procedures/{target}")
+        assert learned["alpha"] + learned["beta"] == pytest.approx(2 + 200)
