@@ -19,8 +19,7 @@ INSTALLED := pyproject.toml $(wildcard requirements/*.txt)
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' -v missing=" $(MISSING) " '/^[a-z-]+:.*## / && !index(missing, " " $$1 " ") \
-	    { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: serve
 serve: $(VENV)/.installed-local ## Install Recollect, fetch its models and start the server
@@ -46,42 +45,30 @@ format: $(VENV)/.installed-dev ## Format the code and repair what can be repaire
 	@$(BIN)/ruff format
 
 .PHONY: bench
-bench: $(VENV)/.installed-dev ## Measure start-up, size and speed
-	@for script in $(wildcard bench/startup.py bench/latency.py); do $(BIN)/python $$script $(ARGS); done
+bench: $(VENV)/.installed-dev ## Measure start-up, memory, and how soon a write is found
+	@$(BIN)/python bench/startup.py
+	@$(BIN)/python bench/freshness.py
 
-# These come with their scripts.
-MISSING :=
-ifneq ($(wildcard bench/recall.py),)
 .PHONY: bench-recall
-bench-recall: $(VENV)/.installed-dev ## Measure the quality of recall on public data sets (DATA=folder)
-	@$(BIN)/python bench/recall.py $(if $(DATA),--data $(DATA)) $(ARGS)
-else
-MISSING += bench-recall
-endif
+bench-recall: $(VENV)/.installed-dev ## Measure the quality of recall on public data sets, arm by arm (DATA=folder)
+	@$(BIN)/python bench/recall.py --ablation $(if $(DATA),--data $(DATA)) $(ARGS)
 
-ifneq ($(wildcard bench/peers.py),)
 .PHONY: bench-peers
-bench-peers: $(VENV)/.installed-dev ## Measure other memory systems in the same run
+bench-peers: $(VENV)/.installed-dev ## Measure other memory systems in the same run (DATA=folder)
 	@$(BIN)/python bench/peers.py $(if $(DATA),--data $(DATA)) $(ARGS)
-else
-MISSING += bench-peers
-endif
 
-ifneq ($(wildcard bench/faults.py),)
+.PHONY: bench-scale
+bench-scale: $(VENV)/.installed-dev ## Measure recall for tenants of 200 to 100,000 items
+	@$(BIN)/python bench/recall_scale.py $(ARGS)
+
+.PHONY: bench-runs
+bench-runs: $(VENV)/.installed-dev ## Replay real agent runs, and learn from their rewards (DATA=folder)
+	@$(BIN)/python bench/agent_runs.py $(if $(DATA),--data $(DATA)) $(ARGS)
+
 .PHONY: faults
-faults: $(VENV)/.installed-dev ## Kill processes under load and look for lost writes
-	@$(BIN)/python bench/faults.py $(ARGS)
-else
-MISSING += faults
-endif
-
-ifneq ($(wildcard bench/soak.py),)
-.PHONY: soak
-soak: $(VENV)/.installed-dev ## Hold thousands of sessions for minutes
-	@$(BIN)/python bench/soak.py $(ARGS)
-else
-MISSING += soak
-endif
+faults: $(VENV)/.installed-dev ## The long fault campaigns: many more kills than `make test` makes
+	@RECOLLECT_TEST_KILLS=30 RECOLLECT_TEST_ITEMS=5000 RECOLLECT_TEST_MESSAGES=1000 \
+	    $(BIN)/python -m pytest -m faults tests/faults --timeout 1800 $(ARGS)
 
 .PHONY: pins
 pins: ## Pin afresh what the development install pulls (requirements/dev.txt)

@@ -52,7 +52,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         found = asyncio.run(measure(Settings(home=Path(folder) / "home", profile=arguments.profile), arguments.writes))
-    table = Table(title=f"milliseconds after the call of remember, profile {arguments.profile}, {arguments.writes} writes")
+    table = Table(
+        title=f"milliseconds after the call of remember, profile {arguments.profile}, {arguments.writes} writes"
+    )
     for column in ("", "p50", "p95", "max"):
         table.add_column(column, justify="right" if column else "left")
     report = {}

@@ -16,10 +16,11 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from rich.console import Console
 from rich.table import Table
@@ -193,9 +194,12 @@ async def ingest(resources: Resources, stores: Sequence[Store], console: Console
 
 async def open_store(resources: Resources, store: Store) -> Memory:
     """The memory of a store's own tenant."""
-    await tenants.ensure_tenant(resources, store.name)
-    identity = Identity(tenant_id=tenant_id_of(store.name), role=Role.ADMIN)
-    return Memory(resources, identity).acting_as(user="person")
+    tenant = await tenants.ensure_tenant(resources, store.name)
+    memory = Memory(resources, Identity(tenant_id=tenant_id_of(store.name), role=Role.ADMIN))
+    if tenant.settings.get("extraction") != "off":
+        # What is measured is the recall of turns: facts drawn from them would only cost time here.
+        await memory.update_tenant(settings={"extraction": "off"})
+    return memory.acting_as(user="person")
 
 
 async def ask(
@@ -220,8 +224,6 @@ async def ask(
 
 
 def _at(resources: Resources, moment: datetime) -> Resources:
-    from dataclasses import replace
-
     return replace(resources, clock=lambda: moment)
 
 
@@ -230,8 +232,6 @@ _known: dict[str, str] = {}
 
 async def _refs(memory: Memory, ids: Sequence[str]) -> list[str]:
     """The source references of items, looked up once each."""
-    from uuid import UUID
-
     for one in ids:
         if one not in _known:
             _known[one] = (await memory.get_item(UUID(one))).source_ref

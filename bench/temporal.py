@@ -85,9 +85,7 @@ def _score(cases: list[dict[str, Any]], *, show_misses: bool) -> dict[str, Any]:
             hit = any(_equal(kind, each, bounds) for each in near for bounds in wanted)
             hits[kind] += hit
             if show_misses and not hit:
-                ours = [
-                    (each.text, str(each.interval.start)[:19], str(each.interval.end)[:19]) for each in near
-                ]
+                ours = [(each.text, str(each.interval.start)[:19], str(each.interval.end)[:19]) for each in near]
                 print(f"{kind:13} now {reference} {case['Input'][:80]!r} [{result['Text']}] {ours} {wanted}")
     return _table(total, hits, spurious=spurious, clean=clean)
 
@@ -99,10 +97,7 @@ def _table(total: Counter[str], hits: Counter[str], *, spurious: int, clean: int
     for kind, (hit, count) in rows.items():
         print(f"{kind:18}{hit:>6}{count:>7}{hit / max(count, 1):>9.1%}")
     print(f"texts without a time that got one: {spurious} of {clean}\n")
-    table = {
-        kind: {"hits": hit, "cases": count, "exact": hit / max(count, 1)}
-        for kind, (hit, count) in rows.items()
-    }
+    table = {kind: {"hits": hit, "cases": count, "exact": hit / max(count, 1)} for kind, (hit, count) in rows.items()}
     return table | {"spurious": {"texts": spurious, "of": clean}}
 
 
@@ -132,18 +127,14 @@ def _overlaps(found: TimeExpression, result: dict[str, Any]) -> bool:
 
 
 def _equal(kind: str, found: TimeExpression, wanted: Bounds) -> bool:
-    start, end = (
-        bound and bound.replace(tzinfo=None) for bound in (found.interval.start, found.interval.end)
-    )
+    start, end = (bound and bound.replace(tzinfo=None) for bound in (found.interval.start, found.interval.end))
     match kind:
         case "datetime":
             return start == wanted[0]
         case "time":
             return bool(start and wanted[0] and start.time() == wanted[0].time())
         case "timerange":
-            return all(
-                (a and a.time()) == (b and b.time()) for a, b in zip((start, end), wanted, strict=True)
-            )
+            return all((a and a.time()) == (b and b.time()) for a, b in zip((start, end), wanted, strict=True))
         case _:
             return (start, end) == wanted
 

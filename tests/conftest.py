@@ -50,9 +50,7 @@ def server() -> Iterator[EmbeddedServer]:
 async def _make_template(server: EmbeddedServer) -> None:
     async with await psycopg.AsyncConnection.connect(server.dsn(), autocommit=True) as connection:
         await connection.execute("SELECT pg_advisory_lock(1)")
-        made = await connection.execute(
-            "SELECT FROM pg_database WHERE datname = %s AND NOT datallowconn", [TEMPLATE]
-        )
+        made = await connection.execute("SELECT FROM pg_database WHERE datname = %s AND NOT datallowconn", [TEMPLATE])
         if not made.rowcount:
             await migrate.ensure_database(server.dsn(), TEMPLATE)
             await migrate.prepare(server.dsn(database=TEMPLATE), login=APP_LOGIN)
@@ -81,6 +79,7 @@ def settings(server: EmbeddedServer, tmp_path: Path) -> Iterator[Settings]:
             database_owner_url=SecretStr(server.dsn(database=name)),
             pool_min_size=1,
             profile="fast",
+            auto_migrate=False,  # the template is migrated already
         )
 
 

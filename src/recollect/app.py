@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -15,12 +15,28 @@ from uuid import UUID
 from recollect.config import Settings
 from recollect.domain.audit import AuditEntry
 from recollect.domain.bandit import Posterior
+from recollect.domain.evidence import Opinion
 from recollect.domain.identity import AskedScope, Identity, Role, Scope, checked_choice, tenant_id_of
 from recollect.domain.items import Item, Kind, NewItem
 from recollect.domain.jobs import DeadLetter, JobCounts, JobRecord, JobStatus
 from recollect.domain.procedures import Choice, Outcome, Procedure
+from recollect.domain.reports import Report
+from recollect.domain.retention import RetentionPolicy
+from recollect.domain.runs import (
+    NewToolCall,
+    Replay,
+    Run,
+    RunStatus,
+    StartedTurn,
+    ToolCall,
+    Turn,
+    TurnState,
+    Usage,
+)
+from recollect.domain.sessions import Note, NoteKind, Session, SessionStatus
 from recollect.domain.state import OwnerKind, StateEntry
 from recollect.domain.tenants import Agent, AgentDefinition, ApiKey, Tenant, User
+from recollect.domain.window import Message, NewMessage, Window, WindowState
 from recollect.errors import ConfigurationError, ProviderError, RecollectError
 from recollect.providers.base import Embedder
 from recollect.providers.cache import Cache, NoCache, RedisCache
@@ -29,19 +45,57 @@ from recollect.providers.embedding import EmbeddingProvider, EmbeddingSpec, make
 from recollect.providers.objects import LocalObjects
 from recollect.providers.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
 from recollect.providers.static import StaticTokens, load_static_tokens
-from recollect.service import choose, doctor, index, jobs, models, recall, remember, state, tenants
+from recollect.service import (
+    choose,
+    curate,
+    decay,
+    doctor,
+    episodes,
+    erase,
+    export,
+    forget,
+    index,
+    jobs,
+    messages,
+    models,
+    protect,
+    quotas,
+    recall,
+    remember,
+    reports,
+    retain,
+    runs,
+    sessions,
+    state,
+    supersede,
+    tenants,
+)
+from recollect.service.access import AccessCounts
 from recollect.service.choose import Rewarded, SavedProcedure
+from recollect.service.curate import ItemPage, ListRequest, Standing
+from recollect.service.decay import Faded
 from recollect.service.doctor import Check
+from recollect.service.erase import Reapplied
+from recollect.service.export import Imported, Lines
+from recollect.service.forget import Forgotten
 from recollect.service.index import Reembedding
+from recollect.service.messages import Added
+from recollect.service.quotas import QuotaStanding
 from recollect.service.recall import RecallAnswer, RecallRequest
 from recollect.service.remember import News, Remembered, ToolOutput
 from recollect.service.resources import Resources
+from recollect.service.retain import Sweep
 from recollect.service.session_cache import SessionCache
+from recollect.service.sessions import Opened, Resumed
 from recollect.service.tenants import NewKey
+from recollect.service.usage import Usages
 from recollect.storage import migrate
 from recollect.storage.database import Database, PoolOptions
+from recollect.storage.erasures import Erasure
+from recollect.storage.holds import Hold
 from recollect.storage.outbox import Wakeups
 from recollect.storage.postgres import EmbeddedServer
+from recollect.storage.protection import ProtectedSource
 from recollect.storage.vector_indexes import VectorIndexes
 from recollect.telemetry import Telemetry, get_log
 from recollect.worker import tasks
@@ -68,7 +122,6 @@ def embedded_server(settings: Settings) -> EmbeddedServer:
     return EmbeddedServer(
         settings.home / "postgres",
         bin_dir=settings.postgres_bin_dir,
-        cache_dir=settings.home / "cache",
         run_as=settings.postgres_user,
     )
 
@@ -134,8 +187,15 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
         reranker = make_reranker(_rerank_spec(settings))
         if reranker is not None:
             stack.push_async_callback(reranker.close)
+        if settings.window_override is not None:
+            log.warning("window_override_is_set", tokens=settings.window_override)
         cache = make_cache(settings)
         stack.push_async_callback(cache.close)
+        session_cache = SessionCache(cache, database)
+        accesses, usages = AccessCounts(database), Usages(database)
+        stack.push_async_callback(accesses.close)
+        stack.push_async_callback(usages.close)
+        telemetry.watch("recollect_session_cache", "Reads and drops of the session cache.", session_cache.statistics)
         yield Resources(
             settings=settings,
             database=database,
@@ -145,7 +205,9 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             static_tokens=await load_late_interaction(settings),
             reranker=reranker,
             objects=LocalObjects(settings.home / "objects"),
-            session_cache=SessionCache(cache, database),
+            session_cache=session_cache,
+            accesses=accesses,
+            usages=usages,
             vector_indexes=VectorIndexes(address.owner_dsn) if address.owner_dsn else None,
             telemetry=telemetry,
             job_names=frozenset(tasks.JOBS),
@@ -261,7 +323,8 @@ async def diagnose(settings: Settings, *, start: bool = True) -> list[Check]:
         async with open_address(settings) as address:
             if settings.database_url is None:  # yours is only looked at
                 await bring_up_to_date(settings, address)
-            return [*checks, *await doctor.check_database(address.dsn, where=where)]
+            indexes = doctor.check_vector_indexes(owner_known=address.owner_dsn is not None)
+            return [*checks, *await doctor.check_database(address.dsn, where=where), indexes]
     except RecollectError as error:
         return [*checks, doctor.failure("database", error)]
 
@@ -390,6 +453,38 @@ class Memory:
         """One item."""
         return await remember.get_item(self.resources, self.identity, item_id)
 
+    async def list_items(self, **request: Any) -> ItemPage:
+        """Items newest first; `request` are the fields of `ListRequest`, such as `kinds`, `state`, `before`."""
+        return await curate.list_items(self.resources, self.identity, ListRequest(**request))
+
+    async def item_history(self, item_id: UUID) -> list[Item]:
+        """Every version that an item stands in line with, oldest first."""
+        return await supersede.history(self.resources, self.identity, item_id)
+
+    async def item_standing(self, item_id: UUID) -> Standing:
+        """What an item rests on, how it fares, and what people think of it."""
+        return await curate.standing(self.resources, self.identity, item_id)
+
+    async def edit_item(self, item_id: UUID, content: str, *, reason: str | None = None) -> Remembered:
+        """Give a fact or procedure another text, as a new version that supersedes the old one."""
+        return await curate.edit_item(self.resources, self.identity, item_id, content, reason=reason)
+
+    async def invalidate_item(self, item_id: UUID, *, reason: str | None = None) -> None:
+        """Say that an item is no longer true."""
+        await curate.invalidate_item(self.resources, self.identity, item_id, reason=reason)
+
+    async def restore_item(self, item_id: UUID, *, reason: str | None = None) -> None:
+        """Undo that an item was invalidated or superseded, unless something newer contradicts it."""
+        await curate.restore_item(self.resources, self.identity, item_id, reason=reason)
+
+    async def pin_item(self, item_id: UUID, *, pinned: bool = True) -> None:
+        """Keep an item until a person ends it, or no longer."""
+        await curate.pin_item(self.resources, self.identity, item_id, pinned=pinned)
+
+    async def give_feedback(self, item_id: UUID, opinion: Opinion | str, *, reason: str | None = None) -> float:
+        """Say that an item was useful or wrong; how sure it is now."""
+        return await curate.give_feedback(self.resources, self.identity, item_id, opinion, reason=reason)
+
     async def reembed(
         self, *, model_id: str | None = None, progress: Callable[[int, int], None] | None = None
     ) -> Reembedding:
@@ -425,7 +520,7 @@ class Memory:
             self.identity,
             key,
             value,
-            owner=OwnerKind(owner),
+            owner=checked_choice("owner", OwnerKind, owner),
             owner_id=owner_id,
             ttl=ttl,
             if_version=if_version,
@@ -436,7 +531,7 @@ class Memory:
     ) -> StateEntry:
         """One key that has not expired."""
         return await state.get_state(
-            self.resources, self.identity, key, owner=OwnerKind(owner), owner_id=owner_id
+            self.resources, self.identity, key, owner=checked_choice("owner", OwnerKind, owner), owner_id=owner_id
         )
 
     async def list_state(
@@ -444,7 +539,11 @@ class Memory:
     ) -> list[StateEntry]:
         """Every key of this session or run that begins with `prefix`."""
         return await state.list_state(
-            self.resources, self.identity, owner=OwnerKind(owner), owner_id=owner_id, prefix=prefix
+            self.resources,
+            self.identity,
+            owner=checked_choice("owner", OwnerKind, owner),
+            owner_id=owner_id,
+            prefix=prefix,
         )
 
     async def delete_state(
@@ -457,7 +556,12 @@ class Memory:
     ) -> None:
         """Remove one key."""
         await state.delete_state(
-            self.resources, self.identity, key, owner=OwnerKind(owner), owner_id=owner_id, if_version=if_version
+            self.resources,
+            self.identity,
+            key,
+            owner=checked_choice("owner", OwnerKind, owner),
+            owner_id=owner_id,
+            if_version=if_version,
         )
 
     async def delegate(self, name: str, value: object, *, run_id: str | None = None) -> StateEntry:
@@ -492,9 +596,7 @@ class Memory:
 
     async def choose(self, agent_type: str, task_type: str, *, seed: int | str | None = None) -> Choice:
         """Draw one of the active procedures, each as often as it is likely to be the best."""
-        return await choose.choose(
-            self.resources, self.identity, agent_type=agent_type, task_type=task_type, seed=seed
-        )
+        return await choose.choose(self.resources, self.identity, agent_type=agent_type, task_type=task_type, seed=seed)
 
     async def reward(
         self, target: Choice | Procedure | UUID, score: float, *, outcome_id: str | None = None
@@ -519,9 +621,7 @@ class Memory:
 
     async def active_procedures(self, agent_type: str, task_type: str) -> list[Procedure]:
         """What is neither superseded nor retired."""
-        return await choose.active_procedures(
-            self.resources, self.identity, agent_type=agent_type, task_type=task_type
-        )
+        return await choose.active_procedures(self.resources, self.identity, agent_type=agent_type, task_type=task_type)
 
     async def list_procedures(
         self, *, also_ended: bool = False, after: UUID | None = None, limit: int = 50
@@ -537,13 +637,147 @@ class Memory:
             self.resources, self.identity, agent_type=agent_type, task_type=task_type, name=name
         )
 
-    async def list_outcomes(
-        self, procedure_id: UUID, *, before: str | None = None, limit: int = 50
-    ) -> list[Outcome]:
+    async def list_outcomes(self, procedure_id: UUID, *, before: str | None = None, limit: int = 50) -> list[Outcome]:
         """What came of a procedure, newest first."""
-        return await choose.list_outcomes(
-            self.resources, self.identity, procedure_id, before=before, limit=limit
+        return await choose.list_outcomes(self.resources, self.identity, procedure_id, before=before, limit=limit)
+
+    async def open_session(
+        self,
+        session_id: str | None = None,
+        *,
+        idle_limit: timedelta | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> Opened:
+        """Open the session of that id or make it; without an id, make one."""
+        return await sessions.open_session(
+            self.resources, self.identity, session_id, idle_limit=idle_limit, metadata=metadata
         )
+
+    async def resume_session(self, session_id: str) -> Resumed:
+        """Take a session up again from its summary, window and notes."""
+        return await sessions.resume_session(self.resources, self.identity, session_id)
+
+    async def close_session(self, session_id: str) -> Session:
+        """Close a session; activity under its id goes on in a successor."""
+        return await sessions.close_session(self.resources, self.identity, session_id)
+
+    async def get_session(self, session_id: str) -> Session:
+        """One session, open or closed."""
+        return await sessions.get_session(self.resources, self.identity, session_id)
+
+    async def list_sessions(self, *, status: SessionStatus | str | None = None, **more: Any) -> list[Session]:
+        """Sessions, newest first; `more` are `agent_id`, `user_id`, `since`, `until`, `before` and `limit`."""
+        chosen = checked_choice("status", SessionStatus, status) if status is not None else None
+        return await sessions.list_sessions(self.resources, self.identity, status=chosen, **more)
+
+    async def add_messages(
+        self,
+        new: Sequence[NewMessage],
+        *,
+        session_id: str | None = None,
+        scope: Scope | str | None = None,
+        prompt_tokens: int | None = None,
+    ) -> Added:
+        """Keep messages of a session in the order given, all of them or none; how full its window is now."""
+        return await messages.add_messages(
+            self.resources,
+            self.identity,
+            session_id,
+            new,
+            scope=checked_choice("scope", Scope, scope) if scope is not None else None,
+            prompt_tokens=prompt_tokens,
+        )
+
+    async def list_messages(self, session_id: str, **more: Any) -> list[Message]:
+        """Messages of a session in order; `more` are `after`, `until` (places) and `limit`."""
+        return await messages.list_messages(self.resources, self.identity, session_id, **more)
+
+    async def get_window(self, session_id: str) -> Window:
+        """The messages that stand before the agent now, and the tail of them for its prompt."""
+        return await messages.get_window(self.resources, self.identity, session_id)
+
+    async def report_usage(self, session_id: str, prompt_tokens: int) -> WindowState:
+        """Say how many tokens the last turn's prompt had; past 80 % of the window it is compressed."""
+        return await messages.report_usage(self.resources, self.identity, session_id, prompt_tokens)
+
+    async def add_note(
+        self, session_id: str, content: str, *, kind: NoteKind | str = NoteKind.NOTE, importance: float = 0.5
+    ) -> Note:
+        """Note something for the rest of a session."""
+        return await sessions.add_note(
+            self.resources,
+            self.identity,
+            session_id,
+            content,
+            kind=checked_choice("kind", NoteKind, kind),
+            importance=importance,
+        )
+
+    async def list_notes(self, session_id: str) -> list[Note]:
+        """Decisions, action items and other notes of a session."""
+        return await sessions.list_notes(self.resources, self.identity, session_id)
+
+    async def start_run(self, **more: Any) -> StartedTurn:
+        """Start a run and its first turn; `more` are `run_id`, `session_id`, `input`, `episodes`, `metadata`."""
+        return await runs.start_run(self.resources, self.identity, **more)
+
+    async def start_turn(self, run_id: str, **more: Any) -> StartedTurn:
+        """Begin the next turn of a run with the agent's last episodes."""
+        return await runs.start_turn(self.resources, self.identity, run_id, **more)
+
+    async def end_turn(self, run_id: str, *, usage: Usage | None = None, **more: Any) -> Turn:
+        """End the present turn of a run; `more` are `prompt_tokens`, `state` and `error`."""
+        return await runs.end_turn(self.resources, self.identity, run_id, usage=usage, **more)
+
+    async def complete_run(self, run_id: str, *, output: Any = None, usage: Usage | None = None) -> Run:
+        """End a run well."""
+        return await runs.complete_run(self.resources, self.identity, run_id, output=output, usage=usage)
+
+    async def fail_run(self, run_id: str, *, error: str, output: Any = None, usage: Usage | None = None) -> Run:
+        """End a run that failed, and say why."""
+        return await runs.fail_run(self.resources, self.identity, run_id, error=error, output=output, usage=usage)
+
+    async def get_run(self, run_id: str) -> Run:
+        """One run."""
+        return await runs.get_run(self.resources, self.identity, run_id)
+
+    async def get_turn_state(self, session_id: str) -> TurnState:
+        """Where the agent of a session stands."""
+        return await runs.get_turn_state(self.resources, self.identity, session_id)
+
+    async def list_runs(self, *, status: RunStatus | str | None = None, **more: Any) -> list[Run]:
+        """Runs, newest first; `more` are `agent_id`, `session_id`, `since`, `until`, `before` and `limit`."""
+        chosen = checked_choice("status", RunStatus, status) if status is not None else None
+        return await runs.list_runs(self.resources, self.identity, status=chosen, **more)
+
+    async def record_tool_calls(self, run_id: str, calls: Sequence[NewToolCall]) -> list[ToolCall]:
+        """Append tool calls to a run in the order given."""
+        return await runs.record_tool_calls(self.resources, self.identity, run_id, calls)
+
+    async def replay_run(self, run_id: str, *, results: bool = True) -> Replay:
+        """Every turn and tool call of a run in order, exactly as recorded."""
+        return await runs.replay(self.resources, self.identity, run_id, results=results)
+
+    async def append_episode(self, content: str, *, scope: Scope | str | None = None, **more: Any) -> Remembered:
+        """Keep what the agent did; `more` are `run_id`, `session_id`, `episode_id`, `event_time`, `metadata`."""
+        chosen = checked_choice("scope", Scope, scope) if scope is not None else None
+        return await episodes.append_episode(self.resources, self.identity, content, scope=chosen, **more)
+
+    async def last_episodes(self, *, limit: int = 10) -> list[Item]:
+        """The last episodes of the agent, oldest first."""
+        return await episodes.last_episodes(self.resources, self.identity, limit=limit)
+
+    async def make_daily_brief(self) -> Report:
+        """Write today's brief of the tenant now instead of at its time."""
+        return await reports.make_daily_brief(self.resources, self.identity)
+
+    async def list_reports(self, *, before: date | None = None, limit: int = 50) -> list[Report]:
+        """Daily briefs, newest first."""
+        return await reports.list_reports(self.resources, self.identity, before=before, limit=limit)
+
+    async def get_report(self, report_id: UUID) -> Report:
+        """One report."""
+        return await reports.get_report(self.resources, self.identity, report_id)
 
     async def get_tenant(self) -> Tenant:
         """The tenant itself."""
@@ -557,9 +791,7 @@ class Memory:
             self.resources, self.identity, language=language, plan=plan, settings=settings
         )
 
-    async def save_user(
-        self, user_id: str, *, display_name: str | None = None, time_zone: str | None = None
-    ) -> User:
+    async def save_user(self, user_id: str, *, display_name: str | None = None, time_zone: str | None = None) -> User:
         """Create or change a user."""
         return await tenants.save_user(
             self.resources, self.identity, user_id, display_name=display_name, time_zone=time_zone
@@ -666,3 +898,75 @@ class Memory:
     async def discard_dead_letter(self, dead_letter_id: str) -> None:
         """Give a dead letter up for good."""
         await jobs.discard(self.resources, self.identity, dead_letter_id)
+
+    async def forget(self, item_id: UUID, *, reason: str | None = None) -> Forgotten:
+        """Redact an item with everything derived from it; it does not come back."""
+        return await forget.forget(self.resources, self.identity, item_id, reason=reason)
+
+    async def hold(self, item_id: UUID, action_id: str) -> bool:
+        """Note that an action rests on an item, which nothing may remove from then on."""
+        return await forget.hold(self.resources, self.identity, item_id, action_id)
+
+    async def release(self, item_id: UUID, action_id: str) -> None:
+        """Note that an action rests on an item no longer."""
+        await forget.release(self.resources, self.identity, item_id, action_id)
+
+    async def list_holds(self, item_id: UUID) -> list[Hold]:
+        """The actions that rest on an item."""
+        return await forget.list_holds(self.resources, self.identity, item_id)
+
+    async def erase_user(self, user_id: str) -> Erasure:
+        """Erase a user everywhere, and return when it is done."""
+        return await erase.erase_user(self.resources, self.identity, user_id)
+
+    async def start_erasing_user(self, user_id: str) -> Erasure:
+        """Erase a user everywhere, in the background."""
+        return await erase.start_erasing(self.resources, self.identity, user_id)
+
+    async def get_erasure(self, erasure_id: UUID) -> Erasure:
+        """How far the erasing of a user has come."""
+        return await erase.get_erasure(self.resources, self.identity, erasure_id)
+
+    async def reapply_erasures(self, *, file: Path | None = None) -> Reapplied:
+        """Forget again what was forgotten before an older backup was restored."""
+        return await erase.reapply(self.resources, self.identity, file=file)
+
+    async def get_retention_policy(self) -> RetentionPolicy:
+        """How long the tenant keeps what it has ended."""
+        return await retain.get_policy(self.resources, self.identity)
+
+    async def set_retention_policy(self, **changes: Any) -> RetentionPolicy:
+        """Change how long the tenant keeps what it has ended, such as `deleted_days=7`."""
+        return await retain.set_policy(self.resources, self.identity, changes)
+
+    async def sweep(self, *, dry_run: bool | None = None, force: bool = False) -> Sweep:
+        """Carry the retention policy out now; a dry run only says what that would be."""
+        return await retain.sweep(self.resources, self.identity, dry_run=dry_run, force=force)
+
+    async def fade(self) -> Faded:
+        """Archive recent memory that has faded and promote what matters, now."""
+        return await decay.fade(self.resources, self.identity)
+
+    def export(self, *, user_id: str | None = None) -> AsyncIterator[str]:
+        """Everything of the tenant or of one user, as lines of JSON."""
+        return export.export(self.resources, self.identity, user_id=user_id)
+
+    async def import_export(self, lines: Lines) -> Imported:
+        """Write what an export holds and this tenant does not."""
+        return await export.import_export(self.resources, self.identity, lines)
+
+    async def protect_source(self, source_id: UUID) -> int:
+        """Let no fact copy the documents of a source; how many texts came under guard."""
+        return await protect.protect_source(self.resources, self.identity, source_id)
+
+    async def unprotect_source(self, source_id: UUID) -> None:
+        """Let facts say what they like of a source."""
+        await protect.unprotect_source(self.resources, self.identity, source_id)
+
+    async def list_protected_sources(self) -> list[ProtectedSource]:
+        """The sources that no fact may copy."""
+        return await protect.list_protected(self.resources, self.identity)
+
+    async def quota_standing(self) -> QuotaStanding:
+        """How much of its plan the tenant uses."""
+        return await quotas.quota_standing(self.resources, self.identity)

@@ -38,7 +38,8 @@ class Settings(BaseSettings):
         default=None, description="Your own PostgreSQL, as the application role. Unset: the embedded server."
     )
     database_owner_url: SecretStr | None = Field(
-        default=None, description="The same database as a role that may migrate it; only `recollect db` uses it."
+        default=None,
+        description="The same database as a role that may migrate it and index the vectors of large tenants.",
     )
     postgres_bin_dir: Path | None = Field(default=None, description="Folder of postgres binaries to use instead.")
     postgres_user: str | None = Field(
@@ -168,7 +169,13 @@ class Settings(BaseSettings):
         return weight if 0 <= weight < math.inf else float(cls.model_fields[info.field_name].default)
 
     @field_validator(
-        "database_url", "database_owner_url", "redis_url", "metrics_token", "jwt_jwks_url", "window_override", mode="before"
+        "database_url",
+        "database_owner_url",
+        "redis_url",
+        "metrics_token",
+        "jwt_jwks_url",
+        "window_override",
+        mode="before",
     )
     @classmethod
     def _empty_is_unset(cls, value: object) -> object:

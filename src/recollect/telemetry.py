@@ -70,9 +70,7 @@ def safe(value: object) -> object:
 def places(error: BaseException, most: int = 12) -> str:
     """Where an exception came from: file, line and function of its innermost frames, and no text of it."""
     frames = traceback.extract_tb(error.__traceback__)[-most:]
-    return " < ".join(
-        f"{frame.filename.rpartition('/')[2]}:{frame.lineno}:{frame.name}" for frame in reversed(frames)
-    )
+    return " < ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}:{frame.name}" for frame in reversed(frames))
 
 
 class Log:
@@ -102,15 +100,11 @@ class Log:
     def _write(self, level: int, event: str, fields: Mapping[str, object]) -> None:
         if not self._logger.isEnabledFor(level):
             return
-        shown = {
-            key: value.text if isinstance(value, _Place) else safe(value) for key, value in fields.items()
-        }
+        shown = {key: value.text if isinstance(value, _Place) else safe(value) for key, value in fields.items()}
         if (current := request_id.get()) is not None:
             shown.setdefault("request_id", current)
         words = "".join(f" {key}={value}" for key, value in shown.items())
-        self._logger.log(
-            level, "%s%s", event, words, extra={"recollect_event": event, "recollect_fields": shown}
-        )
+        self._logger.log(level, "%s%s", event, words, extra={"recollect_event": event, "recollect_fields": shown})
 
 
 class _Place:
@@ -253,6 +247,12 @@ class Telemetry:
             registry=self.registry,
             buckets=SECONDS,
         )
+        self._masked = Counter(
+            "recollect_masked",
+            "Personal data and secrets taken out of what was written, by type.",
+            ("type",),
+            registry=self.registry,
+        )
         self._new_gauge = functools.partial(Gauge, labelnames=("state",), registry=self.registry)
         self._sources: dict[str, tuple[Any, GaugeSource]] = {}
         self._tracer = _tracer() if tracing else None
@@ -294,6 +294,11 @@ class Telemetry:
         self._requests.labels(method, route, str(status)).inc()
         self._request_seconds.labels(route).observe(seconds)
 
+    def count_masked(self, counts: Mapping[str, int]) -> None:
+        """Count personal data and secrets that were taken out of a text, by type."""
+        for data_type, count in counts.items():
+            self._masked.labels(data_type).inc(count)
+
     def watch(self, name: str, description: str, source: GaugeSource) -> None:
         """Show what `source` returns (figures by state; may be async) as a gauge when metrics are read."""
         gauge = self._sources[name][0] if name in self._sources else self._new_gauge(name, description)
@@ -331,9 +336,7 @@ M = TypeVar("M", bound=Measurable)
 
 def measured(
     operation: str,
-) -> Callable[
-    [Callable[Concatenate[M, P], Awaitable[R]]], Callable[Concatenate[M, P], Coroutine[Any, Any, R]]
-]:
+) -> Callable[[Callable[Concatenate[M, P], Awaitable[R]]], Callable[Concatenate[M, P], Coroutine[Any, Any, R]]]:
     """Time every call of a service function, whose first argument carries the telemetry, as `operation`."""
 
     def decorate(
@@ -368,9 +371,7 @@ def _tracer() -> Tracer:
     try:
         from opentelemetry import trace
     except ImportError as error:
-        raise ConfigurationError(
-            "RECOLLECT_TRACING needs the extra: pip install 'recollect[otel]'"
-        ) from error
+        raise ConfigurationError("RECOLLECT_TRACING needs the extra: pip install 'recollect[otel]'") from error
     return trace.get_tracer("recollect")
 
 

@@ -254,6 +254,18 @@ async def test_the_same_reference_is_the_same_row_and_another_text_is_refused(ch
     assert texts(await chat.recall("new one")) == []
 
 
+async def test_a_reference_of_another_owner_is_taken_and_shows_nothing_of_it(memory: Memory, chat: Memory) -> None:
+    await chat.remember("my private note", source_ref="n-1", scope="user")
+    await chat.remember("a summary", kind="session_summary", source_ref="s-1")
+    stranger = chat.acting_as(user="bob", session="chat-2")
+    with pytest.raises(Conflict) as hidden:
+        await stranger.remember("my private note", source_ref="n-1", scope="user")
+    with pytest.raises(Conflict) as seen:
+        await stranger.remember("overwritten", kind="session_summary", source_ref="s-1")
+    assert hidden.value.message == seen.value.message
+    assert texts(await chat.recall("summary note", top_k=5)).count("a summary") == 1
+
+
 # "memory_items carries a recallable copy capped at 16 KiB" "read_tool_output … same key, full content"
 
 
@@ -326,7 +338,8 @@ async def test_a_time_in_the_question_finds_what_was_said_then(chat: Memory) -> 
         ("call get_user_by_id(42) twice", "get_user_by_id"),
     ],
 )
-async def test_exact_writing_is_found_again(said: str, asked: str, chat: Memory) -> None:
+async def test_exact_writing_is_found_again(said: str, asked: str, memory: Memory, chat: Memory) -> None:
+    await memory.update_tenant(settings={"privacy": {"email": "keep"}})  # by default an address is masked when written
     for noise in ("nothing of note here", "another day at the office", "we talked about the weather"):
         await chat.remember(noise)
     await chat.remember(said)
@@ -367,7 +380,7 @@ async def test_entities_link_what_words_do_not(chat: Memory) -> None:
     await embedded(chat)
     answer = await chat.recall("Who is Dolores Haze?", explain=True)
     assert texts(answer)[0].startswith("I had lunch") and answer.trace is not None
-    assert answer.trace["entities"] == ["dolores haze"] and answer.trace["candidates"]["entity"] == 1
+    assert answer.trace["entities"] == ["dolores haze"] and answer.trace["candidates"]["entity"] >= 1
 
 
 @pytest.mark.parametrize("bad", ["", " \n ", "nul\x00byte", "half \ud800 pair"])

@@ -133,9 +133,7 @@ def small_disk(cache_dir: Path) -> Iterator[Callable[[int], Place]]:
     def mount(megabytes: int) -> Place:
         folder = Path(tempfile.mkdtemp(prefix="recollect-disk-"))
         options = f"size={megabytes}m,mode=0755"
-        if subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], check=False
-        ).returncode:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], check=False).returncode:
             folder.rmdir()
             pytest.skip("this container may not mount file systems")
         places.append(Place(folder, cache_dir))
@@ -220,9 +218,7 @@ def pid_file_names_an_unrelated_process(place: Place, server: EmbeddedServer) ->
     server.acquire()
     owner = place.data_dir.stat()
     account = {"user": owner.st_uid, "group": owner.st_gid} if AS_ROOT else {}
-    unrelated = subprocess.Popen(
-        ["sleep", "600"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/", **account
-    )  # type: ignore[call-overload]
+    unrelated = subprocess.Popen(["sleep", "600"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/", **account)  # type: ignore[call-overload]
     place.processes.append(unrelated)
     pid_file_names(place, server, str(unrelated.pid))
     server.release()

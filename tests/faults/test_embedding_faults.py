@@ -16,6 +16,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.json_server import Reply, Request, json_server
 
 from recollect.app import Memory, open_resources
 from recollect.config import Settings
@@ -24,7 +25,6 @@ from recollect.service import tenants
 from recollect.service.resources import Resources
 from recollect.storage.queries import Query
 from recollect.worker.runner import background_worker
-from tests.json_server import Reply, Request, json_server
 
 pytestmark = pytest.mark.faults
 
@@ -50,7 +50,9 @@ async def fill(memory: Memory, count: int) -> None:
     for start in range(0, count, 500):
         await memory.remember_many(
             [
-                NewItem(content=f"note {number} about parcel {number * 31 % 977}", source_ref=f"n-{number}", session_id="s")
+                NewItem(
+                    content=f"note {number} about parcel {number * 31 % 977}", source_ref=f"n-{number}", session_id="s"
+                )
                 for number in range(start, min(start + 500, count))
             ]
         )

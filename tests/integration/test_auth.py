@@ -202,9 +202,7 @@ async def test_many_requests_at_once_look_a_key_up_together(memory: Memory) -> N
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
-async def test_a_good_token_opens_its_tenant_for_its_user(
-    memory: Memory, issuer: Issuer, algorithm: str
-) -> None:
+async def test_a_good_token_opens_its_tenant_for_its_user(memory: Memory, issuer: Issuer, algorithm: str) -> None:
     async with authenticator_of(memory.resources, issuer) as door:
         identity = await door.authenticate(token(algorithm))
         assert identity.tenant_id == memory.identity.tenant_id
@@ -221,9 +219,7 @@ async def test_the_role_claim_may_say_admin(memory: Memory, issuer: Issuer, role
         assert (await door.authenticate(token(recollect_role=role))).role is Role.ADMIN
 
 
-async def test_just_past_its_end_a_token_still_counts_for_clocks_that_differ(
-    memory: Memory, issuer: Issuer
-) -> None:
+async def test_just_past_its_end_a_token_still_counts_for_clocks_that_differ(memory: Memory, issuer: Issuer) -> None:
     async with authenticator_of(memory.resources, issuer) as door:
         await door.authenticate(token(exp=time.time() - 5))
 
@@ -263,9 +259,7 @@ WRONG: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("kind", WRONG)
-async def test_a_wrong_token_is_refused_with_the_same_words(
-    memory: Memory, issuer: Issuer, kind: str
-) -> None:
+async def test_a_wrong_token_is_refused_with_the_same_words(memory: Memory, issuer: Issuer, kind: str) -> None:
     async with authenticator_of(memory.resources, issuer) as door:
         with pytest.raises(Unauthenticated) as caught:
             await door.authenticate(WRONG[kind]())
@@ -306,9 +300,7 @@ async def test_a_new_key_of_the_issuer_is_found_without_asking_for_every_strange
     await verifier.close()
 
 
-async def test_while_the_issuer_is_away_known_keys_go_on_and_strangers_hear_why(
-    memory: Memory, issuer: Issuer
-) -> None:
+async def test_while_the_issuer_is_away_known_keys_go_on_and_strangers_hear_why(memory: Memory, issuer: Issuer) -> None:
     away = memory.resources.settings.model_copy(update={"jwt_jwks_url": "http://127.0.0.1:9/jwks"})
     async with authenticator_of(replace(memory.resources, settings=away)) as door:
         with pytest.raises(ProviderError):

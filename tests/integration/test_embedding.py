@@ -312,9 +312,7 @@ class Closing:
 
 
 @SERVICES
-async def test_a_service_gives_unit_rows_in_the_order_of_the_texts(
-    make: Make, answer: Answer, start: Start
-) -> None:
+async def test_a_service_gives_unit_rows_in_the_order_of_the_texts(make: Make, answer: Answer, start: Start) -> None:
     with json_server(answer) as server:
         embedder = start(make("m", base_url=server.url, api_key="k3y", passage_prefix="p: "))
         with pytest.raises(ProviderError, match="known only once"):
@@ -441,9 +439,7 @@ async def test_repeated_or_missing_indexes_are_an_error(indexes: list[int]) -> N
 
 
 @SERVICES
-async def test_a_model_that_changes_its_dimensions_is_an_error(
-    make: Make, answer: Answer, start: Start
-) -> None:
+async def test_a_model_that_changes_its_dimensions_is_an_error(make: Make, answer: Answer, start: Start) -> None:
     with json_server(answer) as server:
         embedder = start(make("m", base_url=server.url, dimensions=4))
         with pytest.raises(ProviderError, match="length 3 instead of 4"):

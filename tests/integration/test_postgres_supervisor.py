@@ -100,9 +100,7 @@ def test_a_new_database_is_utf8_with_checksums_and_pgvector(server: EmbeddedServ
     assert setting(server, "server_encoding") == "UTF8"
     assert setting(server, "data_checksums") == "on"
     assert ask(server, "SELECT datcollate FROM pg_database WHERE datname = 'postgres'") == "C.UTF-8"
-    assert (
-        ask(server, "SELECT count(*) FROM pg_available_extensions WHERE name IN ('vector', 'pg_trgm')") == 2
-    )
+    assert ask(server, "SELECT count(*) FROM pg_available_extensions WHERE name IN ('vector', 'pg_trgm')") == 2
 
 
 def test_acknowledged_writes_are_durable_by_default(server: EmbeddedServer) -> None:
@@ -205,9 +203,7 @@ def test_the_server_stays_until_the_last_process_leaves(
     assert not server.status().running
 
 
-def test_a_killed_process_is_no_user_any_more(
-    server: EmbeddedServer, user_process: subprocess.Popen[bytes]
-) -> None:
+def test_a_killed_process_is_no_user_any_more(server: EmbeddedServer, user_process: subprocess.Popen[bytes]) -> None:
     server.acquire()
     user_process.kill()
     user_process.wait()
@@ -289,9 +285,7 @@ def test_an_unknown_stop_mode_is_refused(server: EmbeddedServer) -> None:
         server.stop("gently")
 
 
-def test_the_status_of_a_database_that_does_not_exist_creates_nothing(
-    server: EmbeddedServer, folder: Path
-) -> None:
+def test_the_status_of_a_database_that_does_not_exist_creates_nothing(server: EmbeddedServer, folder: Path) -> None:
     status = server.status()
     assert (status.running, status.pid, status.users) == (False, None, 0)
     assert status.version.split(".")[0].isdigit()
@@ -368,9 +362,7 @@ def test_the_owner_of_the_data_goes_before_the_configured_account(folder: Path, 
 
 
 @only_root
-def test_a_folder_that_the_account_cannot_enter_is_refused_with_one_that_works(
-    folder: Path, cache_dir: Path
-) -> None:
+def test_a_folder_that_the_account_cannot_enter_is_refused_with_one_that_works(folder: Path, cache_dir: Path) -> None:
     closed = folder / "closed"
     closed.mkdir(mode=0o700)
     with pytest.raises(ConfigurationError, match=str(default_home())):
@@ -380,9 +372,7 @@ def test_a_folder_that_the_account_cannot_enter_is_refused_with_one_that_works(
 
 
 @only_root
-def test_programs_that_the_account_cannot_reach_are_copied_to_the_cache(
-    server: EmbeddedServer, folder: Path
-) -> None:
+def test_programs_that_the_account_cannot_reach_are_copied_to_the_cache(server: EmbeddedServer, folder: Path) -> None:
     package = server.binary("postgres").parents[2]
     closed = folder / "closed"
     closed.mkdir(mode=0o700)

@@ -104,9 +104,7 @@ def dialect_answer(request: Request, score: Callable[[int, str], float]) -> Repl
     assert request.path == "/v1/rerank"
     assert request.body["model"] == "m"
     assert request.body["top_n"] == len(request.body["documents"])
-    results = [
-        {"index": n, "relevance_score": score(n, text)} for n, text in enumerate(request.body["documents"])
-    ]
+    results = [{"index": n, "relevance_score": score(n, text)} for n, text in enumerate(request.body["documents"])]
     return Reply(body={"id": "1", "results": sorted(results, key=lambda row: -row["relevance_score"])})
 
 
@@ -114,9 +112,7 @@ def peanuts(_number: int, text: str) -> float:
     return 0.9 if "peanuts" in text else 0.1
 
 
-DIALECTS = pytest.mark.parametrize(
-    "dialect", [RerankProvider.TEI, RerankProvider.COHERE, RerankProvider.JINA]
-)
+DIALECTS = pytest.mark.parametrize("dialect", [RerankProvider.TEI, RerankProvider.COHERE, RerankProvider.JINA])
 
 
 async def rerank(url: str, dialect: RerankProvider, **options: Any) -> list[float]:

@@ -73,8 +73,7 @@ def make_wheel(folder: Path, weights: bytes = WEIGHTS) -> None:
         wheel.writestr("tiny_model/t.json", TOKENIZER.replace(b"\n", b"\r\n"))
         wheel.writestr(
             f"{info}/METADATA",
-            "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n"
-            "Requires-Python: >=3.99\nRequires-Dist: nowhere\n",
+            "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\nRequires-Python: >=3.99\nRequires-Dist: nowhere\n",
         )
         wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{info}/RECORD", "")
@@ -167,9 +166,7 @@ def test_with_no_origin_the_error_names_each_attempt(tiny: ModelSpec, cache: Pat
     assert "wheel tiny-model 1.0" in refused.value.message
 
 
-def test_a_damaged_file_in_the_cache_is_found_and_replaced(
-    tiny: ModelSpec, cache: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_file_in_the_cache_is_found_and_replaced(tiny: ModelSpec, cache: Path, tmp_path: Path) -> None:
     mirror = make_mirror(tmp_path / "mirror")
     files = pull("tiny", cache_dir=cache, mirror=mirror)
     files.weights.write_bytes(WEIGHTS[::-1])

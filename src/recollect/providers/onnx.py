@@ -36,9 +36,7 @@ class OnnxModel:
         # Waiting threads would otherwise spin, at the expense of the event loop and the database beside them.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
-        self._session = onnxruntime.InferenceSession(
-            str(files.weights), options, providers=["CPUExecutionProvider"]
-        )
+        self._session = onnxruntime.InferenceSession(str(files.weights), options, providers=["CPUExecutionProvider"])
         self._inputs = {entry.name for entry in self._session.get_inputs()}
         self._output = self._session.get_outputs()[0].name
         self._tokenizer = Tokenizer.from_file(str(files.tokenizer))
@@ -93,12 +91,9 @@ class DenseEncoder:
 
     def _embed(self, texts: Sequence[str]) -> Matrix:
         tokens, mask = self._model.run(texts)
-        if self._spec.pooling is Pooling.CLS:
-            pooled = tokens[:, 0]
-        else:
-            pooled = np.einsum(
-                "btd,bt->bd", tokens, mask.astype(np.float32)
-            )  # unit_rows divides by the length
+        is_first = self._spec.pooling is Pooling.CLS
+        # A sum is enough for the mean: unit_rows divides by the length.
+        pooled = tokens[:, 0] if is_first else np.einsum("btd,bt->bd", tokens, mask.astype(np.float32))
         return unit_rows(pooled, model_id=self._spec.model_id)
 
 

@@ -241,9 +241,7 @@ def _store(spec: ModelSpec, pin: ModelFile, chunks: Iterable[bytes], staging: Pa
                 break
             digest.update(chunk)
             file.write(chunk)
-            step = PullProgress(
-                model=spec.name, stage=PullStage.STORING, detail=pin.name, done=done, total=pin.size
-            )
+            step = PullProgress(model=spec.name, stage=PullStage.STORING, detail=pin.name, done=done, total=pin.size)
             report(step)
         file.flush()
         os.fsync(file.fileno())

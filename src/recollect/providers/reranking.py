@@ -67,9 +67,7 @@ def make_reranker(spec: RerankSpec) -> Reranker | None:
         )
     if not spec.base_url:
         raise ConfigurationError(f"The rerank provider {provider} needs a base URL.")
-    return HttpReranker(
-        provider, model=spec.model, base_url=spec.base_url, api_key=spec.api_key, timeout=spec.timeout
-    )
+    return HttpReranker(provider, model=spec.model, base_url=spec.base_url, api_key=spec.api_key, timeout=spec.timeout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,10 +152,7 @@ class HttpReranker:
 
     def _scores(self, answer: Any, expected: int) -> list[float]:
         try:
-            found = {
-                int(entry["index"]): float(entry[self._dialect.score])
-                for entry in self._dialect.results(answer)
-            }
+            found = {int(entry["index"]): float(entry[self._dialect.score]) for entry in self._dialect.results(answer)}
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise ProviderError(f"The answer of {self._model_id} is not a list of scores.") from error
         if sorted(found) != list(range(expected)):
@@ -189,9 +184,7 @@ class LocalCrossEncoder:
         self._model_id = spec.model_id
         self._model = LazyModel(
             spec.model_id,
-            lambda: CrossEncoder(
-                pull(model, cache_dir=cache_dir, mirror=mirror, offline=offline), threads=threads
-            ),
+            lambda: CrossEncoder(pull(model, cache_dir=cache_dir, mirror=mirror, offline=offline), threads=threads),
         )
 
     @property
@@ -224,9 +217,7 @@ class LocalCrossEncoder:
 
 def _check_number(passages: Sequence[str]) -> None:
     if len(passages) > MAX_PASSAGES:
-        raise InvalidInput(
-            f"At most {MAX_PASSAGES} passages are reranked at once; {len(passages)} were given."
-        )
+        raise InvalidInput(f"At most {MAX_PASSAGES} passages are reranked at once; {len(passages)} were given.")
 
 
 def _logistic(value: float) -> float:

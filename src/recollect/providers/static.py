@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,16 @@ class StaticTokens:
     def vectors(self) -> Matrix:
         """The table: one row for each token id, not normalised (the norm says how much a token matters)."""
         return self._vectors
+
+    @cached_property
+    def norms(self) -> Vector:
+        """The length of each token's vector."""
+        return np.asarray(np.linalg.norm(self._vectors, axis=1), dtype=np.float32)
+
+    @cached_property
+    def unit(self) -> Matrix:
+        """The table with every vector at length 1; made at the first recall."""
+        return np.asarray(self._vectors / np.maximum(self.norms, 1e-9)[:, None], dtype=np.float32)
 
     def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
         """Give the ids of each text's tokens, in order, without unknown ones, up to the token limit."""
@@ -109,9 +120,7 @@ class StaticEmbedder(ThreadedEmbedder):
         super().__init__(
             model_id=spec.model_id,
             dimensions=spec.dimensions,
-            load=lambda: StaticEncoder(
-                load_static_tokens(model, cache_dir=cache_dir, mirror=mirror, offline=offline)
-            ),
+            load=lambda: StaticEncoder(load_static_tokens(model, cache_dir=cache_dir, mirror=mirror, offline=offline)),
             query_cache_size=query_cache_size,
         )
 

@@ -162,6 +162,17 @@ async def check_database(dsn: str, *, where: str) -> list[Check]:
     return checks
 
 
+def check_vector_indexes(*, owner_known: bool) -> Check:
+    """Whether the worker may index the vectors of large tenants, which only the owner of the tables can."""
+    if owner_known:
+        return ok("vector indexes", "built for large tenants by the worker")
+    return warn(
+        "vector indexes",
+        "not built: large tenants are searched exactly, which takes longer",
+        "set RECOLLECT_DATABASE_OWNER_URL where the worker runs",
+    )
+
+
 def has_failed(checks: Iterable[Check]) -> bool:
     """Whether anything does not work."""
     return any(check.state is State.FAIL for check in checks)

@@ -12,18 +12,25 @@ import numpy as np
 from recollect.domain.entities import Entity, entities_in
 from recollect.domain.identity import Identity
 from recollect.domain.indexing import PREVIOUS_HEAD, Indexed, embedded_text, indexed
+from recollect.domain.items import Kind
 from recollect.errors import ConfigurationError, InvalidInput, ProviderError
-from recollect.providers.base import Embedder
+from recollect.providers.base import Embedder, fail_open
 from recollect.providers.static import TokenIds
 from recollect.service import vector_indexes
 from recollect.service.resources import Resources
 from recollect.service.tenants import require_admin
 from recollect.storage import audit, outbox, tenants, vectors
+from recollect.storage.database import Transaction
 from recollect.storage.outbox import Batch
 
 EMBED_TOPIC = "embed"
+EXTRACT_TOPIC = "extract"
+JUDGE_TOPIC = "judge"
+# What is done with an item once it can be found by meaning.
+NEXT_TOPICS = {Kind.CHAT_MESSAGE: EXTRACT_TOPIC, Kind.FACT: JUDGE_TOPIC, Kind.PROCEDURE: JUDGE_TOPIC}
 FULL_BATCH = 64  # so many at once are part of an import
 PAGE = 500
+INDEX_SECONDS = 3_600.0
 MOST_TOKENS = 256
 INLINE_TEXTS = 8  # more than these are tokenised in a thread, so that the event loop goes on
 
@@ -87,9 +94,24 @@ async def embed(resources: Resources, identity: Identity, batch: Batch) -> None:
             if models.active is None:
                 await vectors.set_models(tx, active=model_id, target=models.target)
         await vectors.save_entities(tx, named)
+        topics = await _ask_for_more(tx, texts)
         if len(batch) >= FULL_BATCH:
             await vector_indexes.look_later(resources, tx)
         await outbox.done(tx, batch)
+    for topic in topics:
+        resources.wake(topic)
+
+
+async def _ask_for_more(tx: Transaction, texts: Sequence[vectors.TextToEmbed]) -> set[str]:
+    """Ask for what follows the embedding of these items; the topics to wake after the commit."""
+    following: dict[str, list[UUID]] = {}
+    for text in texts:
+        topic = NEXT_TOPICS.get(Kind(text.kind))
+        if topic is not None:
+            following.setdefault(topic, []).append(text.item_id)
+    for topic, item_ids in following.items():
+        await outbox.add(tx, topic, item_ids)
+    return set(following)
 
 
 async def _vectors_of(embedder: Embedder, texts: Sequence[vectors.TextToEmbed]):  # type: ignore[no-untyped-def]
@@ -146,7 +168,10 @@ async def reembed(
         done += len(texts)
         if progress is not None:
             progress(min(done, total), total)
-    await vector_indexes.maintain(resources, identity)  # before the switch, so that recall stays fast
+    # Before the switch, so that recall stays fast; without an index it is only slower.
+    await fail_open(
+        "vector_index", lambda: vector_indexes.maintain(resources, identity), fallback=None, seconds=INDEX_SECONDS
+    )
     async with resources.database.transaction(identity) as tx:
         await vectors.set_models(tx, active=embedder.model_id, target=None)
         await vectors.delete_other_vectors(tx, embedder.model_id)

@@ -44,6 +44,7 @@ RERANK_SHARE = 0.4
 MAX_QUERY_CHARACTERS = 4_000
 MOST_POSTINGS = 4_000
 MOST_TERMS = 24
+MOST_EXACT = 3_000
 SPARE = 10  # ranked beyond what is asked for, to fill the places of merged duplicates
 TRACED = 60  # items shown in a trace
 
@@ -160,6 +161,7 @@ class _Recall:
         ordered, rerank_used = await self._reranked(merged, found)
         self._mark("total", started)
         chosen = tuple(_recalled(found[one.candidate.item_id], one.score) for one in ordered[: self.request.top_k])
+        self.resources.accesses.note(self.identity.tenant_id, [one.id for one in chosen], now=self.resources.clock())
         return RecallAnswer(
             items=chosen,
             total=len(chosen),
@@ -223,7 +225,7 @@ class _Recall:
             until=request.until,
             as_of=request.as_of,
             include_superseded=request.include_superseded,
-            is_large=view.items >= self.resources.settings.vector_index_from / 2,
+            exact_below=exact_below(view.items, indexed_from=self.resources.settings.vector_index_from),
             depths=_depths(request.arms),
         )
 
@@ -328,6 +330,14 @@ def rare_terms(terms: Sequence[str], view: TenantView) -> dict[str, float]:
     return chosen
 
 
+def exact_below(items: int, *, indexed_from: int) -> int | None:
+    """How many vectors are still looked at one by one; None for a tenant too small to have an index.
+
+    Below that, the tenant's index would pass over most of what it finds: slower, and some of the nearest are missed.
+    """
+    return max(MOST_EXACT, items // 25) if items >= indexed_from / 2 else None
+
+
 def _weights(arms: frozenset[Arm]) -> Weights:
     """The ranker's weights without those of arms that are switched off."""
     off: dict[Arm, dict[str, Any]] = {
@@ -393,7 +403,9 @@ def _tokens(static: Any, words: Sequence[str]) -> Tokens:
     for (_, term), tokens in zip(meaningful, static.token_ids([word for word, _ in meaningful]), strict=True):
         for token in tokens.tolist():
             ids.setdefault(int(token), term)
-    return Tokens(ids=np.array(list(ids), dtype=np.int64), words=list(ids.values()), table=static.vectors)
+    return Tokens(
+        ids=np.array(list(ids), dtype=np.int64), words=list(ids.values()), unit=static.unit, norms=static.norms
+    )
 
 
 def _merged(best: Sequence[Ranked], found: Mapping[UUID, Item]) -> tuple[list[Ranked], list[UUID]]:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
 from recollect.domain.identity import Identity, Role, Scope
-from recollect.domain.items import KINDS, Item, Kind, NewItem, Prepared, prepared
+from recollect.domain.items import KINDS, Item, Kind, NewItem, Prepared, payload_key, prepared
 from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError
 from recollect.ids import new_id
 from recollect.service.index import EMBED_TOPIC, derive
 from recollect.service.resources import Resources
-from recollect.storage import items, outbox
+from recollect.service.sanitise import sanitise_items
+from recollect.storage import items, outbox, retention
 from recollect.storage.database import Transaction
-from recollect.storage.items import Row
+from recollect.storage.items import Key, Row
 from recollect.storage.sessions import thread_of
 
 MAX_BATCH = 1_000
+TAKEN = "this source_ref stands for another item already; use another one, or leave it out"
 IMPORT_BATCH = 250
 IMPORT_CHARACTERS = 4 * 2**20
 OBJECT_BYTES = 100 * 1024  # S4: what is larger goes to the object store
@@ -37,6 +39,8 @@ class Remembered:
     was_new: bool
     source_ref: str
     payload_key: str | None = None
+    masked: Mapping[str, int] = field(default_factory=dict)
+    """How often each type of personal data and secrets was taken out before it was kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,14 +91,26 @@ async def remember_many(resources: Resources, identity: Identity, news: Sequence
 
 
 async def make_ready(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> Ready:
-    """Do everything that needs no transaction: apply the rules, derive index columns, store large bodies."""
+    """Do everything that needs no transaction: sanitise, apply the rules, derive index columns, store large bodies."""
     now, is_admin = resources.clock(), identity.role is Role.ADMIN
-    items_to_keep = []
-    for index, new in enumerate(news):
+    items_to_keep, masked = [], []
+    for index, clean in enumerate(await sanitise_items(resources, identity, news)):
         with _told_which(index):
-            items_to_keep.append(prepared(new, identity, now=now, is_admin=is_admin))
-    rows = await _rows(resources, identity, items_to_keep)
-    return Ready(rows=tuple(rows), objects=await _large_bodies(resources, rows))
+            if clean.problem is not None:
+                raise clean.problem
+            items_to_keep.append(prepared(clean.new, identity, now=now, is_admin=is_admin))
+            masked.append(clean.masked)
+    await resources.usages.admit(
+        identity, items=len(items_to_keep), size=sum(len(item.content) for item in items_to_keep), now=now
+    )
+    rows = await _rows(resources, identity, items_to_keep, masked)
+    return Ready(rows=tuple(rows), objects=await _large_bodies(resources, identity, rows))
+
+
+def with_source_ref(row: Row, source_ref: str) -> Row:
+    """The row under another reference, which is known only inside the transaction, and the key that follows from it."""
+    key = payload_key(row.item.kind, source_ref) if row.item.payload is not None else None
+    return replace(row, item=replace(row.item, source_ref=source_ref, payload_key=key))
 
 
 async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], list[UUID]]:
@@ -210,12 +226,14 @@ def _may_see(identity: Identity, item: Item) -> bool:
     }[Scope(item.scope)]
 
 
-async def _rows(resources: Resources, identity: Identity, ready: Sequence[Prepared]) -> list[Row]:
+async def _rows(
+    resources: Resources, identity: Identity, ready: Sequence[Prepared], masked: Sequence[Mapping[str, int]]
+) -> list[Row]:
     view = await resources.views.get(resources.database, identity)
     columns = await derive(resources, [(item.content, item.speaker) for item in ready], language=view.language)
     return [
-        Row(item_id=new_id(), item=item, indexed=indexed, thread=_thread(item))
-        for item, indexed in zip(ready, columns, strict=True)
+        Row(item_id=new_id(), item=item, indexed=indexed, thread=_thread(item), masked=counts)
+        for item, indexed, counts in zip(ready, columns, masked, strict=True)
     ]
 
 
@@ -225,10 +243,12 @@ def _thread(item: Prepared) -> str | None:
     return thread_of(item.session_id) if spoken and item.session_id is not None else None
 
 
-async def _large_bodies(resources: Resources, rows: Sequence[Row]) -> dict[UUID, str]:
+async def _large_bodies(resources: Resources, identity: Identity, rows: Sequence[Row]) -> dict[UUID, str]:
     """Put bodies that are too large for a row into the object store, before any transaction is open."""
     return {
-        row.item_id: await resources.objects.put(row.item.payload.encode())
+        row.item_id: await resources.objects.put(
+            row.item.payload.encode(), owner=f"{identity.tenant_id}/{row.item.payload_key}"
+        )
         for row in rows
         if row.item.payload is not None and len(row.item.payload.encode()) > OBJECT_BYTES
     }
@@ -241,21 +261,43 @@ async def _save(tx: Transaction, rows: Sequence[Row], objects: dict[UUID, str]) 
     remembered, changed = [], []
     for index, row in enumerate(rows):
         item_id, was_new = row.item_id, row.item_id in inserted
-        if not was_new:
-            key = known[str(row.item.kind), row.item.source_ref]
-            item_id = key.item_id
-            if key.content_hash != row.item.content_hash:
-                with _told_which(index):
-                    await _replace(tx, item_id, row)
-                changed.append(item_id)
-        else:
+        if was_new:
             changed.append(item_id)
+        else:
+            with _told_which(index):
+                key = known.get((str(row.item.kind), row.item.source_ref))
+                item_id, is_changed = await _found(tx, row, key, objects.get(row.item_id))
+            if is_changed:
+                changed.append(item_id)
         if row.item.payload_key is not None and item_id in {*changed}:
             await _keep_body(tx, item_id, row, objects)
         remembered.append(
-            Remembered(id=item_id, was_new=was_new, source_ref=row.item.source_ref, payload_key=row.item.payload_key)
+            Remembered(
+                id=item_id,
+                was_new=was_new,
+                source_ref=row.item.source_ref,
+                payload_key=row.item.payload_key,
+                masked=row.masked,
+            )
         )
     return remembered, changed
+
+
+async def _found(tx: Transaction, row: Row, key: Key | None, object_key: str | None) -> tuple[UUID, bool]:
+    """The row that stands behind a key already, and whether its text was changed now."""
+    if key is None:
+        # It was forgotten and its empty row still stands for it; or it is a row that this identity may not see.
+        buried = await retention.find_buried(tx, row.item)
+        if buried is None:
+            raise Conflict(TAKEN, field="source_ref")
+        await retention.discard_object(tx, object_key)
+        return buried, False
+    if not key.belongs_to(row.item):
+        raise Conflict(TAKEN, field="source_ref")
+    if key.content_hash == row.item.content_hash:
+        return key.item_id, False
+    await _replace(tx, key.item_id, row)
+    return key.item_id, True
 
 
 async def _replace(tx: Transaction, item_id: UUID, row: Row) -> None:
@@ -265,7 +307,7 @@ async def _replace(tx: Transaction, item_id: UUID, row: Row) -> None:
             "or leave it out",
             field="source_ref",
         )
-    await items.replace_item(tx, item_id, row.item, row.indexed)
+    await items.replace_item(tx, item_id, row)
 
 
 async def _keep_body(tx: Transaction, item_id: UUID, row: Row, objects: dict[UUID, str]) -> None:

@@ -10,10 +10,13 @@ from recollect.config import Settings
 from recollect.domain.jobs import Schedule
 from recollect.providers.base import Reranker
 from recollect.providers.embedders import Embedders
+from recollect.providers.llm import LLM, OfflineRules
 from recollect.providers.objects import Objects
 from recollect.providers.static import StaticTokens
 from recollect.providers.summarising import OfflineSummariser, Summariser
+from recollect.service.access import AccessCounts
 from recollect.service.session_cache import SessionCache
+from recollect.service.usage import Usages
 from recollect.service.views import TenantViews
 from recollect.storage.database import Database
 from recollect.storage.outbox import Wakeups
@@ -37,10 +40,13 @@ class Resources:
     reranker: Reranker | None
     objects: Objects
     session_cache: SessionCache
+    accesses: AccessCounts
+    usages: Usages
     vector_indexes: VectorIndexes | None = None
     """Who builds indexes of large tenants; None where the owner's connection is not known."""
     views: TenantViews = field(default_factory=TenantViews)
     summariser: Summariser = field(default_factory=OfflineSummariser)
+    llm: LLM = field(default_factory=OfflineRules)
     telemetry: Telemetry = field(default_factory=Telemetry)
     job_names: frozenset[str] = frozenset()
     schedules: tuple[Schedule, ...] = ()

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from recollect.domain.audit import AuditEntry
 from recollect.domain.identity import AgentId, Identity, Role, UserId, checked_id, tenant_id_of
 from recollect.domain.jobs import next_run
+from recollect.domain.privacy import PrivacyPolicy
 from recollect.domain.tenants import (
     SECRET_BYTES,
     Agent,
@@ -87,6 +88,8 @@ async def update_tenant(
 ) -> Tenant:
     """Change the tenant's language, plan or settings (merged key by key)."""
     require_admin(identity)
+    if settings is not None:
+        PrivacyPolicy.read(settings.get("privacy"))
     async with resources.database.transaction(identity) as tx:
         if language is not None and not await tenants.has_language(tx, language):
             raise InvalidInput("the database has no text search configuration of that name", field="language")
@@ -94,7 +97,8 @@ async def update_tenant(
         if changed is None:
             raise NotFound("there is no such tenant")
         await audit.record(tx, "tenant.update", "tenant", identity.tenant_id, keys=sorted(settings or {}))
-        return changed
+    resources.views.forget(identity.tenant_id)
+    return changed
 
 
 async def save_user(

@@ -12,13 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from recollect.domain.identity import Identity, TenantId
+from recollect.domain.privacy import PrivacyPolicy
 from recollect.domain.ranking import Collection
+from recollect.errors import InvalidInput
 from recollect.storage import search, tenants, vectors
 from recollect.storage.database import Database, Transaction
 
 MOST_TENANTS = 10_000
 MOST_TERMS = 20_000
 SHORTEST, LONGEST = 1.0, 300.0
+MOVED = 0.05  # a tenant that grew by less than this part has the same rare and common terms
+POLICY_SECONDS = 2.0  # a stricter policy must bind every process soon
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,14 +50,17 @@ class TenantViews:
 
     def __init__(self) -> None:
         self._views: OrderedDict[TenantId, TenantView] = OrderedDict()
+        self._policies: OrderedDict[TenantId, tuple[PrivacyPolicy, float]] = OrderedDict()
 
     async def get(self, database: Database, identity: Identity) -> TenantView:
         """The view of the identity's tenant."""
         view = self._views.get(identity.tenant_id)
         if view is None or view.expires < time.monotonic():
             async with database.transaction(identity) as tx:
-                view = await self._look(tx)
-            self._views[identity.tenant_id] = view
+                seen = await self._look(tx)
+            if view is not None and abs(seen.items - view.items) <= view.items * MOVED:
+                seen.frequencies = view.frequencies
+            self._views[identity.tenant_id] = view = seen
             while len(self._views) > MOST_TENANTS:
                 self._views.popitem(last=False)
         return view
@@ -70,9 +77,22 @@ class TenantViews:
             view.frequencies.update({term: _uncapped(count, view.items) for term, count in found.items()})
         return view
 
+    async def privacy(self, database: Database, identity: Identity) -> PrivacyPolicy:
+        """What the identity's tenant wants done with personal data and secrets."""
+        policy, expires = self._policies.get(identity.tenant_id, (PrivacyPolicy(), 0.0))
+        if expires < time.monotonic():
+            async with database.transaction(identity) as tx:
+                tenant = await tenants.find_tenant(tx)
+            policy = _policy(tenant.settings.get("privacy") if tenant is not None else None)
+            self._policies[identity.tenant_id] = policy, time.monotonic() + POLICY_SECONDS
+            while len(self._policies) > MOST_TENANTS:
+                self._policies.popitem(last=False)
+        return policy
+
     def forget(self, tenant_id: TenantId) -> None:
         """Look again at the next call: something about the tenant was changed."""
         self._views.pop(tenant_id, None)
+        self._policies.pop(tenant_id, None)
 
     async def _look(self, tx: Transaction) -> TenantView:
         tenant = await tenants.find_tenant(tx)
@@ -85,6 +105,14 @@ class TenantViews:
             mean_length=mean_length,
             expires=time.monotonic() + min(max(items / 1_000, SHORTEST), LONGEST),
         )
+
+
+def _policy(setting: object) -> PrivacyPolicy:
+    """The policy of a setting. One that an older version wrote and this one cannot read must not leave texts unread."""
+    try:
+        return PrivacyPolicy.read(setting)
+    except InvalidInput:
+        return PrivacyPolicy()
 
 
 def _uncapped(found: int, items: int) -> int:

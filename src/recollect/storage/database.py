@@ -61,10 +61,17 @@ class Rows:
         cursor = await self._connection.execute(query.sql, self._parameters(parameters))
         return await cursor.fetchall()
 
-    async def planned(self, query: Query, **parameters: Any) -> list[dict[str, Any]]:
-        """Every row of a query planned for these very parameters: a plan for any tenant cannot use one tenant's index."""
-        cursor = await self._connection.execute(query.sql, self._parameters(parameters), prepare=False)
-        return await cursor.fetchall()
+    async def planned(self, query: Query, into: type[T], **parameters: Any) -> list[T]:
+        """Every row of a query planned for these very parameters: a plan for any tenant cannot use one tenant's index.
+
+        Its placeholders are numbered once and not at every call, and rows come in binary form: it is for the long
+        statement behind every recall.
+        """
+        statement, names = query.numbered
+        values = self._parameters(parameters)
+        async with psycopg.AsyncRawCursor(self._connection, row_factory=class_row(into)) as cursor:
+            await cursor.execute(statement, [values[name] for name in names], prepare=False, binary=True)
+            return await cursor.fetchall()
 
     async def value(self, query: Query, **parameters: Any) -> Any:
         """The first column of the first row, or None."""
@@ -154,7 +161,8 @@ class Database:
         milliseconds = int(self.options.statement_timeout * 1000)
         await connection.execute(
             sql.SQL(
-                "SET search_path = recollect, recollect_queue, public; SET application_name = 'recollect'; SET TimeZone = 'UTC';"
+                "SET search_path = recollect, recollect_queue, public; SET application_name = 'recollect';"
+                "SET TimeZone = 'UTC';"
                 "SET jit = off; SET statement_timeout = {ms}; SET idle_in_transaction_session_timeout = {ms};"
                 "SET hnsw.ef_search = 100; SET hnsw.iterative_scan = relaxed_order"
             ).format(ms=sql.Literal(milliseconds))
@@ -266,6 +274,11 @@ def _translated(error: BaseException) -> BaseException:
             error
         ):
             return InvalidInput("text must not contain the character U+0000")
+        case psycopg.errors.CheckViolation() if error.diag.constraint_name == "items_leak_guard":
+            return InvalidInput(
+                "this text copies a protected document; say what is known about it and refer to the document",
+                field="content",
+            )
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return DatabaseUnavailable()
         case _:

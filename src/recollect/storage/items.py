@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recollect.domain.identity import Role
+from recollect.domain.identity import Role, Scope
 from recollect.domain.indexing import Indexed
 from recollect.domain.items import Item, Prepared
 from recollect.storage.database import Transaction
@@ -26,6 +26,7 @@ class Row:
     indexed: Indexed
     thread: str | None
     source_id: UUID | None = None
+    masked: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,19 @@ class Key:
     source_ref: str
     item_id: UUID
     content_hash: bytes
+    scope: str
+    user_id: str | None
+    agent_id: str | None
+    session_id: str | None
+
+    def belongs_to(self, item: Prepared) -> bool:
+        """Whether the row has the same owner as an item that would be written under its key."""
+        owner = {
+            Scope.USER: self.user_id == item.user_id,
+            Scope.AGENT: self.agent_id == item.agent_id,
+            Scope.SESSION: self.session_id == item.session_id,
+        }
+        return self.scope == item.scope and owner.get(item.scope, True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +93,7 @@ async def insert_items(tx: Transaction, rows: Sequence[Row]) -> set[UUID]:
         categories=[item.category for item in items],
         payload_keys=[item.payload_key for item in items],
         metadatas=[Jsonb(item.metadata) for item in items],
+        maskeds=[_counts(row) for row in rows],
         tsvs=[row.indexed.tsv for row in rows],
         terms=[row.indexed.terms for row in rows],
         tokens=[row.indexed.tokens for row in rows],
@@ -98,8 +113,9 @@ async def find_keys(tx: Transaction, items: Sequence[Prepared]) -> dict[tuple[st
     return {(key.kind, key.source_ref): key for key in found}
 
 
-async def replace_item(tx: Transaction, item_id: UUID, item: Prepared, indexed: Indexed) -> None:
+async def replace_item(tx: Transaction, item_id: UUID, row: Row) -> None:
     """Give a row another text."""
+    item, indexed = row.item, row.indexed
     await tx.run(
         queries.replace_item,
         item_id=item_id,
@@ -108,11 +124,16 @@ async def replace_item(tx: Transaction, item_id: UUID, item: Prepared, indexed: 
         event_time=item.event_time,
         payload_key=item.payload_key,
         metadata=Jsonb(item.metadata),
+        masked=_counts(row),
         tsv=indexed.tsv,
         terms=indexed.terms,
         tokens=indexed.tokens,
         traits=indexed.traits,
     )
+
+
+def _counts(row: Row) -> Jsonb | None:
+    return Jsonb(dict(row.masked)) if row.masked else None
 
 
 async def find_item(tx: Transaction, item_id: UUID) -> Item | None:

@@ -7,12 +7,12 @@ WITH given AS (
         %(source_ids)s::uuid[], %(threads)s::text[], %(contents)s::text[], %(content_hashes)s::bytea[],
         %(speakers)s::text[], %(trusts)s::text[], %(event_times)s::timestamptz[], %(valid_ats)s::timestamptz[],
         %(subjects)s::text[], %(predicates)s::text[], %(objects)s::text[], %(confidences)s::real[],
-        %(categories)s::text[], %(payload_keys)s::text[], %(metadatas)s::jsonb[], %(tsvs)s::text[],
+        %(categories)s::text[], %(payload_keys)s::text[], %(metadatas)s::jsonb[], %(maskeds)s::jsonb[], %(tsvs)s::text[],
         %(terms)s::bytea[], %(tokens)s::bytea[], %(traits)s::smallint[]
     ) WITH ORDINALITY AS g (
         item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread, content,
         content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence, category,
-        payload_key, metadata, tsv, terms, tokens, traits, ordinal)
+        payload_key, metadata, masked, tsv, terms, tokens, traits, ordinal)
 ), fresh AS (
     SELECT DISTINCT ON (kind, source_ref) * FROM given g
     WHERE NOT EXISTS (
@@ -25,27 +25,28 @@ WITH given AS (
     FROM (SELECT DISTINCT thread FROM fresh WHERE thread IS NOT NULL) t
 ), noted AS (
     INSERT INTO users (tenant_id, user_id)
-    SELECT DISTINCT %(tenant_id)s::uuid, user_id FROM fresh WHERE user_id IS NOT NULL
+    SELECT DISTINCT %(tenant_id)s::uuid, user_id FROM fresh
+    WHERE user_id IS NOT NULL AND NOT is_erased_user(user_id, event_time)
     ON CONFLICT (tenant_id, user_id) DO NOTHING
 )
 INSERT INTO items (
     tenant_id, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread, position,
     content, content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence, category,
-    payload_key, metadata, tsv, terms, tokens, traits)
+    payload_key, metadata, masked, tsv, terms, tokens, traits)
 SELECT
     %(tenant_id)s, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, f.thread,
     CASE WHEN f.thread IS NOT NULL THEN
         COALESCE(last.position, 0) + row_number() OVER (PARTITION BY f.thread ORDER BY ordinal) END,
     content, content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence, category,
-    payload_key, metadata, tsv::tsvector, terms, tokens, traits
+    payload_key, metadata, masked, tsv::tsvector, terms, tokens, traits
 FROM fresh f LEFT JOIN last ON last.thread = f.thread
 ORDER BY ordinal
 ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
 RETURNING item_id
 
 -- name: find_keys
--- Which row stands behind each key, and the hash of its text.
-SELECT i.kind, i.source_ref, i.item_id, i.content_hash
+-- Which row stands behind each key, whose it is, and the hash of its text.
+SELECT i.kind, i.source_ref, i.item_id, i.content_hash, i.scope, i.user_id, i.agent_id, i.session_id
 FROM unnest(%(kinds)s::text[], %(source_refs)s::text[]) AS k (kind, source_ref)
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.kind = k.kind AND i.source_ref = k.source_ref
 
@@ -58,9 +59,9 @@ WITH gone AS (
 )
 UPDATE items SET
     content = %(content)s, content_hash = %(content_hash)s, event_time = %(event_time)s, payload_key = %(payload_key)s,
-    metadata = %(metadata)s, tsv = %(tsv)s::tsvector, terms = %(terms)s, tokens = %(tokens)s,
+    metadata = %(metadata)s, masked = %(masked)s, tsv = %(tsv)s::tsvector, terms = %(terms)s, tokens = %(tokens)s,
     traits = %(traits)s
-WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND anonymized_at IS NULL
 
 -- name: find_item
 -- One item that is not redacted.

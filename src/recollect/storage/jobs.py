@@ -252,3 +252,6 @@ async def open_queue(dsn: str, *, connections: int, statement_timeout: float) ->
             yield app
     except psycopg_pool.PoolTimeout as error:
         raise exceptions.ConnectorException from error
+    finally:
+        # A pool whose opening is cancelled goes on connecting by itself, and would keep the process from ending.
+        await asyncio.shield(connector.close_async())

@@ -504,8 +504,7 @@ class EmbeddedServer:
         if pid is None:
             if self._ping() is not pq.Ping.NO_RESPONSE:
                 raise DatabaseUnavailable(
-                    "the embedded database runs where it cannot be stopped from (another container?); stop "
-                    "it there"
+                    "the embedded database runs where it cannot be stopped from (another container?); stop it there"
                 )
             return
         with contextlib.suppress(ProcessLookupError):
@@ -513,8 +512,7 @@ class EmbeddedServer:
         while self._postmaster() == pid:
             if time.monotonic() >= deadline:
                 raise DatabaseUnavailable(
-                    f"the embedded database (pid {pid}) is still stopping; wait, or stop it with mode "
-                    "immediate"
+                    f"the embedded database (pid {pid}) is still stopping; wait, or stop it with mode immediate"
                 )
             time.sleep(POLL_SECONDS)
         reap(pid)

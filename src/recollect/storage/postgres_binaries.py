@@ -157,9 +157,7 @@ def _system_folders() -> Iterator[Path]:
         yield Path(on_path).resolve().parent
     for pattern in SYSTEM_FOLDERS:
         found = Path("/").glob(pattern.lstrip("/"))
-        yield from sorted(
-            found, key=lambda path: [int(n) for n in re.findall(r"\d+", str(path))], reverse=True
-        )
+        yield from sorted(found, key=lambda path: [int(n) for n in re.findall(r"\d+", str(path))], reverse=True)
 
 
 def _has_pgvector(bin_dir: Path, major: int) -> bool:
@@ -176,9 +174,7 @@ def _version(bin_dir: Path, account: Account) -> Installation | None:
     """Ask the server program for its version; None when `account` may not run it."""
     command = [str(bin_dir / "postgres"), "--version"]
     try:
-        answer = subprocess.run(
-            command, capture_output=True, text=True, check=False, **account.process_options()
-        )
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, **account.process_options())
     except PermissionError:
         return None
     match = re.search(r"\(PostgreSQL\) (\d+(?:\.\d+)?)", answer.stdout)

@@ -42,9 +42,7 @@ def explain_os_error(error: OSError, path: Path, account: Account) -> Configurat
     where = error.filename or path
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
-            reason = (
-                f"the disk that holds {path} is full: free some space and start again (no data was harmed)"
-            )
+            reason = f"the disk that holds {path} is full: free some space and start again (no data was harmed)"
         case errno.EROFS:
             reason = f"{where} is on a read-only file system: choose a data folder that can be written"
         case errno.EACCES | errno.EPERM:
@@ -74,8 +72,7 @@ def check_data_folder(data_dir: Path, installation: Installation, account: Accou
     version_file = data_dir / "PG_VERSION"
     if not version_file.is_file():
         raise ConfigurationError(
-            f"{data_dir} is not empty and holds no PostgreSQL data; choose an empty folder (nothing was "
-            "changed)"
+            f"{data_dir} is not empty and holds no PostgreSQL data; choose an empty folder (nothing was changed)"
         )
     found = version_file.read_text(encoding="ascii", errors="replace").strip()
     if found != str(installation.major):

@@ -12,6 +12,7 @@ All of them are `flock` locks: the kernel drops them when the holder dies, `kill
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import os
@@ -176,6 +177,14 @@ def neutralise_pid_file(path: Path) -> None:
 def remember_child(process: subprocess.Popen[bytes]) -> None:
     """Keep a started server so that it can be reaped, whichever object of this process asks."""
     _children[process.pid] = process
+
+
+@atexit.register
+def _let_go() -> None:
+    """Part with servers that go on after us; without this Python would warn of each at the exit."""
+    for child in _children.values():
+        if child.poll() is None:
+            child.returncode = 0
 
 
 def reap(pid: int) -> None:

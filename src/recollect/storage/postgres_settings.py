@@ -59,9 +59,7 @@ def server_settings(socket_dir: Path, chosen: Mapping[str, str]) -> Mapping[str,
     """Put together what the server is started with; `chosen` may change all but what supervision needs."""
     for name in chosen:
         if not re.fullmatch(r"[a-z_][a-z0-9_.]*", name) or name in FIXED_SETTINGS:
-            raise ConfigurationError(
-                f"the PostgreSQL setting {name!r} cannot be changed for the embedded database"
-            )
+            raise ConfigurationError(f"the PostgreSQL setting {name!r} cannot be changed for the embedded database")
     return {
         **DEFAULT_SETTINGS,
         **chosen,

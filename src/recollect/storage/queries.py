@@ -12,9 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import resources
 
 _HEADER = re.compile(r"^-- name: (\w+)\n-- (.+)\n", re.MULTILINE)
+
+
+_PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,18 @@ class Query:
         for name, fragment in fragments.items():
             text = text.replace(f"{{{name}}}", str(fragment))
         return Query(self.name, self.purpose, text)
+
+    @property
+    def numbered(self) -> tuple[str, tuple[str, ...]]:
+        """The same text with `$1`, `$2` … as the server reads it, and the names in that order."""
+        return _numbered(self.sql)
+
+
+@lru_cache(maxsize=256)
+def _numbered(text: str) -> tuple[str, tuple[str, ...]]:
+    names: dict[str, int] = {}
+    numbered = _PLACEHOLDER.sub(lambda match: f"${names.setdefault(match.group(1), len(names) + 1)}", text)
+    return numbered.replace("%%", "%"), tuple(names)
 
 
 class Queries:

@@ -10,7 +10,6 @@ import numpy as np
 from pgvector import HalfVector
 
 from recollect.domain.identity import Identity, Scope
-from recollect.domain.items import Trust
 from recollect.domain.ranking import Candidate
 from recollect.domain.temporal import Interval
 from recollect.domain.text import tsquery_literal
@@ -22,7 +21,6 @@ queries = Queries("search")
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 END = datetime(9999, 12, 31, tzinfo=UTC)
 FREQUENCY_CAP = 20_000
-EXACT_BELOW = 3_000  # vectors that may be seen: up to here looking at all of them is as fast as the index
 NO_VECTOR = np.zeros(1, dtype=np.float32)
 
 
@@ -32,8 +30,8 @@ class Depths:
 
     text: int = 100
     vector: int = 100
-    time: int = 50
-    entity: int = 50
+    time: int = 30
+    entity: int = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +50,8 @@ class Search:
     until: datetime | None = None
     as_of: datetime | None = None
     include_superseded: bool = False
-    is_large: bool = False
-    """Whether the tenant may have an index over its vectors; it answers the same either way."""
+    exact_below: int | None = None
+    """Look at every vector that may answer when there are fewer than this; None: always."""
     depths: Depths = Depths()
 
 
@@ -66,9 +64,11 @@ def statement(search: Search) -> Query:
     else:
         live, vector_live = queries.live_now, queries.vector_live_now
     # The index holds live vectors only.
-    is_indexed = search.is_large and search.vector is not None and live is queries.live_now
+    is_indexed = search.exact_below is not None and search.vector is not None and live is queries.live_now
     nearest = queries.indexed_nearest if is_indexed else queries.exact_nearest
     return queries.candidates.filled(
+        timely=(queries.not_timely if search.interval is None else queries.timely).sql,
+        naming=(queries.naming if search.entity_keys else queries.not_naming).sql,
         nearest=nearest.sql,
         exact=queries.exact_nearest.sql,
         live=live.sql,
@@ -83,8 +83,9 @@ async def find_candidates(tx: Transaction, search: Search) -> list[Candidate]:
     """Everything that may answer, with what is needed to score it."""
     who = tx.identity
     interval = search.interval
-    rows = await tx.dicts(
+    return await tx.planned(
         statement(search),
+        Candidate,
         queries=[tsquery_literal([term]) for term in search.terms],
         weights=list(search.terms.values()),
         vector=HalfVector(NO_VECTOR if search.vector is None else search.vector),
@@ -98,7 +99,7 @@ async def find_candidates(tx: Transaction, search: Search) -> list[Candidate]:
         agent_id=who.agent_id if Scope.AGENT in search.scopes else None,
         session_id=who.session_id if Scope.SESSION in search.scopes else None,
         owners=_owners(who, search.scopes),
-        exact_below=EXACT_BELOW,
+        exact_below=search.exact_below,
         since=search.since or BEGINNING,
         until=search.until or END,
         as_of=search.as_of,
@@ -107,7 +108,6 @@ async def find_candidates(tx: Transaction, search: Search) -> list[Candidate]:
         time_depth=search.depths.time if interval is not None else 0,
         entity_depth=search.depths.entity if search.entity_keys else 0,
     )
-    return [Candidate(**{**row, "scope": Scope(row["scope"]), "trust": Trust(row["trust"])}) for row in rows]
 
 
 def _owners(who: Identity, scopes: frozenset[Scope]) -> list[str]:

@@ -52,7 +52,7 @@ SELECT n.item_id, n.distance FROM (
 WITH seen AS MATERIALIZED (
         SELECT count(*) AS number FROM (
             SELECT FROM vectors i
-            WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND i.live AND i.owner = ANY(%(owners)s)
+            WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND i.live AND {vector_visible}
             LIMIT %(exact_below)s) s
     ), near AS MATERIALIZED (
         SELECT i.item_id, i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) AS distance
@@ -65,6 +65,32 @@ WITH seen AS MATERIALIZED (
     UNION ALL
     SELECT e.item_id, e.distance FROM ({exact}) e WHERE (SELECT count(*) FROM near) < %(vector_depth)s
 
+-- name: timely
+-- Fragment: the latest items of the interval that is asked about.
+SELECT i.item_id, i.event_time FROM items i
+    WHERE i.tenant_id = %(tenant_id)s AND i.event_time >= %(interval_start)s AND i.event_time < %(interval_end)s
+        AND {live} AND {visible}
+    ORDER BY i.event_time DESC LIMIT %(time_depth)s
+
+-- name: not_timely
+-- Fragment: no interval is asked about; what is not in the statement need not be planned.
+SELECT NULL::uuid AS item_id, NULL::timestamptz AS event_time WHERE false
+
+-- name: naming
+-- Fragment: the items that mention most of the entities asked about.
+WITH asked AS MATERIALIZED (
+        SELECT entity_id FROM entities WHERE tenant_id = %(tenant_id)s AND key = ANY(%(entity_keys)s)
+    )
+    SELECT m.item_id, count(*) AS shared FROM asked a
+    JOIN mentions m ON m.tenant_id = %(tenant_id)s AND m.entity_id = a.entity_id
+    JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = m.item_id
+    WHERE {live} AND {visible}
+    GROUP BY m.item_id ORDER BY shared DESC, m.item_id DESC LIMIT %(entity_depth)s
+
+-- name: not_naming
+-- Fragment: no entity is asked about.
+SELECT NULL::uuid AS item_id, NULL::bigint AS shared WHERE false
+
 -- name: candidates
 -- Items that may answer, found by words, meaning, time and entities, with the items beside them: one round trip.
 WITH text_arm AS MATERIALIZED (
@@ -76,45 +102,50 @@ WITH text_arm AS MATERIALIZED (
 ), vector_arm AS MATERIALIZED (
     {nearest}
 ), time_arm AS MATERIALIZED (
-    SELECT i.item_id, i.event_time FROM items i
-    WHERE i.tenant_id = %(tenant_id)s AND i.event_time >= %(interval_start)s AND i.event_time < %(interval_end)s
-        AND {live} AND {visible}
-    ORDER BY i.event_time DESC LIMIT %(time_depth)s
-), asked_entities AS MATERIALIZED (
-    SELECT entity_id FROM entities WHERE tenant_id = %(tenant_id)s AND key = ANY(%(entity_keys)s)
+    {timely}
 ), entity_arm AS MATERIALIZED (
-    SELECT m.item_id, count(*) AS shared FROM asked_entities a
-    JOIN mentions m ON m.tenant_id = %(tenant_id)s AND m.entity_id = a.entity_id
-    JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = m.item_id
-    WHERE {live} AND {visible}
-    GROUP BY m.item_id ORDER BY shared DESC, m.item_id DESC LIMIT %(entity_depth)s
+    {naming}
 ), found AS (
     SELECT item_id, 'text' AS arm, row_number() OVER (ORDER BY score DESC) AS rank FROM text_arm
     UNION ALL SELECT item_id, 'vector', row_number() OVER (ORDER BY distance) FROM vector_arm
     UNION ALL SELECT item_id, 'time', row_number() OVER (ORDER BY event_time DESC) FROM time_arm
     UNION ALL SELECT item_id, 'entity', row_number() OVER (ORDER BY shared DESC) FROM entity_arm
 ), hits AS MATERIALIZED (
-    SELECT f.item_id, i.thread, i.position,
-        min(rank) FILTER (WHERE arm = 'text') AS text_rank, min(rank) FILTER (WHERE arm = 'vector') AS vector_rank,
-        min(rank) FILTER (WHERE arm = 'time') AS time_rank, min(rank) FILTER (WHERE arm = 'entity') AS entity_rank
-    FROM found f JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = f.item_id
-    GROUP BY f.item_id, i.thread, i.position
+    -- Look-ups by key stand in LATERAL … OFFSET 0 from here on: without statistics, as after a large import, the planner
+    -- would rather walk the whole tenant.
+    SELECT f.*, i.thread, i.position FROM (
+        SELECT item_id,
+            min(rank) FILTER (WHERE arm = 'text') AS text_rank, min(rank) FILTER (WHERE arm = 'vector') AS vector_rank,
+            min(rank) FILTER (WHERE arm = 'time') AS time_rank, min(rank) FILTER (WHERE arm = 'entity') AS entity_rank
+        FROM found GROUP BY item_id) f
+    CROSS JOIN LATERAL (
+        -- Once more whether it may be shown: a vector may be written while its item is being retired.
+        SELECT i.thread, i.position FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND i.item_id = f.item_id AND {live} OFFSET 0) i
+), places AS MATERIALIZED (
+    SELECT thread, position + step AS position, step = 1 AS follows FROM hits CROSS JOIN (VALUES (-1), (1)) AS s (step)
+    WHERE thread IS NOT NULL
 ), beside AS (
     -- The one after a hit may be its answer; the one before lends it its words.
-    SELECT i.item_id, bool_or(i.position = h.position + 1) AS follows
-    FROM hits h JOIN items i ON i.tenant_id = %(tenant_id)s AND i.thread = h.thread
-        AND i.position = ANY(ARRAY[h.position - 1, h.position + 1])
-    WHERE {live} AND {visible}
-    GROUP BY i.item_id
+    SELECT n.item_id, bool_or(p.follows) AS follows FROM places p
+    CROSS JOIN LATERAL (
+        SELECT i.item_id FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND i.thread = p.thread AND i.position = p.position AND {live} AND {visible}
+        OFFSET 0) n
+    GROUP BY n.item_id
 ), wanted AS (
     SELECT item_id, true AS is_hit, text_rank, vector_rank, time_rank, entity_rank FROM hits
     UNION ALL SELECT item_id, follows, NULL, NULL, NULL, NULL FROM beside
     WHERE item_id NOT IN (SELECT item_id FROM hits)
 )
-SELECT w.*, i.scope, i.thread, i.position, i.speaker, i.trust, i.event_time, i.terms, i.tokens, i.traits,
-    -(v.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions})) AS similarity
-FROM wanted w JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = w.item_id
-LEFT JOIN vectors v ON v.tenant_id = %(tenant_id)s AND v.model_id = %(model_id)s AND v.item_id = w.item_id
+SELECT w.*, i.*, -(v.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions})) AS similarity
+FROM wanted w
+CROSS JOIN LATERAL (
+    SELECT scope, thread, position, speaker, trust, event_time, terms, tokens, traits FROM items
+    WHERE tenant_id = %(tenant_id)s AND item_id = w.item_id OFFSET 0) i
+LEFT JOIN LATERAL (
+    SELECT embedding FROM vectors
+    WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s AND item_id = w.item_id OFFSET 0) v ON true
 
 -- name: collection
 -- How many live items the tenant has, and how many terms they have on average.

@@ -18,14 +18,19 @@ FROM unnest(%(item_ids)s::uuid[], %(content_hashes)s::bytea[], %(embeddings)s::h
     AS g (item_id, content_hash, embedding)
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.content_hash = g.content_hash
     AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
+FOR SHARE OF i  -- an item that is being forgotten is waited for, and then gets no vector
 ON CONFLICT (tenant_id, model_id, item_id) DO UPDATE SET embedding = excluded.embedding, live = excluded.live
 
 -- name: save_entities
 -- Entities named by items, each once per tenant, and who mentions them.
-WITH given AS (
-    SELECT * FROM unnest(
+WITH kept AS MATERIALIZED (
+    SELECT item_id FROM items
+    WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND anonymized_at IS NULL
+    FOR SHARE  -- an item that is being forgotten is waited for, and then mentions nobody
+), given AS (
+    SELECT g.* FROM unnest(
         %(entity_ids)s::uuid[], %(kinds)s::text[], %(names)s::text[], %(keys)s::text[], %(item_ids)s::uuid[])
-        AS g (entity_id, kind, name, key, item_id)
+        AS g (entity_id, kind, name, key, item_id) JOIN kept ON kept.item_id = g.item_id
 ), made AS (
     INSERT INTO entities (tenant_id, entity_id, kind, name, key)
     SELECT DISTINCT ON (key) %(tenant_id)s::uuid, entity_id, kind, name, key FROM given ORDER BY key
@@ -38,7 +43,6 @@ WITH given AS (
 )
 INSERT INTO mentions (tenant_id, entity_id, item_id)
 SELECT DISTINCT %(tenant_id)s::uuid, k.entity_id, g.item_id FROM given g JOIN known k USING (key)
-JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id
 ON CONFLICT (tenant_id, entity_id, item_id) DO NOTHING
 
 -- name: count_vectors
@@ -77,7 +81,7 @@ ORDER BY item_id LIMIT %(limit)s
 UPDATE items i SET tsv = g.tsv::tsvector, terms = g.terms, tokens = g.tokens, traits = g.traits
 FROM unnest(%(item_ids)s::uuid[], %(tsvs)s::text[], %(terms)s::bytea[], %(tokens)s::bytea[], %(traits)s::smallint[])
     AS g (item_id, tsv, terms, tokens, traits)
-WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
 
 -- name: find_models
 -- Which model the tenant's recall uses, and to which it is being moved.

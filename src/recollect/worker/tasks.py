@@ -24,7 +24,23 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from recollect.domain.jobs import Schedule
-from recollect.service import choose, index, jobs, state
+from recollect.service import (
+    choose,
+    decay,
+    episodes,
+    erase,
+    extract,
+    index,
+    jobs,
+    judge,
+    messages,
+    quotas,
+    reports,
+    retain,
+    sessions,
+    state,
+    vector_indexes,
+)
 from recollect.service.dispatch import Handler
 
 A_DAY = 86_400.0  # a large tenant takes long; a worker that dies meanwhile is noticed by its silence
@@ -63,14 +79,26 @@ class Topic:
 
 JOBS: dict[str, Job] = {
     "housekeeping": Job(run=jobs.housekeeping, cron="0 2 * * *"),
+    "close_idle_sessions": Job(run=sessions.close_idle, cron="30 2 * * *"),
+    "prune_episodes": Job(run=episodes.prune_episodes, cron="0 3 * * 0"),
+    "daily_brief": Job(run=reports.write_daily_brief, cron="0 6 * * *"),
     "sweep_state": Job(run=state.sweep, cron="15 * * * *"),
     "sweep_choices": Job(run=choose.sweep_choices, cron="30 2 * * *"),
+    "fade": Job(run=decay.fade, cron="0 4 * * *", timeout=3_600.0),
+    "retain": Job(run=retain.retain, cron="0 5 * * *", timeout=3_600.0),
+    "measure_usage": Job(run=quotas.measure, cron="30 5 * * *"),
+    erase.JOB: Job(run=erase.run_erasure, timeout=A_DAY),
     "reindex": Job(run=index.reindex, timeout=A_DAY),
     "reembed": Job(run=index.reembed, timeout=A_DAY),
+    vector_indexes.JOB: Job(run=vector_indexes.maintain, cron="0 3 * * *", concurrency=2, timeout=3_600.0),
 }
 
 TOPICS: dict[str, Topic] = {
-    index.EMBED_TOPIC: Topic(handle=index.embed, batch=64),
+    index.EMBED_TOPIC: Topic(handle=index.embed, batch=index.FULL_BATCH),
+    index.EXTRACT_TOPIC: Topic(handle=extract.extract),
+    index.JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0),
+    messages.SUMMARISE_TOPIC: Topic(handle=messages.summarise, batch=16),
+    episodes.TRIM_TOPIC: Topic(handle=episodes.trim_episodes),
 }
 
 

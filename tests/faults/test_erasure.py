@@ -1,0 +1,224 @@
+"""Erasing a user with 50 canaries in every layer, and a `kill -9` in the middle: no hit anywhere afterwards.
+
+`RECOLLECT_TEST_KILLS` sets how often the process that erases is killed. The killed process runs this module too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from recollect.app import Memory, open_resources
+from recollect.config import Settings
+from recollect.domain.identity import Identity, Role
+from recollect.domain.items import NewItem
+from recollect.domain.runs import NewToolCall
+from recollect.domain.window import MessageRole, NewMessage
+from recollect.service import erase, tenants
+from recollect.service.journal import journal_file
+from recollect.storage import evidence
+from recollect.storage.evidence import Link
+from recollect.worker.runner import background_worker, run_worker
+
+pytestmark = pytest.mark.faults
+
+KILLS = int(os.environ.get("RECOLLECT_TEST_KILLS", "4"))
+ROOT = Path(__file__).parents[2]
+CANARIES = [f"qxcanary{number:02d}zv" for number in range(50)]
+USER = f"user-{CANARIES[0]}"
+IMPATIENT = {"job_stalled_seconds": 1.0, "dispatch_tick": 0.2, "job_retry_seconds": 0.05, "job_max_attempts": 50}
+
+
+async def work() -> None:
+    """Run the worker that is to be killed while it erases; slowed down so that the kill hits it at work."""
+    erase.ITEMS_AT_ONCE = 5
+    erase.SESSIONS_AT_ONCE = 1
+    async with open_resources(Settings()) as resources:
+        await run_worker(resources, asyncio.Event())
+
+
+@contextmanager
+def worker(settings: Settings, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    assert settings.database_url is not None
+    environment = {
+        **os.environ,
+        "RECOLLECT_DATABASE_URL": settings.database_url.get_secret_value(),
+        "RECOLLECT_AUTO_MIGRATE": "false",
+        "RECOLLECT_HOME": str(settings.home),
+        "RECOLLECT_PROFILE": "fast",
+        "RECOLLECT_LOG_LEVEL": "debug",
+        **{f"RECOLLECT_{name.upper()}": str(value) for name, value in IMPATIENT.items()},
+    }
+    command = "import asyncio; from tests.faults.test_erasure import work; asyncio.run(work())"
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-c", command], cwd=ROOT, env=environment, stdout=output, stderr=output
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update=IMPATIENT)
+
+
+def rows(settings: Settings, statement: str, *parameters: object) -> list[dict[str, Any]]:
+    assert settings.database_owner_url is not None
+    dsn = settings.database_owner_url.get_secret_value()
+    with psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as connection:
+        connection.execute("SET search_path = recollect, recollect_queue, public")
+        return connection.execute(statement, parameters).fetchall()
+
+
+def hits(settings: Settings, *files: Path) -> list[str]:
+    """Every column of every table, and every file, in which a canary stands, as text or as the bytes of text."""
+    pattern = f"qxcanary|{b'qxcanary'.hex()}"
+    columns = rows(
+        settings,
+        """SELECT n.nspname AS schema_name, c.relname AS table_name, a.attname AS column_name
+           FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+           WHERE n.nspname IN ('recollect', 'recollect_queue') AND c.relkind IN ('r', 'p', 'm')
+               AND a.attnum > 0 AND NOT a.attisdropped""",
+    )
+    found = []
+    for column in columns:
+        table = f'{column["schema_name"]}."{column["table_name"]}"'
+        if rows(settings, f'SELECT FROM {table} WHERE "{column["column_name"]}"::text ~* %s LIMIT 1', pattern):
+            found.append(f"{table}.{column['column_name']}")
+    for file in files:
+        for path in [file, *file.rglob("*")] if file.is_dir() else [file]:
+            if path.is_file() and b"qxcanary" in path.read_bytes().lower():
+                found.append(str(path))
+            if "qxcanary" in path.name.lower():
+                found.append(str(path))
+    return found
+
+
+async def planted(memory: Memory) -> dict[str, Any]:
+    """Put canaries into every layer under the user, beside another user who must not be touched."""
+    resources = memory.resources
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    words = iter(CANARIES * 3)
+    agent = memory.bound(Identity(tenant_id=memory.identity.tenant_id))
+    await tenants.save_user(resources, memory.identity, USER, display_name=f"Ana {next(words)}")
+    await tenants.create_key(resources, memory.identity, name=f"key of {next(words)}", user_id=USER)
+    ana = agent.acting_as(user=USER, agent="helper", session=f"session-{next(words)}")
+    session_id = ana.identity.session_id
+    said = [
+        NewMessage(
+            role=MessageRole.USER,
+            content=f"We decided to call {next(words)} number {n}.",
+            name=f"Ana {next(words)}",
+            at=yesterday,
+        )
+        for n in range(12)
+    ]
+    added = await ana.add_messages(said, session_id=session_id)
+    assert session_id is not None
+    await ana.add_note(session_id, f"note about {next(words)}")
+    run = await ana.start_run(run_id=f"run-{next(words)}", session_id=session_id, input={"task": next(words)})
+    await ana.record_tool_calls(
+        run.run.run_id,
+        [NewToolCall(name="look", arguments={"who": next(words)}, result=f"found {next(words)} " * 30)],
+    )
+    await ana.set_state("draft", {"to": next(words)})
+    facts = await ana.remember_many(
+        [
+            NewItem(content=f"Ana likes {next(words)}", kind="fact", scope="user", subject=next(words), predicate="likes",  # type: ignore[arg-type]
+                    object=next(words), metadata={"from": next(words)})
+            for _ in range(20)
+        ]
+    )  # fmt: skip
+    await ana.remember(f"{next(words)} " * 2_000, kind="tool_output", source_ref=f"row-{next(words)}")
+    await ana.remember(f"{next(words)} " * 20_000, kind="tool_output", source_ref=f"file-{next(words)}")
+    await ana.append_episode(f"helped {next(words)}")
+    # Derived from her alone, for another owner: a fact of the agent.
+    derived = await agent.acting_as(agent="helper").remember_fact(f"customer {next(words)} is patient", scope="agent")
+    bob = agent.acting_as(user="bob", agent="helper", session="bob-1")
+    kept = await bob.remember_fact("Bob likes coffee")
+    async with resources.database.transaction(memory.identity) as tx:
+        link = Link(item_id=derived.id, source_item_id=added.messages[0].id, event_time=yesterday)
+        await evidence.insert_links(tx, [link])
+    async with background_worker(resources), asyncio.timeout(90):
+        while (await memory.job_counts()).outbox_pending:
+            await asyncio.sleep(0.05)
+    return {"bob": bob, "kept": kept, "facts": facts, "session_id": session_id}
+
+
+@pytest.mark.timeout(280)
+async def test_nothing_of_an_erased_user_is_left_after_kills_in_the_middle(
+    settings: Settings, memory: Memory, tmp_path: Path
+) -> None:
+    there = await planted(memory)
+    before = hits(settings, settings.home)
+    for layer in (
+        "items",
+        "sessions",
+        "runs",
+        "tool_calls",
+        "notes",
+        "state",
+        "users",
+        "api_keys",
+        "audit",
+        "entities",
+    ):
+        assert any(f'"{layer}"' in hit for hit in before), f"no canary in {layer}: {before}"
+    assert any("objects" in hit for hit in before)
+    erasure = await memory.start_erasing_user(USER)
+
+    async def progress() -> tuple[int, int]:
+        now = await memory.get_erasure(erasure.erasure_id)
+        return now.items, now.sessions
+
+    logs, killed_at_work = tmp_path / "worker.log", 0
+    for _ in range(KILLS):
+        with worker(settings, logs) as process:
+            seen = await progress()
+            async with asyncio.timeout(60):
+                while await progress() == seen and (await memory.get_erasure(erasure.erasure_id)).finished_at is None:
+                    await asyncio.sleep(0.005)
+            await asyncio.sleep(random.uniform(0, 0.05))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        killed_at_work += (await memory.get_erasure(erasure.erasure_id)).finished_at is None
+    assert killed_at_work, "no kill came in the middle"
+    with worker(settings, logs):
+        async with asyncio.timeout(90):
+            while (await memory.get_erasure(erasure.erasure_id)).finished_at is None:
+                await asyncio.sleep(0.05)
+            while (await memory.job_counts()).outbox_pending:
+                await asyncio.sleep(0.05)
+    assert hits(settings, settings.home, logs) == []
+    assert (await there["bob"].get_item(there["kept"].id)).content == "Bob likes coffee"
+    done = [entry for entry in await memory.list_audit(limit=200) if entry.action == "user.erase"]
+    assert [entry.details["sessions"] for entry in done] == [1]
+    assert "qxcanary" not in journal_file(memory.resources, memory.identity).read_text()
+
+
+async def test_an_erasure_that_is_run_again_does_no_harm(memory: Memory) -> None:
+    ana = memory.bound(Identity(tenant_id=memory.identity.tenant_id, role=Role.AGENT)).acting_as(
+        user="ana", session="s"
+    )
+    await ana.remember("hello", source_ref="m1")
+    erased = await memory.erase_user("ana")
+    again = await erase.run_erasure(memory.resources, memory.identity, erasure_id=str(erased.erasure_id))
+    assert again == erased
+    assert (await memory.erase_user("ana")).items == 0

@@ -1,0 +1,162 @@
+"""Verdicts of a retention policy, its validation, the safety floor, folds and quotas: all pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.domain.items import Tier
+from recollect.domain.quotas import PLANS, Quota, Usage, quota_of, require_room, warnings_of
+from recollect.domain.retention import (
+    Ended,
+    RetentionPolicy,
+    Verdict,
+    checked_policy,
+    is_too_much,
+    retention_policy,
+    verdict,
+    without_fold,
+)
+from recollect.domain.sessions import Fold
+from recollect.errors import InvalidInput, QuotaExceeded
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+LIVE = Ended(
+    item_id=UUID(int=1),
+    tier=Tier.PERSISTENT,
+    deleted_at=None,
+    invalid_at=None,
+    archived_at=None,
+    scope_ended_at=None,
+    is_held=False,
+    is_pinned=False,
+)
+POLICY = RetentionPolicy()
+
+
+def ago(days: float) -> datetime:
+    return NOW - timedelta(days=days)
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (LIVE, Verdict.KEEP),
+        (replace(LIVE, deleted_at=ago(29)), Verdict.KEEP),
+        (replace(LIVE, deleted_at=ago(30)), Verdict.ANONYMIZE),
+        (replace(LIVE, invalid_at=ago(89)), Verdict.KEEP),
+        (replace(LIVE, invalid_at=ago(90)), Verdict.ANONYMIZE),
+        (replace(LIVE, archived_at=ago(5_000)), Verdict.KEEP),
+        (replace(LIVE, tier=Tier.SESSION, scope_ended_at=ago(2)), Verdict.ARCHIVE),
+        (replace(LIVE, tier=Tier.SESSION, scope_ended_at=ago(2), archived_at=ago(1)), Verdict.KEEP),
+        (replace(LIVE, tier=Tier.RUN, scope_ended_at=ago(31)), Verdict.PURGE),
+        (replace(LIVE, tier=Tier.RUN, scope_ended_at=ago(31), is_held=True), Verdict.KEEP),
+        (replace(LIVE, deleted_at=ago(31), is_held=True), Verdict.KEEP),
+        (replace(LIVE, invalid_at=ago(91), is_pinned=True), Verdict.KEEP),
+        (replace(LIVE, deleted_at=ago(31), is_pinned=True), Verdict.ANONYMIZE),
+    ],
+)
+def test_the_default_policy(item: Ended, expected: Verdict) -> None:
+    assert verdict(item, POLICY, now=NOW) is expected
+
+
+moments = st.none() | st.integers(0, 400).map(ago)
+
+
+@given(
+    st.builds(
+        Ended,
+        item_id=st.just(UUID(int=1)),
+        tier=st.sampled_from(list(Tier)),
+        deleted_at=moments,
+        invalid_at=moments,
+        archived_at=moments,
+        scope_ended_at=moments,
+        is_held=st.booleans(),
+        is_pinned=st.booleans(),
+    ),
+    st.none() | st.integers(0, 100),
+)
+def test_persistent_memory_is_never_purged_and_held_memory_is_never_touched(
+    item: Ended, archived_days: int | None
+) -> None:
+    found = verdict(item, replace(POLICY, archived_days=archived_days), now=NOW)
+    if item.tier is Tier.PERSISTENT:
+        assert found is not Verdict.PURGE
+    if item.is_held:
+        assert found is Verdict.KEEP
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"deleted_days": -1},
+        {"superseded_days": 1.5},
+        {"batch_size": 0},
+        {"batch_size": True},
+        {"safety_share": 0},
+        {"safety_share": "half"},
+        {"dry_run": "no"},
+        {"archived_days": -3},
+        {"colour": "red"},
+    ],
+)
+def test_what_is_not_valid_is_named_and_falls_back(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        checked_policy(wrong)
+    assert retention_policy({"memory_retention": wrong}) == (RetentionPolicy(), False)
+
+
+def test_a_policy_is_read_as_it_is_written() -> None:
+    policy = checked_policy({"deleted_days": 1, "archived_days": 9, "safety_share": 1})
+    assert retention_policy({"memory_retention": policy.written()}) == (policy, True)
+    assert retention_policy({}) == (RetentionPolicy(), True)
+
+
+def test_a_sweep_of_too_much_is_one_of_many_rows_and_of_a_large_share() -> None:
+    assert not is_too_much(100, 100, POLICY)
+    assert is_too_much(101, 400, POLICY)
+    assert not is_too_much(101, 404, POLICY)
+    assert not is_too_much(10_000, 10_000, replace(POLICY, safety_share=1.0))
+
+
+def fold(number: int, first: int, last: int) -> Fold:
+    return Fold(summary_id=UUID(int=number), first=first, last=last)
+
+
+def test_the_folds_that_tell_a_place_are_given_up() -> None:
+    folds = [fold(1, 1, 10), fold(2, 11, 20), fold(3, 21, 30)]
+    assert without_fold(folds, 30, 15) == ((folds[0],), 10, (UUID(int=2), UUID(int=3)))
+    assert without_fold(folds, 30, 35) == ((folds[0], folds[1]), 20, (UUID(int=3),)), "one may be in the making"
+    assert without_fold([], 0, 5) == ((), -1, ())
+    assert without_fold([], -1, 5) == ((), -2, ())
+
+
+TODAY = date(2026, 6, 1)
+SMALL = Quota(items=10, bytes=1_000, writes_per_day=5)
+
+
+def test_quotas_warn_near_the_limit_and_refuse_past_it() -> None:
+    used = Usage(items=8, bytes=10, writes=2, day=TODAY)
+    assert warnings_of(SMALL, used, day=TODAY) == ["80% of the quota of items is used"]
+    require_room(SMALL, used.grown(items=2, bytes=1, day=TODAY), day=TODAY)
+    with pytest.raises(QuotaExceeded, match="10 items is used up; forget something"):
+        require_room(SMALL, used.grown(items=3, bytes=1, day=TODAY), day=TODAY)
+    with pytest.raises(QuotaExceeded, match="tomorrow"):
+        require_room(SMALL, Usage(writes=6, day=TODAY), day=TODAY)
+    require_room(SMALL, Usage(writes=6, day=TODAY), day=TODAY + timedelta(days=1))
+
+
+def test_settings_change_single_limits_of_a_plan() -> None:
+    assert quota_of("nonsense", {}) == PLANS["standard"]
+    assert quota_of("free", {"quotas": {"items": 5, "bytes": -1, "other": 3}}) == replace(PLANS["free"], items=5)
+    assert quota_of("free", {"quotas": "nonsense"}) == PLANS["free"]
+    assert quota_of("free", {"quotas": {"items": None}}).items is None
+    with pytest.raises(QuotaExceeded):
+        require_room(replace(SMALL, items=0), Usage(items=1), day=TODAY)
