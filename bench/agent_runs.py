@@ -108,7 +108,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]
             }
             curve = await learn(memory, rewards, arguments.seed)
             chosen = {one.name: one for one in await memory.active_procedures("airline", "support")}
-    report = {
+    report: dict[str, Any] = {
         "runs": len(runs),
         "tool_calls": calls,
         "elided_outputs": elided,

@@ -287,7 +287,7 @@ async def _found(tx: Transaction, row: Row, key: Key | None, object_key: str | N
     """The row that stands behind a key already, and whether its text was changed now."""
     if key is None:
         # It was forgotten and its empty row still stands for it; or it is a row that this identity may not see.
-        buried = await retention.find_buried(tx, row.item)
+        buried = await retention.find_buried(tx, row.item, item_id=row.item_id)
         if buried is None:
             raise Conflict(TAKEN, field="source_ref")
         await retention.discard_object(tx, object_key)
