@@ -286,12 +286,12 @@ async def _save(tx: Transaction, rows: Sequence[Row], objects: dict[UUID, str]) 
 async def _found(tx: Transaction, row: Row, key: Key | None, object_key: str | None) -> tuple[UUID, bool]:
     """The row that stands behind a key already, and whether its text was changed now."""
     if key is None:
-        # It was forgotten and its empty row still stands for it; or it is a row that this identity may not see.
-        buried = await retention.find_buried(tx, row.item, item_id=row.item_id)
-        if buried is None:
+        if await items.is_taken(tx, row.item):  # by a row that this identity may not see
             raise Conflict(TAKEN, field="source_ref")
+        # It was forgotten: its empty row still stands for it, or none when its user was erased.
+        buried = await retention.find_buried(tx, row.item)
         await retention.discard_object(tx, object_key)
-        return buried, False
+        return buried or row.item_id, False
     if not key.belongs_to(row.item):
         raise Conflict(TAKEN, field="source_ref")
     if key.content_hash == row.item.content_hash:

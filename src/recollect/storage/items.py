@@ -113,6 +113,14 @@ async def find_keys(tx: Transaction, items: Sequence[Prepared]) -> dict[tuple[st
     return {(key.kind, key.source_ref): key for key in found}
 
 
+async def is_taken(tx: Transaction, item: Prepared) -> bool:
+    """Whether the key of an item stands for a row already, also for one that the identity may not see."""
+    await tx.run(queries.act_for_the_tenant)
+    taken = await tx.value(queries.is_taken, kind=item.kind, source_ref=item.source_ref)
+    await tx.run(queries.act_for_the_user)
+    return bool(taken)
+
+
 async def replace_item(tx: Transaction, item_id: UUID, row: Row) -> None:
     """Give a row another text."""
     item, indexed = row.item, row.indexed

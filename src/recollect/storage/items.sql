@@ -50,6 +50,18 @@ SELECT i.kind, i.source_ref, i.item_id, i.content_hash, i.scope, i.user_id, i.ag
 FROM unnest(%(kinds)s::text[], %(source_refs)s::text[]) AS k (kind, source_ref)
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.kind = k.kind AND i.source_ref = k.source_ref
 
+-- name: act_for_the_tenant
+-- Look past the user's own rows, as the role whose policy is the tenant alone.
+SET LOCAL ROLE recollect_retention
+
+-- name: is_taken
+-- Whether any row of the tenant stands behind a key.
+SELECT EXISTS (SELECT FROM items WHERE tenant_id = %(tenant_id)s AND kind = %(kind)s AND source_ref = %(source_ref)s)
+
+-- name: act_for_the_user
+-- Back to the application's own role.
+SET LOCAL ROLE NONE
+
 -- name: replace_item
 -- Give a row another text; what was derived from the old one goes.
 WITH gone AS (

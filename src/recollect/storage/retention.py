@@ -140,8 +140,8 @@ async def delete_discarded(tx: Transaction, object_keys: Sequence[str]) -> None:
     await tx.run(queries.delete_discarded, object_keys=list(object_keys))
 
 
-async def find_buried(tx: Transaction, item: Prepared, *, item_id: UUID) -> UUID | None:
-    """The empty row of an item that was left out because it was forgotten; `item_id` when no row is left of it."""
+async def find_buried(tx: Transaction, item: Prepared) -> UUID | None:
+    """The empty row of an item that was left out because it was forgotten."""
     known_by = {
         "kind": item.kind,
         "source_ref": item.source_ref,
@@ -152,7 +152,7 @@ async def find_buried(tx: Transaction, item: Prepared, *, item_id: UUID) -> UUID
         "event_time": item.event_time.isoformat(),
         "content_hash": "\\x" + item.content_hash.hex(),
     }
-    found: UUID | None = await tx.value(queries.find_buried, item=Jsonb(known_by), item_id=item_id)
+    found: UUID | None = await tx.value(queries.find_buried, item=Jsonb(known_by))
     return found
 
 

@@ -108,11 +108,11 @@ FROM discarded_objects d WHERE d.tenant_id = %(tenant_id)s ORDER BY d.object_key
 DELETE FROM discarded_objects WHERE tenant_id = %(tenant_id)s AND object_key = ANY(%(object_keys)s)
 
 -- name: find_buried
--- Which forgotten item an item is that was left out; the id given when no row is left of it.
-SELECT COALESCE(b.item_id, %(item_id)s) FROM tenants n
+-- Which forgotten item an item is that was left out.
+SELECT b.item_id FROM tenants n
 CROSS JOIN jsonb_populate_record(NULL::items, %(item)s) AS g
 JOIN tombstones b ON b.tenant_id = n.tenant_id AND b.hash = ANY(item_hashes(n.salt, g))
-WHERE n.tenant_id = %(tenant_id)s ORDER BY b.item_id LIMIT 1
+WHERE n.tenant_id = %(tenant_id)s AND b.item_id IS NOT NULL LIMIT 1
 
 -- name: list_ended
 -- Items that something has ended, and when; some after the id given.
