@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from recall import Asked, Score, Store, _at, longmemeval, open_store
-from recollect.app import Memory, open_resources
+from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.conflict import Statement, Verdict, is_newer, ruling
 from recollect.domain.items import Item, Kind
@@ -33,6 +33,7 @@ from recollect.service.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
 from recollect.service.recall import Arm
 from recollect.service.resources import Resources
 from recollect.storage import outbox
+from recollect.wiring import open_resources
 from recollect.worker.runner import background_worker
 
 RESULTS = Path(__file__).parent / "results"

@@ -39,9 +39,9 @@ from rich.console import Console
 from rich.table import Table
 
 from recall import Asked, Score, Store, locomo
-from recollect.app import embedded_server, make_embedders
 from recollect.config import Settings
 from recollect.domain.indexing import PREVIOUS_HEAD, embedded_text
+from recollect.wiring import embedded_server, make_embedders
 
 BENCH = Path(__file__).parent
 RESULTS = BENCH / "results"

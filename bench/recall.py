@@ -25,13 +25,14 @@ from uuid import UUID
 from rich.console import Console
 from rich.table import Table
 
-from recollect.app import Memory, open_resources
+from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Identity, Role, Scope, tenant_id_of
 from recollect.domain.items import Kind, NewItem, Trust
 from recollect.service import tenants
 from recollect.service.recall import Arm
 from recollect.service.resources import Resources
+from recollect.wiring import open_resources
 from recollect.worker.runner import background_worker
 
 RESULTS = Path(__file__).parent / "results"
@@ -146,7 +147,7 @@ def longmemeval(data: Path) -> Iterator[Store]:
         for place, (session, date, said) in enumerate(sessions):
             moment = _moment(date)
             for number, turn in enumerate(said):
-                if not turn["content"].strip():
+                if not turn["content"].strip("\u200b \t\n"):
                     continue
                 is_user = turn["role"] == "user"
                 ref = f"{session}/{place}#{number}"

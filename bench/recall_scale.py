@@ -36,7 +36,7 @@ from pgvector.psycopg import register_vector
 from rich.console import Console
 from rich.table import Table
 
-from recollect.app import Memory, bring_up_to_date, open_address, open_resources
+from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Identity, Role, Scope, tenant_id_of
 from recollect.domain.indexing import Indexed
@@ -48,6 +48,7 @@ from recollect.service.recall import exact_below
 from recollect.service.resources import Resources
 from recollect.storage import search
 from recollect.storage.search import Search
+from recollect.wiring import bring_up_to_date, open_address, open_resources
 
 RESULTS = Path(__file__).parent / "results"
 MODEL_ID = "synthetic@1"

@@ -15,13 +15,14 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from recollect.app import APP_LOGIN, Memory, open_resources
+from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Identity, Role
 from recollect.service import tenants
 from recollect.service.resources import Resources
 from recollect.storage import migrate
 from recollect.storage.postgres import EmbeddedServer
+from recollect.wiring import APP_LOGIN, open_resources
 
 TEMPLATE = "recollect_template"
 

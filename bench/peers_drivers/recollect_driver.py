@@ -14,13 +14,14 @@ from typing import Any, Literal, cast
 import numpy as np
 from contest import TOP_K, Contestant, Conversation, Turn, Vectors, main
 
-from recollect.app import Memory, open_resources
+from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Identity, Role, Scope, tenant_id_of
 from recollect.domain.items import Kind, NewItem
 from recollect.providers.base import Embedder, Matrix, Vector
 from recollect.providers.embedders import Embedders
 from recollect.service import tenants
+from recollect.wiring import open_resources
 from recollect.worker.runner import background_worker
 
 LOOK_AGAIN = 0.02

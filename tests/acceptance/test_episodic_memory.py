@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from tests.working import at, run_job, work_off
 
-from recollect.app import Memory, open_resources
+from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Identity, Role
 from recollect.domain.jobs import Schedule, next_run
@@ -23,6 +23,7 @@ from recollect.ids import new_id
 from recollect.service import episodes as episode_verbs
 from recollect.service import tenants
 from recollect.storage import outbox
+from recollect.wiring import open_resources
 from recollect.worker.tasks import JOBS
 
 MANY = """

@@ -13,7 +13,7 @@ import pytest
 from tests.local_models import require_model
 from tests.working import at, run_job, work_off
 
-from recollect.app import Memory, open_resources
+from recollect.app import Memory
 from recollect.config import Settings, load_settings
 from recollect.domain.sessions import SessionStatus
 from recollect.domain.summaries import SUMMARY_TOKENS
@@ -21,6 +21,7 @@ from recollect.domain.tenants import AgentDefinition
 from recollect.domain.tokens import estimated_tokens, message_tokens
 from recollect.domain.window import MessageRole, NewMessage
 from recollect.errors import NotFound
+from recollect.wiring import open_resources
 
 TURNS = 500
 

@@ -18,12 +18,13 @@ import psycopg
 import pytest
 from tests.json_server import Reply, Request, json_server
 
-from recollect.app import Memory, open_resources
+from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.items import NewItem
 from recollect.service import tenants
 from recollect.service.resources import Resources
 from recollect.storage.queries import Query
+from recollect.wiring import open_resources
 from recollect.worker.runner import background_worker
 
 pytestmark = pytest.mark.faults

@@ -21,7 +21,7 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from recollect.app import Memory, open_resources
+from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Identity, Role
 from recollect.domain.items import NewItem
@@ -31,6 +31,7 @@ from recollect.service import erase, tenants
 from recollect.service.journal import journal_file
 from recollect.storage import evidence
 from recollect.storage.evidence import Link
+from recollect.wiring import open_resources
 from recollect.worker.runner import background_worker, run_worker
 
 pytestmark = pytest.mark.faults

@@ -13,10 +13,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from recollect.app import APP_LOGIN
 from recollect.errors import ConfigurationError
 from recollect.storage import migrate
 from recollect.storage.postgres import EmbeddedServer
+from recollect.wiring import APP_LOGIN
 
 pytestmark = pytest.mark.faults
 

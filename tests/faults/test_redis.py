@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 from tests.redis_server import RedisServer, running_redis
 
-from recollect.app import Memory, open_resources
+from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Identity, Role
 from recollect.providers.breaker import CircuitBreaker
 from recollect.providers.cache import RedisCache
 from recollect.service.session_cache import SessionCache, Timing
 from recollect.service.tenants import ensure_tenant
+from recollect.wiring import open_resources
 
 pytestmark = [pytest.mark.faults, pytest.mark.redis]
 

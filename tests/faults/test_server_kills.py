@@ -20,9 +20,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from recollect.app import Memory, embedded_server
+from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Role
+from recollect.wiring import embedded_server
 
 pytestmark = pytest.mark.faults
 

@@ -20,7 +20,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from recollect.app import Memory, open_resources
+from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Identity, Role
 from recollect.ids import new_id
@@ -29,6 +29,7 @@ from recollect.service.resources import Resources
 from recollect.storage import jobs, outbox
 from recollect.storage.outbox import Batch
 from recollect.storage.queries import Query
+from recollect.wiring import open_resources
 from recollect.worker.runner import run_worker
 from recollect.worker.tasks import Job, Topic
 

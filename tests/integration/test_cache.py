@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from tests.conftest import cloned_database
 from tests.redis_server import RedisServer, running_redis
 
-from recollect.app import APP_LOGIN, Memory, open_resources
+from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Identity, Role, SessionId
 from recollect.errors import ConfigurationError, NotFound, QuotaExceeded
@@ -28,6 +28,7 @@ from recollect.providers.cache import RedisCache
 from recollect.service.session_cache import SessionCache, Timing
 from recollect.service.tenants import ensure_tenant
 from recollect.storage.postgres import EmbeddedServer
+from recollect.wiring import APP_LOGIN, open_resources
 
 pytestmark = pytest.mark.redis
 
@@ -250,7 +251,7 @@ def test_an_address_that_is_none_is_refused_at_the_start(url: str) -> None:
 
 def test_without_an_address_the_package_is_not_even_imported() -> None:
     code = (
-        "import sys; from recollect.app import make_cache; from recollect.config import Settings; "
+        "import sys; from recollect.wiring import make_cache; from recollect.config import Settings; "
         "assert not make_cache(Settings()).is_on; assert 'redis' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PATH": "", "RECOLLECT_REDIS_URL": ""})

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.app import Memory, open_resources
+from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Identity, Role, TenantId, tenant_id_of
 from recollect.domain.jobs import JobStatus, Schedule, next_run
@@ -24,6 +24,7 @@ from recollect.service import tenants
 from recollect.service.resources import Resources
 from recollect.storage import jobs
 from recollect.storage.queries import Query
+from recollect.wiring import open_resources
 from recollect.worker.runner import run_worker
 from recollect.worker.tasks import JOBS, Job, schedules
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from recollect.app import Memory, open_resources
+from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Identity, Role, TenantId
 from recollect.domain.jobs import DeadLetterKind
@@ -22,6 +22,7 @@ from recollect.service.resources import Resources
 from recollect.storage import outbox
 from recollect.storage.outbox import Batch
 from recollect.storage.queries import Query
+from recollect.wiring import open_resources
 from recollect.worker.runner import run_worker
 from recollect.worker.tasks import Topic
 

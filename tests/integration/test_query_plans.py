@@ -19,7 +19,7 @@ from psycopg.rows import dict_row
 from pydantic import SecretStr
 from tests.conftest import cloned_database
 
-from recollect.app import APP_LOGIN, Memory
+from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Identity, Role, Scope, TenantId, UserId, tenant_id_of
 from recollect.domain.items import Kind, NewItem
@@ -37,6 +37,7 @@ from recollect.storage.postgres import EmbeddedServer
 from recollect.storage.queries import Query
 from recollect.storage.search import Search
 from recollect.storage.vector_indexes import IndexSpec, VectorIndex
+from recollect.wiring import APP_LOGIN
 from recollect.worker.runner import background_worker
 
 MODEL_ID = "random@1"

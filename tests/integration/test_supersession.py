@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from recollect.app import Memory, make_embedders
+from recollect.app import Memory
 from recollect.domain.conflict import Retirement, Ruling, Statement, Verdict
 from recollect.domain.extraction import Extracted
 from recollect.domain.identity import Identity, Role
@@ -22,6 +22,7 @@ from recollect.service import judge, tenants
 from recollect.service.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
 from recollect.service.supersede import retire
 from recollect.storage import facts, outbox
+from recollect.wiring import make_embedders
 from recollect.worker.runner import background_worker
 
 JANUARY = datetime(2026, 1, 10, tzinfo=UTC)

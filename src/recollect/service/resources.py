@@ -28,7 +28,7 @@ Clock = Callable[[], datetime]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Made once by `app.py`; passed first to every service function."""
+    """Made once by `wiring.py`; passed first to every service function."""
 
     settings: Settings
     database: Database

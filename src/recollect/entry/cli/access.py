@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from recollect.app import Memory, open_resources
+from recollect.app import Memory
 from recollect.config import Settings, load_settings
 from recollect.domain.identity import Identity, Role, tenant_id_of
 from recollect.errors import NotFound
 from recollect.service.maintenance import DEVELOPMENT_TENANT
 from recollect.service.tenants import ensure_tenant
 from recollect.telemetry import configure_logging
+from recollect.wiring import open_resources
 from recollect.worker.runner import background_worker
 
 Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Name of the tenant.")]

@@ -10,14 +10,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from recollect.app import (
-    bring_up_to_date,
-    diagnose,
-    embedded_server,
-    open_address,
-    owner_of,
-    setup_script,
-)
 from recollect.config import Settings
 from recollect.entry.cli.access import read_settings
 from recollect.entry.cli.output import (
@@ -35,6 +27,7 @@ from recollect.entry.cli.output import (
 from recollect.errors import ConfigurationError
 from recollect.service import maintenance
 from recollect.service.doctor import has_failed
+from recollect.wiring import bring_up_to_date, diagnose, embedded_server, open_address, owner_of, setup_script
 
 app = typer.Typer()
 

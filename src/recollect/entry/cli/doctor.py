@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from recollect.app import diagnose
 from recollect.entry.cli.access import read_settings
 from recollect.entry.cli.output import AsJson, print_json, print_table
 from recollect.service.doctor import State, has_failed
+from recollect.wiring import diagnose
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 

@@ -14,7 +14,6 @@ import typer
 import uvicorn
 from fastapi import FastAPI
 
-from recollect.app import open_resources
 from recollect.config import Settings
 from recollect.entry.cli.access import read_settings
 from recollect.entry.cli.output import print_line
@@ -22,6 +21,7 @@ from recollect.entry.rest.app import create_app
 from recollect.errors import ConfigurationError, RecollectError
 from recollect.service.maintenance import DEVELOPMENT_TENANT, is_loopback, make_development_key
 from recollect.service.tenants import NewKey
+from recollect.wiring import open_resources
 from recollect.worker.runner import background_worker
 
 GRACEFUL_SECONDS = 5

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from recollect.app import bring_up_to_date, open_address, owner_of
 from recollect.domain.tenants import Tenant
 from recollect.entry.cli.access import open_as_operator, read_settings
 from recollect.entry.cli.output import AsJson, print_json, print_record, print_table, record
 from recollect.errors import Conflict, NotFound
 from recollect.service.maintenance import list_tenants
 from recollect.service.tenants import ensure_tenant
+from recollect.wiring import bring_up_to_date, open_address, owner_of
 
 app = typer.Typer()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from recollect.app import open_resources
 from recollect.config import Settings
 from recollect.entry.cli.access import read_settings
 from recollect.entry.cli.output import print_note
+from recollect.wiring import open_resources
 from recollect.worker.runner import run_worker
 
 

@@ -15,7 +15,6 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
-from recollect.app import open_resources
 from recollect.config import Settings, load_settings
 from recollect.entry.auth import Authenticator
 from recollect.entry.rest import (
@@ -40,6 +39,7 @@ from recollect.entry.rest.admission import Admission
 from recollect.entry.rest.context import RequestContext
 from recollect.entry.rest.limits import Admitted, Body, Hosts, RateLimit, Timeout
 from recollect.service.resources import Resources
+from recollect.wiring import open_resources
 
 try:
     from recollect.entry.mcp import PATH, McpDoor

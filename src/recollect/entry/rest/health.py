@@ -14,13 +14,13 @@ from importlib.metadata import version
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
-from recollect.app import check_ready
 from recollect.entry.auth import bearer
 from recollect.entry.rest.errors import Problem
 from recollect.entry.rest.limits import host_name
 from recollect.errors import DatabaseUnavailable, RecollectError, Unauthenticated
 from recollect.service.maintenance import is_loopback
 from recollect.telemetry import get_log
+from recollect.wiring import check_ready
 
 READY_SECONDS = 1.5
 FORWARDING = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")

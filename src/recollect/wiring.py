@@ -1,0 +1,264 @@
+"""The only place that constructs: opens the database and the providers, and closes them again in the right order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+
+from recollect.config import Settings
+from recollect.errors import ConfigurationError, ProviderError, RecollectError
+from recollect.providers.base import Embedder
+from recollect.providers.cache import Cache, NoCache, RedisCache
+from recollect.providers.embedders import Embedders
+from recollect.providers.embedding import EmbeddingProvider, EmbeddingSpec, make_embedder
+from recollect.providers.objects import LocalObjects
+from recollect.providers.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
+from recollect.providers.static import StaticTokens, load_static_tokens
+from recollect.service import (
+    doctor,
+    models,
+)
+from recollect.service.access import AccessCounts
+from recollect.service.doctor import Check
+from recollect.service.resources import Resources
+from recollect.service.session_cache import SessionCache
+from recollect.service.usage import Usages
+from recollect.storage import migrate
+from recollect.storage.database import Database, PoolOptions
+from recollect.storage.outbox import Wakeups
+from recollect.storage.postgres import EmbeddedServer
+from recollect.storage.vector_indexes import VectorIndexes
+from recollect.telemetry import Telemetry, get_log
+from recollect.worker import tasks
+
+log = get_log(__name__)
+
+DATABASE_NAME = "recollect"
+APP_LOGIN = "recollect"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where the database is: as the application, and as the owner where that is known."""
+
+    dsn: str
+    owner_dsn: str | None
+    login: str
+    password: str | None = None
+
+
+def embedded_server(settings: Settings) -> EmbeddedServer:
+    """The embedded server of these settings, not started."""
+    return EmbeddedServer(
+        settings.home / "postgres",
+        bin_dir=settings.postgres_bin_dir,
+        run_as=settings.postgres_user,
+    )
+
+
+@asynccontextmanager
+async def open_address(settings: Settings) -> AsyncIterator[Address]:
+    """The database to use: the configured one, or the embedded server, started and released here."""
+    if settings.database_url is not None:
+        dsn = settings.database_url.get_secret_value()
+        login, password = migrate.login_of(dsn)
+        owner_dsn = settings.database_owner_url.get_secret_value() if settings.database_owner_url else None
+        yield Address(dsn=dsn, owner_dsn=owner_dsn, login=login, password=password)
+        return
+    server = embedded_server(settings)
+    await asyncio.to_thread(server.acquire)
+    try:
+        await migrate.ensure_database(server.dsn(), DATABASE_NAME)
+        yield Address(
+            dsn=server.dsn(user=APP_LOGIN, database=DATABASE_NAME),
+            owner_dsn=server.dsn(database=DATABASE_NAME),
+            login=APP_LOGIN,
+        )
+    finally:
+        await asyncio.to_thread(server.release)
+
+
+async def bring_up_to_date(settings: Settings, address: Address) -> list[str]:
+    """Migrate where permitted; raise `ConfigurationError` when steps are missing and may not be applied."""
+    if settings.auto_migrate and address.owner_dsn is not None:
+        return await migrate.prepare(address.owner_dsn, login=address.login, password=address.password)
+    missing = await migrate.pending(address.dsn)
+    if missing:
+        raise ConfigurationError(
+            f"the database lacks {len(missing)} migrations; set RECOLLECT_DATABASE_OWNER_URL and run `recollect db init`"
+        )
+    return []
+
+
+@asynccontextmanager
+async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
+    """Everything the verbs need, closed again in the right order."""
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(open_address(settings))
+        await bring_up_to_date(settings, address)
+        database = Database(
+            address.dsn,
+            PoolOptions(
+                min_size=settings.pool_min_size,
+                max_size=settings.pool_max_size,
+                timeout=settings.pool_timeout,
+                statement_timeout=settings.statement_timeout,
+            ),
+        )
+        await database.open()
+        stack.push_async_callback(database.close)
+        await database.refuse_unsafe_role()
+        telemetry = Telemetry(tracing=settings.tracing)
+        telemetry.watch("recollect_pool", "Figures of the connection pool.", database.statistics)
+        wakeups = Wakeups(database)
+        stack.push_async_callback(wakeups.close)
+        embedders = make_embedders(settings)
+        stack.push_async_callback(embedders.close)
+        reranker = make_reranker(_rerank_spec(settings))
+        if reranker is not None:
+            stack.push_async_callback(reranker.close)
+        if settings.window_override is not None:
+            log.warning("window_override_is_set", tokens=settings.window_override)
+        cache = make_cache(settings)
+        stack.push_async_callback(cache.close)
+        session_cache = SessionCache(cache, database)
+        accesses, usages = AccessCounts(database), Usages(database)
+        stack.push_async_callback(accesses.close)
+        stack.push_async_callback(usages.close)
+        telemetry.watch("recollect_session_cache", "Reads and drops of the session cache.", session_cache.statistics)
+        yield Resources(
+            settings=settings,
+            database=database,
+            clock=lambda: datetime.now(UTC),
+            wakeups=wakeups,
+            embedders=embedders,
+            static_tokens=await load_late_interaction(settings),
+            reranker=reranker,
+            objects=LocalObjects(settings.home / "objects"),
+            session_cache=session_cache,
+            accesses=accesses,
+            usages=usages,
+            vector_indexes=VectorIndexes(address.owner_dsn) if address.owner_dsn else None,
+            telemetry=telemetry,
+            job_names=frozenset(tasks.JOBS),
+            schedules=tasks.schedules(tasks.JOBS),
+        )
+
+
+def make_cache(settings: Settings) -> Cache:
+    """The configured Redis; without one, nothing is cached and its package is not imported."""
+    if settings.redis_url is None:
+        return NoCache()
+    return RedisCache(
+        settings.redis_url.get_secret_value(), timeout=settings.redis_timeout, ttl=settings.redis_ttl_seconds
+    )
+
+
+def make_embedders(settings: Settings) -> Embedders:
+    """The configured embedder, and a way to the local models that other tenants may still use."""
+
+    def of_model_id(model_id: str) -> Embedder | None:
+        return make_embedder(_embedding_spec(settings, model=model_id.partition("@")[0]))
+
+    return Embedders(make_embedder(_embedding_spec(settings)), of_model_id)
+
+
+def _embedding_spec(settings: Settings, *, model: str | None = None) -> EmbeddingSpec:
+    key = settings.embedding_api_key
+    return EmbeddingSpec(
+        provider=EmbeddingProvider.LOCAL if model else EmbeddingProvider(settings.embedding_provider),
+        model=model or settings.embedding_model or models.PROFILES[settings.profile],
+        base_url=settings.embedding_url,
+        api_key=key.get_secret_value() if key else None,
+        cache_dir=models.models_dir(settings),
+        mirror=settings.model_mirror,
+        threads=settings.embedding_threads,
+        offline=settings.offline,
+    )
+
+
+def _rerank_spec(settings: Settings) -> RerankSpec:
+    key = settings.rerank_api_key
+    return RerankSpec(
+        provider=RerankProvider(settings.rerank_provider),
+        model=settings.rerank_model or DEFAULT_CROSS_ENCODER,
+        base_url=settings.rerank_url,
+        api_key=key.get_secret_value() if key else None,
+        cache_dir=models.models_dir(settings),
+        mirror=settings.model_mirror,
+        timeout=settings.rerank_timeout,
+        offline=settings.offline,
+    )
+
+
+async def load_late_interaction(settings: Settings) -> StaticTokens | None:
+    """The static token table; None, with a warning, where it cannot be had."""
+    if settings.embedding_provider == "none":
+        return None
+    try:
+        return await asyncio.to_thread(
+            _static_tokens, models.models_dir(settings), settings.model_mirror, settings.offline
+        )
+    except ProviderError as error:
+        log.warning("late_interaction_off", error=error)
+        return None
+
+
+@lru_cache(maxsize=4)
+def _static_tokens(cache_dir: Path, mirror: str | None, offline: bool) -> StaticTokens:
+    return load_static_tokens(cache_dir=cache_dir, mirror=mirror, offline=offline)
+
+
+async def check_ready(resources: Resources) -> None:
+    """Raise unless the database answers and has every migration."""
+    await resources.database.ping()
+    if await migrate.pending(resources.database.dsn):
+        raise ConfigurationError("the database lacks migrations; run `recollect db migrate`")
+
+
+def owner_of(address: Address) -> str:
+    """Give the owner's connection; raise `ConfigurationError` where only the application's is known."""
+    if address.owner_dsn is None:
+        raise ConfigurationError(
+            "this needs the owner's connection to your PostgreSQL; set RECOLLECT_DATABASE_OWNER_URL"
+        )
+    return address.owner_dsn
+
+
+def setup_script(settings: Settings) -> str:
+    """Write the SQL by which an administrator prepares the configured database where we may not."""
+    if settings.database_url is None:
+        raise ConfigurationError("the embedded database needs no script; set RECOLLECT_DATABASE_URL first")
+    login, _ = migrate.login_of(settings.database_url.get_secret_value())
+    owner = settings.database_owner_url
+    return migrate.setup_script(login, migrate.login_of(owner.get_secret_value())[0] if owner else None)
+
+
+async def diagnose(settings: Settings, *, start: bool = True) -> list[Check]:
+    """Look at everything Recollect needs; `start` allows to start the embedded server for it."""
+    checks = [
+        *doctor.check_machine(settings),
+        *doctor.check_configuration(settings),
+        *doctor.check_models(settings),
+    ]
+    if settings.database_url is None:
+        programs, info = await asyncio.to_thread(doctor.check_programs, settings, embedded_server(settings))
+        checks.append(programs)
+        if info is None:
+            return checks
+        if not info.running and not start:
+            return [*checks, doctor.warn("database", "not running", "leave out --no-start to start it")]
+    where = "embedded" if settings.database_url is None else "RECOLLECT_DATABASE_URL"
+    try:
+        async with open_address(settings) as address:
+            if settings.database_url is None:  # yours is only looked at
+                await bring_up_to_date(settings, address)
+            indexes = doctor.check_vector_indexes(owner_known=address.owner_dsn is not None)
+            return [*checks, *await doctor.check_database(address.dsn, where=where), indexes]
+    except RecollectError as error:
+        return [*checks, doctor.failure("database", error)]
