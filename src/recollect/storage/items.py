@@ -47,7 +47,8 @@ class Key:
         owner = {
             Scope.USER: self.user_id == item.user_id,
             Scope.AGENT: self.agent_id == item.agent_id,
-            Scope.SESSION: self.session_id == item.session_id,
+            # A message may come again after its session was closed, and then belongs to the successor.
+            Scope.SESSION: self.session_id == item.session_id or self.user_id == item.user_id,
         }
         return self.scope == item.scope and owner.get(item.scope, True)
 
