@@ -19,7 +19,6 @@ import contextlib
 import errno
 import hashlib
 import itertools
-import logging
 import os
 import re
 import signal
@@ -65,10 +64,11 @@ from recollect.storage.postgres_process import (
     wait_for_lock,
 )
 from recollect.storage.postgres_settings import PORT, server_settings
+from recollect.telemetry import get_log
 
 __all__ = ["EmbeddedServer", "ServerInfo", "default_cache", "default_home"]
 
-logger = logging.getLogger(__name__)
+events = get_log(__name__)
 
 SOCKET_PATH_LIMIT = 100  # the kernel's limit is 104 to 108 bytes
 RETRY_SECONDS = 10.0  # how long the remains of a killed server may take to go away
@@ -390,7 +390,7 @@ class EmbeddedServer:
             log_start = log.seek(0, os.SEEK_END)
             child = self._spawn(installation, account, log)
         if self._await_ready(child, deadline):
-            logger.info("embedded PostgreSQL %s started, pid %d", installation.version, child.pid)
+            events.info("postgres_started", version=installation.version, pid=child.pid)
             return None
         if child.poll() is None:
             raise DatabaseUnavailable(
@@ -516,7 +516,7 @@ class EmbeddedServer:
                 )
             time.sleep(POLL_SECONDS)
         reap(pid)
-        logger.info("embedded PostgreSQL stopped, pid %d", pid)
+        events.info("postgres_stopped", pid=pid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
