@@ -45,7 +45,7 @@ _ISSUED = re.compile(
     r")"
 )
 _KEY_BLOCK = re.compile(
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,20000}+"
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,20000}"
     r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?"
 )
 _USER_INFO = re.compile(r"://[^\s:/@\"'<>]{0,64}:([^\s/\"'<>]{1,128})@")
