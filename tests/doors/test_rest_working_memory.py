@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from tests.doors.rest_door import Door, open_door
 
+from recollect.service import episodes
 from recollect.service.resources import Resources
 
 CHAT = {"Recollect-User": "alice", "Recollect-Agent": "support", "Recollect-Session": "chat-1"}
@@ -182,3 +185,60 @@ async def test_rewards_sent_at_once_all_count(resources: Resources) -> None:
         await asyncio.gather(*(one(number) for number in range(200)))
         learned = await call(door, "GET", f"/v1/procedures/{target}")
         assert learned["alpha"] + learned["beta"] == pytest.approx(2 + 200)
+
+
+# "turn_state row created on first /run call; updated on completion." "run_log row written for every agent turn."
+
+
+async def test_the_turn_state_is_made_at_the_first_turn_and_every_turn_is_logged(resources: Resources) -> None:
+    async with open_door(resources, rate_limit="") as door:
+        await call(door, "POST", "/v1/runs", json={"run_id": "r-3", "session_id": "chat-1"}, status=201)
+        first = await call(door, "GET", "/v1/sessions/chat-1/turn_state")
+        assert first["number"] == 1 and first["status"] == "running"
+        await call(door, "POST", "/v1/runs/r-3/turns/end", json={"state": {"step": "asked"}})
+        assert (await call(door, "GET", "/v1/sessions/chat-1/turn_state"))["data"] == {"step": "asked"}
+        await call(door, "POST", "/v1/runs/r-3/turns", json={}, status=201)
+        await call(door, "POST", "/v1/runs/r-3/complete", json={})
+        replay = await call(door, "GET", "/v1/runs/r-3/replay")
+        assert [turn["number"] for turn in replay["turns"]] == [1, 2]
+        assert (await call(door, "GET", "/v1/sessions/chat-1/turn_state"))["status"] == "completed"
+
+
+# "Delegated Context (per-task) … ephemeral with the run"
+
+
+async def test_what_a_task_hands_over_lives_and_dies_with_its_run(resources: Resources) -> None:
+    async with open_door(resources, rate_limit="") as door:
+        await call(door, "POST", "/v1/runs", json={"run_id": "r-4", "session_id": "chat-1"}, status=201)
+        await call(door, "PUT", "/v1/runs/r-4/delegated/order", json={"value": {"id": "A-1"}}, status=204)
+        assert await call(door, "GET", "/v1/runs/r-4/delegated") == {"order": {"id": "A-1"}}
+        await call(door, "POST", "/v1/runs/r-4/complete", json={})
+        assert await call(door, "GET", "/v1/runs/r-4/delegated") == {}
+
+
+# "insert new row active, mark prior superseded_at = now(), superseded_by = <new_id>; active set … superseded_at IS NULL"
+
+
+async def test_a_changed_procedure_supersedes_its_old_version(resources: Resources) -> None:
+    async with open_door(resources, rate_limit="") as door:
+        body = {"agent_type": "support", "task_type": "reply", "name": "only", "spec": {"tone": "warm"}}
+        old = await call(door, "PUT", "/v1/procedures", json=body, key="admin", status=201)
+        new = await call(door, "PUT", "/v1/procedures", json={**body, "spec": {"tone": "dry"}}, key="admin", status=201)
+        history = await call(door, "GET", "/v1/procedures/history?agent_type=support&task_type=reply&name=only")
+        assert [one["version"] for one in history] == [2, 1]
+        assert history[1]["superseded_by"] == new["procedure"]["procedure_id"] and history[1]["invalid_at"]
+        active = await call(door, "GET", "/v1/procedures/active?agent_type=support&task_type=reply")
+        assert [one["procedure_id"] for one in active] == [new["procedure"]["procedure_id"]]
+        assert old["procedure"]["procedure_id"] != new["procedure"]["procedure_id"]
+
+
+# "Pruning cron: Sunday 03:00 UTC job removes rows older than 90 days (tested with synthetic old data)."
+
+
+async def test_episodes_are_pruned_ninety_days_after_they_were_written(resources: Resources) -> None:
+    async with open_door(resources, rate_limit="") as door:
+        await call(door, "POST", "/v1/episodes", json={"content": "closed ticket 7"}, status=201)
+        for days, left in ((89, 1), (91, 0)):
+            later = replace(resources, clock=lambda days=days: resources.clock() + timedelta(days=days))
+            await episodes.prune_episodes(later, door.memory.identity)
+            assert len(await call(door, "GET", "/v1/episodes/last")) == left

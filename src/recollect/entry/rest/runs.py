@@ -168,6 +168,12 @@ class ToolCallsRequest(Strict):
     calls: list[ToolCallRequest] = Field(min_length=1, max_length=MAX_CALLS)
 
 
+class DelegationRequest(Strict):
+    """What a task hands to the run that does it."""
+
+    value: Any
+
+
 class EpisodeRequest(Strict):
     """Something that the agent did."""
 
@@ -262,6 +268,18 @@ async def record_tool_calls(memory: AgentMemory, run_id: str, wanted: ToolCallsR
 async def replay_run(memory: AgentMemory, run_id: str, results: bool = True) -> object:
     """Every turn and tool call in order, exactly as recorded."""
     return await memory.replay_run(run_id, results=results)
+
+
+@router.put("/{run_id}/delegated/{name}", operation_id="delegate", status_code=204)
+async def delegate(memory: AgentMemory, run_id: str, name: str, handed: DelegationRequest) -> None:
+    """Hand something to a run; it lives as long as the run does."""
+    await memory.delegate(name, handed.value, run_id=run_id)
+
+
+@router.get("/{run_id}/delegated", operation_id="delegated", response_model=dict[str, Any])
+async def delegated(memory: AgentMemory, run_id: str) -> object:
+    """What the run was handed, by name."""
+    return await memory.delegated(run_id=run_id)
 
 
 @episodes_router.post("", operation_id="append_episode", response_model=RememberedShown, status_code=201)
