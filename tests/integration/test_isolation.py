@@ -89,6 +89,15 @@ async def test_foreign_things_are_missing_things(memory: Memory, strangers: Memo
     assert (await strangers.list_keys())[0].revoked_at is None
 
 
+async def test_who_acts_for_a_user_sees_no_other_user(memory: Memory) -> None:
+    for name in ("ana", "bob"):
+        await memory.save_user(name)
+    agent = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(user="ana")
+    assert (await agent.get_user("ana")).user_id == "ana"
+    with pytest.raises(NotFound):
+        await agent.get_user("bob")
+
+
 async def test_a_row_cannot_be_written_into_another_tenant(memory: Memory, strangers: Memory) -> None:
     insert = Query(
         "tests.smuggle",

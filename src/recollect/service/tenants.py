@@ -123,10 +123,11 @@ async def save_user(
 
 
 async def get_user(resources: Resources, identity: Identity, user_id: str) -> User:
-    """One user of the tenant."""
+    """One user of the tenant; who acts for a user sees that one only."""
+    is_another = identity.role is not Role.ADMIN and identity.user_id not in {None, user_id}
     async with resources.database.transaction(identity) as tx:
         found = await tenants.find_user(tx, UserId(user_id))
-    if found is None:
+    if found is None or is_another:
         raise NotFound("there is no such user")
     return found
 
