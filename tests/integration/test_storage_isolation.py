@@ -1,0 +1,304 @@
+"""Every storage function, called with another tenant's arguments: the right SQL and the wrong identity give nothing.
+
+Each function that takes a `Transaction` is called with arguments that name the strangers' rows: as the strangers, to see
+that there is something to find; as ourselves; and with the strangers' own filter in every query on a connection that
+is ours, so that row-level security alone stands in between. A new storage function is found and furnished by itself:
+arguments are made from their types, and from the strangers' rows where a name is that of a column.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+import types
+import typing
+from collections import abc
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID, uuid4
+
+import numpy as np
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+from tests.working import work_off
+
+from recollect import storage
+from recollect.app import Memory
+from recollect.domain.identity import Identity, Role, Scope
+from recollect.domain.items import Kind
+from recollect.domain.runs import NewToolCall
+from recollect.domain.state import OwnerKind
+from recollect.domain.tenants import AgentDefinition
+from recollect.domain.window import NewMessage
+from recollect.service import tenants
+from recollect.storage.database import Transaction
+from recollect.storage.search import Search
+
+CANARY = "zanzibar"
+NOW = datetime.now(UTC)
+QUEUE = {"outbox", "jobs", "schedules"}
+"""They keep ids of work and no content, in a schema without row-level security; the tenant filter is their wall."""
+OPERATORS = {
+    "backup.count_rows",
+    "backup.find_reader",
+    "backup.has_schema",
+    "health.describe_server",
+    "migrate.ensure_database",
+    "migrate.pending",
+    "migrate.prepare",
+    "outbox.listen",
+    "tenants.list_tenants",
+}
+"""What an operator runs as the owner of the database, or what sees no row; no door of a tenant reaches these."""
+
+WITHOUT_ROWS = {"tenants.has_language"}
+"""Their answer is no row of a tenant, so that it may be the same for two."""
+
+Function = Callable[..., Awaitable[Any]]
+
+
+def _storage_functions() -> dict[str, Function]:
+    found = {}
+    for module in pkgutil.iter_modules(storage.__path__):
+        loaded = importlib.import_module(f"recollect.storage.{module.name}")
+        for name, function in vars(loaded).items():
+            is_ours = inspect.isfunction(function) and function.__module__ == loaded.__name__
+            if is_ours and inspect.iscoroutinefunction(function) and not name.startswith("_"):
+                found[f"{module.name}.{name}"] = function
+    return found
+
+
+def _first(function: Function) -> str:
+    return str(next(iter(inspect.signature(function).parameters.values())).annotation)
+
+
+FUNCTIONS = _storage_functions()
+BOUND = {name: function for name, function in FUNCTIONS.items() if _first(function) == "Transaction"}
+
+
+def test_every_storage_function_takes_a_bound_transaction_or_is_an_operators() -> None:
+    unbound = {
+        name for name, function in FUNCTIONS.items() if _first(function) not in {"Transaction", "QueueTransaction"}
+    }
+    assert unbound == OPERATORS
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Makes arguments of any type that name the strangers' rows."""
+
+    known: Mapping[str, Sequence[Any]]
+    """Values by name of a column, those of the rows the strangers have."""
+
+    def of(self, function: Function) -> dict[str, Any]:
+        """What to call the function with, after its transaction."""
+        hints = typing.get_type_hints(function)
+        return {name: self.made(name, hints[name]) for name in list(inspect.signature(function).parameters)[1:]}
+
+    def made(self, name: str, kind: Any) -> Any:
+        """A value of this type under this name."""
+        origin, inner = typing.get_origin(kind), typing.get_args(kind)
+        if isinstance(kind, typing.NewType):
+            return self.made(name, kind.__supertype__)
+        if kind is Search:
+            return self._search()
+        if is_dataclass(kind):
+            return self._object(kind)
+        if origin in {types.UnionType, typing.Union}:
+            return self.made(name, inner[0])
+        if origin in {abc.Mapping, dict} or kind in {dict, Mapping}:
+            return {}
+        if origin is tuple and inner[-1] is not Ellipsis:
+            return tuple(self.made(name, one) for one in inner)
+        if origin in {abc.Sequence, list, tuple, set, frozenset, abc.Iterable}:
+            values = self._several(name, inner[0])
+            return values if origin in {abc.Sequence, list, abc.Iterable} else origin(values)
+        return self._scalar(name, kind)
+
+    def _several(self, name: str, kind: Any) -> list[Any]:
+        column = {"refs": "item_id", "episodes": "item_id"}.get(name, name.removesuffix("s"))
+        if column in self.known and not is_dataclass(kind):
+            return list(self.known[column])
+        return [self.made(column, kind)]
+
+    def _object(self, kind: Any) -> Any:
+        hints = typing.get_type_hints(kind)
+        values = {}
+        for field in fields(kind):
+            optional = field.default is not MISSING or field.default_factory is not MISSING
+            if field.init and (not optional or field.name.endswith("_id")):
+                values[field.name] = self.made(field.name, hints[field.name])
+        return kind(**values)
+
+    def _search(self) -> Search:
+        return Search(
+            terms={CANARY: 1.0},
+            vector=np.ones(256, dtype=np.float32),
+            model_id=self.known["model_id"][0],
+            entity_keys=[CANARY],
+            interval=None,
+            kinds=[str(kind) for kind in Kind],
+            scopes=frozenset(Scope),
+        )
+
+    def _scalar(self, name: str, kind: Any) -> Any:
+        column = {"owner_id": "session_id", "source_item_id": "item_id", "from_id": "item_id"}.get(name, name)
+        known = self.known.get(column, ())
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return OwnerKind.SESSION if kind is OwnerKind else next(iter(kind))
+        if name in {"first", "start", "now"}:
+            return NOW if name == "now" else 0
+        if known and (kind is Any or isinstance(known[0], kind)):
+            return known[0]
+        if "after" in name or "since" in name:
+            return {datetime: datetime(2000, 1, 1, tzinfo=UTC), UUID: UUID(int=0), bytes: b"", str: ""}[kind]
+        if name == "before" and kind is UUID:
+            return UUID(int=2**128 - 1)
+        ready: dict[Any, Any] = {
+            str: CANARY,
+            int: 100,
+            float: 1.0,
+            bool: True,
+            bytes: b"0" * 32,
+            UUID: uuid4(),
+            datetime: NOW + timedelta(days=400),
+            date: (NOW + timedelta(days=400)).date(),
+            timedelta: timedelta(0),
+            Decimal: Decimal(1),
+            np.ndarray: np.ones((1, 256), dtype=np.float32),
+            Any: CANARY,
+            object: CANARY,
+        }
+        return ready[kind]
+
+
+@pytest.fixture
+async def strangers(memory: Memory) -> Memory:
+    """Another tenant with rows of every kind, each with the canary where it has a text."""
+    tenant = await tenants.ensure_tenant(memory.resources, "strangers")
+    theirs = memory.bound(Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN))
+    await theirs.save_user("their-user", display_name=CANARY)
+    await theirs.save_agent("their-agent", AgentDefinition(core=CANARY))
+    await theirs.create_key(CANARY)
+    working = theirs.acting_as(user="their-user", agent="their-agent", session="their-session")
+    await working.remember(f"{CANARY} report. " * 2000, kind="tool_output", session_id="their-session")
+    said = [NewMessage(content=f"{CANARY} {number}: I live in Kendwa.") for number in range(7)]
+    await working.add_messages(said, session_id="their-session")
+    await working.add_note("their-session", f"{CANARY} note")
+    await working.set_state("draft", {"text": CANARY})
+    await working.set_state("plan", {"text": CANARY})
+    await working.start_run(run_id="their-run", input={"goal": CANARY})
+    await working.record_tool_calls("their-run", [NewToolCall(name="look", arguments="{}", result=CANARY, number=1)])
+    await working.append_episode(f"{CANARY} episode")
+    old = await working.remember_fact(f"The {CANARY} ferry leaves at nine.", scope="user")
+    new = await working.edit_item(old.id, f"The {CANARY} ferry leaves at ten.")
+    await theirs.forget((await working.remember_fact(f"{CANARY} was forgotten", scope="user")).id)
+    await theirs.give_feedback(new.id, "useful")
+    await theirs.hold(new.id, "their-action")
+    await theirs.save_procedure(CANARY, {"text": CANARY}, agent_type="support", task_type="reply")
+    choice = await working.choose("support", "reply", seed=1)
+    await working.reward(choice.choice_id, 1.0, outcome_id="their-outcome")
+    await theirs.make_daily_brief()
+    await theirs.remember(f"{CANARY} opens at eight", kind="fact", scope="tenant")
+    await work_off(theirs)
+    await theirs.enqueue_job("retain")
+    await working.remember(f"{CANARY} waits for the worker", kind="chat_message")
+    await theirs.resources.usages.flush()
+    return theirs
+
+
+async def _rows_of(memory: Memory) -> dict[str, list[dict[str, Any]]]:
+    """Every row of the tenant in every table, read as the owner of the database."""
+    owner = memory.resources.settings.database_owner_url
+    assert owner is not None
+    tables = """SELECT n.nspname || '.' || c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped
+        WHERE n.nspname IN ('recollect', 'recollect_queue') AND c.relkind IN ('r', 'p') ORDER BY 1"""
+    async with await psycopg.AsyncConnection.connect(owner.get_secret_value(), row_factory=dict_row) as connection:
+        found = {}
+        for row in await (await connection.execute(tables)).fetchall():
+            statement = f"SELECT * FROM {row['name']} WHERE tenant_id = %s ORDER BY 1, 2"
+            found[row["name"]] = await (await connection.execute(statement, [memory.identity.tenant_id])).fetchall()
+    return found
+
+
+def _known(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[Any]]:
+    """The values of each column, those of items with most around them first."""
+    known: dict[str, list[Any]] = {}
+    for table in sorted(rows, key=lambda name: (name != "recollect.holds", name != "recollect.items", name)):
+        for row in rows[table]:
+            for column, value in row.items():
+                if isinstance(value, UUID | str) and column not in {"tenant_id", "settings"}:
+                    known.setdefault(column, []).append(value)
+    return {column: list(dict.fromkeys(values)) for column, values in known.items()}
+
+
+class _Undone(Exception):
+    """Takes a transaction back."""
+
+
+async def _answer(identity: Identity, filter_by: Identity, memory: Memory, function: Function, given: Any) -> Any:
+    """What the function says on a connection of one identity with queries for another; nothing of it is kept."""
+    answer: Any = None
+    with suppress(_Undone):
+        async with memory.resources.database.transaction(identity) as tx:
+            answer = await function(Transaction(tx._connection, filter_by), **given)
+            raise _Undone
+    return answer
+
+
+def _foreign(answer: Any, given: Any, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """What of the strangers stands in the answer and was not in the question."""
+    shown, asked = repr(answer), repr(given)
+    ids = {str(value) for table in rows.values() for row in table for value in row.values() if isinstance(value, UUID)}
+    asked_words = set(re.findall(r"[0-9a-f-]{36}|their-[a-z]+|zanzibar", asked))
+    return sorted(word for word in (ids | {CANARY}) if word in shown and word not in asked_words)
+
+
+async def test_no_storage_function_reaches_another_tenants_rows(memory: Memory, strangers: Memory) -> None:
+    rows = await _rows_of(strangers)
+    arguments = Arguments(_known(rows))
+    ours, theirs = memory.identity, strangers.identity
+    shown_to_them, leaks = set(), {}
+    for name, function in BOUND.items():
+        given = arguments.of(function)
+        insiders = None
+        with suppress(Exception):
+            insiders = await _answer(theirs, theirs, memory, function, given)
+        if insiders:
+            shown_to_them.add(name)
+        for wall, filter_by in (("filter", ours), ("row-level security", theirs)):
+            if wall == "row-level security" and name.split(".")[0] in QUEUE:
+                continue
+            with suppress(Exception):  # refused, or no row where one is taken for granted: nothing was shown
+                answer = await _answer(ours, filter_by, memory, function, given)
+                if seen := _foreign(answer, given, rows):
+                    leaks[name, wall] = seen
+                elif insiders and repr(answer) == repr(insiders) and name not in WITHOUT_ROWS:
+                    leaks[name, wall] = ["the answer the strangers get"]
+    assert not leaks
+    assert len(shown_to_them) > 100, f"the strangers must find what they have, or this shows nothing: {shown_to_them}"
+
+
+@pytest.mark.parametrize("wall", ["filter", "row-level security"])
+async def test_no_storage_function_changes_another_tenants_rows(wall: str, memory: Memory, strangers: Memory) -> None:
+    before = await _rows_of(strangers)
+    arguments = Arguments(_known(before))
+    filter_by = memory.identity if wall == "filter" else strangers.identity
+    watched = [table for table in before if wall == "filter" or not table.startswith("recollect_queue.")]
+    for name, function in BOUND.items():
+        try:
+            async with memory.resources.database.transaction(memory.identity) as tx:
+                await function(Transaction(tx._connection, filter_by), **arguments.of(function))
+        except Exception:
+            continue  # refused
+        after = await _rows_of(strangers)
+        assert [after[table] for table in watched] == [before[table] for table in watched], name
