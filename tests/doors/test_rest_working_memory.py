@@ -1,4 +1,4 @@
-"""Working memory, runs and procedures over REST: what the library does, a client can do too (W1–W6, E1–E4, P1–P2)."""
+"""Working memory, runs and procedures over REST: what the library does, a client can do too (W1–W7, E1–E5, P1–P2)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import asyncio
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from tests.doors.rest_door import Door, open_door
+from tests.redis_server import running_redis
+from tests.working import work_off
 
+from recollect.config import Settings
 from recollect.service import episodes
 from recollect.service.resources import Resources
+from recollect.service.session_cache import SessionCache, Timing
+from recollect.wiring import open_resources
 
 CHAT = {"Recollect-User": "alice", "Recollect-Agent": "support", "Recollect-Session": "chat-1"}
 
@@ -244,3 +251,80 @@ async def test_episodes_are_pruned_ninety_days_after_they_were_written(resources
         late = replace(resources, clock=lambda: resources.clock() + timedelta(days=91))
         await episodes.prune_episodes(late, door.memory.identity)
         assert await call(door, "GET", "/v1/episodes/last") == []
+
+
+# "bound the sliding window by token count, summarize evicted turns into long-term memory … 'the last N tokens, plus
+# pointers to summaries'"
+
+
+async def test_what_falls_out_of_the_window_is_summarised_and_stays_recallable(resources: Resources) -> None:
+    async with open_door(resources, rate_limit="") as door:
+        small = {"core": "You keep the books.", "window_tokens": 1_000}
+        await call(door, "PUT", "/v1/agents/support", json=small, key="admin")
+        await call(door, "POST", "/v1/sessions", json={"session_id": "chat-1"}, status=201)
+        said = [f"Crate {number} of the harbour order goes to Pier {number * 7} by noon." for number in range(60)]
+        for first in range(0, 60, 10):
+            body = {"messages": [{"content": text} for text in said[first : first + 10]]}
+            added = await call(door, "POST", "/v1/sessions/chat-1/messages", json=body)
+            assert added["window"]["tokens"] <= added["window"]["limit"]
+        await work_off(door.memory)
+        window = await call(door, "GET", "/v1/sessions/chat-1/window")
+        inside = len(window["messages"])
+        assert inside < 60 and [one["content"] for one in window["messages"]] == said[-inside:]
+        folds = window["state"]["folds"]
+        covered = [place for fold in folds for place in range(fold["first"], fold["last"] + 1)]
+        assert covered == list(range(1, 61 - inside))
+        summary = await call(door, "GET", f"/v1/items/{folds[0]['summary_id']}")
+        assert summary["kind"] == "session_summary" and summary["content"]
+        for text in said[: 60 - inside : 5]:
+            wanted = {"query": text, "scope": "session", "source_kinds": ["chat_message"]}
+            found = await call(door, "POST", "/v1/recall", json=wanted)
+            assert text in [item["content"] for item in found["items"]]
+
+
+# "All conversation exchanges (stored with infer=False — raw, not extracted) · Recipe execution summaries · Heartbeat
+# daily logs · Tool call results that had useful outcomes"
+
+
+async def test_what_happened_is_kept_raw(resources: Resources) -> None:
+    async with open_door(resources, rate_limit="") as door:
+        raw = "  Weird   spacing, ÜNICODE 🎉 and\ttabs stay.  "
+        await call(door, "POST", "/v1/runs", json={"run_id": "r-5", "session_id": "chat-1"}, status=201)
+        body = {"messages": [{"content": raw, "role": role} for role in ("user", "assistant")]}
+        added = await call(door, "POST", "/v1/sessions/chat-1/messages", json=body)
+        kept = [one["id"] for one in added["messages"]]
+        for about in ({"recipe": "weekly report"}, {"daily_log": "2026-05-02"}):
+            episode = await call(door, "POST", "/v1/episodes", json={"content": raw, "metadata": about}, status=201)
+            kept.append(episode["id"])
+        calls = {"calls": [{"name": "look_up", "arguments": {}, "result": raw, "useful": True}]}
+        (recorded,) = await call(door, "POST", "/v1/runs/r-5/tool_calls", json=calls)
+        kept.append(recorded["result_id"])
+        for item_id in kept:
+            assert (await call(door, "GET", f"/v1/items/{item_id}"))["content"] == raw
+
+
+# "Redis (per-session key)"; "Session state: Redis (fast) … source of truth: Postgres"; "if Redis down, skip L1/cache"
+
+
+@pytest.mark.redis
+async def test_a_cache_in_front_changes_nothing_but_speed(settings: Settings, tmp_path: Path) -> None:
+    path = "/v1/state/session/chat-1/step"
+    with running_redis(tmp_path) as redis:
+        given = settings.model_copy(update={"redis_url": SecretStr(redis.url), "redis_timeout": 2.0})
+        async with open_resources(given) as resources:
+            quick = Timing(lease=0.2, notice=0.4, suspension=0.4)
+            cache = SessionCache(resources.session_cache.cache, resources.database, quick)
+            async with open_door(replace(resources, session_cache=cache), rate_limit="") as door:
+                await call(door, "PUT", path, json={"value": 0})
+                name = f"mem:session:{door.memory.identity.tenant_id}:chat-1"
+                for _ in range(200):  # nobody uses the cache before everybody had time to learn that it is on
+                    assert (await call(door, "GET", path))["value"] == 0
+                    if redis.ask("EXISTS", name) == b":1":
+                        break
+                    await asyncio.sleep(0.05)
+                assert redis.ask("EXISTS", name) == b":1"
+                for number in range(1, 20):
+                    if number == 10:
+                        redis.kill()
+                    await call(door, "PUT", path, json={"value": number})
+                    assert (await call(door, "GET", path))["value"] == number

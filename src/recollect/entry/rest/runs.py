@@ -84,7 +84,7 @@ class ToolCallShown(Shown):
     """A tool call in its place; `arguments` is the exact text that was recorded."""
 
     number: int
-    call_id: str
+    call_id: str | None
     turn: int
     name: str
     arguments: str
