@@ -13,6 +13,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 from tests.doors.rest_door import Door, client_of, logs, open_door
 
 from recollect.service.resources import Resources
@@ -34,12 +35,12 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 @asynccontextmanager
 async def connected(
-    door: Door, *, mode: str = "auto", key: str = "agent", headers: dict[str, str] | None = None
+    door: Door, *, mode: str = "auto", key: str = "agent", headers: dict[str, str] | None = None, path: str = "/mcp"
 ) -> AsyncIterator[Client]:
     """A client of the door in this process, with the key of that kind."""
     async with client_of(door.app) as http:
         http.headers.update({"Authorization": f"Bearer {door.keys[key]}", **(CHAT if headers is None else headers)})
-        transport = streamable_http_client("http://127.0.0.1/mcp", http_client=http)
+        transport = streamable_http_client(f"http://127.0.0.1{path}", http_client=http)
         async with Client(transport, mode=mode) as client:
             yield client
 
@@ -96,13 +97,14 @@ async def test_a_preview_is_read_in_parts_to_its_end(resources: Resources, mode:
 async def test_the_tools_say_what_they_do_and_when_to_use_them(resources: Resources) -> None:
     async with open_door(resources) as door, connected(door) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"recall", "remember_fact", "read_tool_output"}
+        assert len(tools) <= 8 and {"recall", "remember_fact", "forget", "list_memories"} <= set(tools)
         description = tools["recall"].description or ""
         assert "trimmed for length, call recall before answering; do not guess" in description
         for tool in tools.values():
             assert tool.annotations is not None
-            assert tool.annotations.read_only_hint is (tool.name != "remember_fact")
-            assert (tool.annotations.destructive_hint, tool.annotations.open_world_hint) == (False, False)
+            assert tool.annotations.read_only_hint is (tool.name not in {"remember_fact", "forget"})
+            assert tool.annotations.destructive_hint is (tool.name == "forget")
+            assert tool.annotations.open_world_hint is False
             assert tool.output_schema is not None
             # Who asks is no argument, and neither is what only an administrator may see.
             taken = set(tool.input_schema["properties"])
@@ -137,6 +139,78 @@ async def test_a_list_sent_as_text_is_understood(resources: Resources) -> None:
         kept = await called(client, "remember_fact", content="Ana is 40", metadata='{"from": "form"}')
         answer = await called(client, "recall", query="Ana", source_kinds='["fact"]')
         assert [(item["id"], item["metadata"]) for item in answer["items"]] == [(kept["id"], {"from": "form"})]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_memories_are_listed_and_forgotten_for_good(resources: Resources, mode: str) -> None:
+    async with open_door(resources) as door, connected(door, mode=mode) as client:
+        for number in range(3):
+            await called(client, "remember_fact", content=f"Ana has a cat named Mia {number}")
+        first = await called(client, "list_memories", limit=2)
+        rest = await called(client, "list_memories", limit=2, before=first["next_before"])
+        assert [item["content"][-1] for item in first["items"] + rest["items"]] == ["2", "1", "0"]
+        assert rest["next_before"] is None
+        gone = first["items"][0]["id"]
+        assert (await called(client, "forget", id=gone, reason="asked"))["item_ids"] == [gone]
+        assert gone not in [item["id"] for item in (await called(client, "recall", query="cat named Mia"))["items"]]
+        assert (await refused(client, "forget", id=gone)).startswith("not_found: ")
+        async with connected(door, headers={"Recollect-User": "bob"}) as bob:
+            assert (await called(bob, "list_memories"))["items"] == []
+            assert await refused(bob, "forget", id=first["items"][1]["id"]) == await refused(
+                bob, "forget", id="018f0000-0000-7000-8000-000000000000"
+            )
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_memory_is_read_by_its_address(resources: Resources, mode: str) -> None:
+    async with open_door(resources) as door, connected(door, mode=mode) as client:
+        kept = await called(client, "remember_fact", content="Ana plays chess")
+        assert [one.uri for one in (await client.list_resources()).resources] == ["recollect://facts"]
+        (template,) = (await client.list_resource_templates()).resource_templates
+        address = template.uri_template.replace("{id}", kept["id"])
+        (shown,) = (await client.read_resource(address)).contents
+        assert json.loads(shown.text)["content"] == "Ana plays chess"  # type: ignore[union-attr]
+        (facts,) = (await client.read_resource("recollect://facts")).contents
+        assert [fact["item_id"] for fact in json.loads(facts.text)] == [kept["id"]]  # type: ignore[union-attr]
+        async with connected(door, headers={"Recollect-User": "bob"}, mode=mode) as bob:
+            for missing in (address, "recollect://memories/nonsense", "file:///etc/passwd"):
+                with pytest.raises(MCPError, match="not_found: "):
+                    await bob.read_resource(missing)
+
+
+async def test_the_profile_of_another_memory_server_has_its_names(resources: Resources) -> None:
+    async with open_door(resources) as door, connected(door, path="/mcp/mem0") as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == {
+            "add_memory",
+            "search_memories",
+            "get_memories",
+            "get_memory",
+            "update_memory",
+            "delete_memory",
+        }
+        kept = await called(client, "add_memory", text="Ana lives in Oslo")
+        new = await called(client, "update_memory", id=kept["id"], text="Ana lives in Bergen")
+        found = await called(client, "search_memories", query="Where does Ana live?")
+        assert [item["content"] for item in found["items"]] == ["Ana lives in Bergen"]
+        assert (await called(client, "get_memory", id=new["id"]))["content"] == "Ana lives in Bergen"
+        await called(client, "delete_memory", id=new["id"])
+        assert (await called(client, "get_memories"))["items"] == []
+
+
+async def test_the_tools_of_an_administrator_need_an_administrators_key(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        refusal = await door.request("POST", "/mcp/admin", key="agent", headers=ACCEPT, json=INITIALIZE)
+        assert (refusal.status_code, refusal.json()["code"]) == (403, "forbidden")
+        async with connected(door, key="admin", path="/mcp/admin") as client:
+            kept = await called(client, "remember_fact", content="Ana lives in Oslo")
+            new = await called(client, "edit_memory", id=kept["id"], content="Ana lives in Bergen", reason="moved")
+            history = await called(client, "memory_history", id=new["id"])
+            assert [item["content"] for item in history["items"]] == ["Ana lives in Oslo", "Ana lives in Bergen"]
+            await called(client, "pin_memory", id=new["id"])
+            await called(client, "invalidate_memory", id=new["id"])
+            assert (await called(client, "recall", query="Bergen"))["items"] == []
+            await called(client, "restore_memory", id=new["id"])
+            assert (await called(client, "recall", query="Bergen"))["total"] == 1
 
 
 async def test_headers_narrow_the_key_and_cannot_widen_it(resources: Resources) -> None:

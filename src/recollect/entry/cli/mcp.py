@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Annotated
 
-from recollect.domain.identity import Role
+import typer
+
 from recollect.entry.cli.access import Agent, Session, Tenant, User, open_memory
-from recollect.errors import ConfigurationError
+from recollect.errors import ConfigurationError, InvalidInput
 from recollect.service.maintenance import DEVELOPMENT_TENANT
 
 try:
-    from recollect.entry.mcp import serve_stdio
+    from recollect.entry.mcp.profiles import PROFILES, Profile
+    from recollect.entry.mcp.server import serve_stdio
 except ModuleNotFoundError as error:
     if error.name not in {"mcp", "mcp_types"}:
         raise
@@ -19,7 +22,12 @@ except ModuleNotFoundError as error:
 
 
 def mcp(
-    *, tenant: Tenant = DEVELOPMENT_TENANT, user: User = None, agent: Agent = None, session: Session = None
+    *,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    profile: Annotated[str, typer.Option(help="Which tools: default, mem0 or admin.")] = "default",
 ) -> None:
     """Serve MCP over standard input and output, for an agent on this machine.
 
@@ -27,11 +35,12 @@ def mcp(
     """
     if serve_stdio is None:
         raise ConfigurationError("MCP needs a further package; install it with `pip install 'recollect[mcp]'`")
-    asyncio.run(_serve(tenant, user, agent, session))
+    if profile not in PROFILES:
+        raise InvalidInput(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}", field="profile")
+    asyncio.run(_serve(tenant, user, agent, session, PROFILES[profile]))
 
 
-async def _serve(tenant: str, user: str | None, agent: str | None, session: str | None) -> None:
-    assert serve_stdio is not None
+async def _serve(tenant: str, user: str | None, agent: str | None, session: str | None, profile: Profile) -> None:
     async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
-        # A model is no administrator, whoever started it.
-        await serve_stdio(memory.bound(replace(memory.identity, role=Role.AGENT, actor="mcp")))
+        # A model is no administrator, whoever started it, unless it was started as one.
+        await serve_stdio(memory.bound(replace(memory.identity, role=profile.role, actor="mcp")), profile)

@@ -42,11 +42,16 @@ from recollect.service.resources import Resources
 from recollect.wiring import open_resources
 
 try:
-    from recollect.entry.mcp import PATH, McpDoor
+    from recollect.entry.mcp.server import McpDoor
+    from recollect.entry.mcp.server import doors as mcp_doors
 except ModuleNotFoundError as error:
     if error.name not in {"mcp", "mcp_types"}:
         raise
-    McpDoor = None  # type: ignore[assignment,misc]  # without the extra `mcp` there is no such door
+
+    def mcp_doors(settings: Settings) -> list[McpDoor]:
+        """None: the extra `mcp` is not installed."""
+        return []
+
 
 Background = Callable[[Resources], AbstractAsyncContextManager[object]]
 
@@ -111,7 +116,7 @@ def create_app(
         wait_seconds=settings.max_queue_seconds,
         tenant_share=settings.max_tenant_share,
     )
-    mcp = McpDoor(settings) if McpDoor is not None else None
+    mcp = mcp_doors(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -121,8 +126,8 @@ def create_app(
             app.state.resources = opened
             app.state.authenticator = authenticator = Authenticator(opened)
             stack.push_async_callback(authenticator.close)
-            if mcp is not None:
-                await stack.enter_async_context(mcp.running())
+            for door in mcp:
+                await stack.enter_async_context(door.running())
             if background is not None and settings.worker:
                 await stack.enter_async_context(background(opened))
             yield
@@ -143,8 +148,8 @@ def create_app(
     errors.install(app)
     for router in ROUTERS:
         app.include_router(router)
-    if mcp is not None:
-        app.router.routes.append(Route(PATH, mcp, methods=["POST"], include_in_schema=False))
+    for door in mcp:
+        app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
     return app
 
 
