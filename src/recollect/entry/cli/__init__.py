@@ -17,12 +17,12 @@ import typer
 from recollect.entry.cli.output import AsJson, fail, print_json, print_line
 from recollect.errors import RecollectError
 
-__all__ = ["main"]
+__all__ = ["build", "main"]
 
 # name → what it does. A command lives in the module of its name: a Typer called `app` where it has commands
 # of its own, a function of the same name where it has none. `ELSEWHERE` names the others.
 COMMANDS = {
-    "serve": "Start the server: REST, MCP, dashboard and background work in one process.",
+    "serve": "Start the server: REST, MCP and background work in one process.",
     "worker": "Run background work in a process of its own.",
     "mcp": "Serve MCP over standard input and output, for an agent on this machine.",
     "remember": "Remember something.",
@@ -66,7 +66,7 @@ def _only_help(
         raise typer.Exit
 
 
-def _build(wanted: str | None) -> typer.Typer:
+def build(wanted: str | None) -> typer.Typer:
     """Make the command tree, with the module of `wanted` loaded and the others as a line of help."""
     root = typer.Typer(
         name="recollect",
@@ -96,7 +96,7 @@ def main() -> None:
     """Run the command of `sys.argv`; exit code 1 for an error of ours, 2 for wrong usage."""
     wanted = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
     try:
-        _build(wanted)(prog_name="recollect")
+        build(wanted)(prog_name="recollect")
     except RecollectError as error:
         fail(error)
         sys.exit(1)

@@ -36,7 +36,7 @@ def serve(
         bool, typer.Option("--no-worker", help="Leave background work to `recollect worker`.")
     ] = False,
 ) -> None:
-    """Start the server: REST, MCP, dashboard and background work in one process."""
+    """Start the server: REST, MCP and background work in one process."""
     given: dict[str, Any] = {"host": host, "port": port, "worker": False if no_worker else None}
     settings = read_settings(quiet=False, **{name: value for name, value in given.items() if value is not None})
     with contextlib.suppress(asyncio.CancelledError):  # told to stop before it was up

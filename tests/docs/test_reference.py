@@ -1,0 +1,27 @@
+"""The reference pages are made from the code, and leave nothing out."""
+
+from __future__ import annotations
+
+import inspect
+
+from tools.reference import pages
+
+from recollect.app import Memory
+from recollect.config import Settings
+from recollect.entry.cli import COMMANDS
+
+
+def test_every_verb_command_setting_and_tool_is_described() -> None:
+    made = pages()
+    for name, method in inspect.getmembers(Memory, inspect.isfunction):
+        if not name.startswith("_"):
+            assert inspect.getdoc(method), f"Memory.{name} says nothing of itself"
+            assert f"### `{name}`" in made["python.md"]
+    for command in COMMANDS:
+        assert f"`recollect {command}`" in made["cli.md"]
+    for name, field in Settings.model_fields.items():
+        assert field.description, f"the setting {name} says nothing of itself"
+        assert f"`RECOLLECT_{name.upper()}`" in made["settings.md"]
+    assert "### `POST /v1/recall`" in made["rest.md"]
+    assert "### `recall`" in made["mcp.md"]
+    assert "`not_found`" in made["errors.md"]

@@ -1,0 +1,235 @@
+"""Writes the reference pages under docs/reference/ from the code, so that they cannot fall behind; `make docs` runs it."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import SecretStr
+from pydantic_core import PydanticUndefined
+from typer.core import TyperArgument, TyperGroup, TyperOption
+
+from recollect import errors
+from recollect.app import Memory
+from recollect.config import Settings
+from recollect.entry.cli import COMMANDS, build
+from recollect.entry.mcp.profiles import PROFILES
+from recollect.entry.mcp.tools import MemoryTool
+from recollect.entry.rest.app import create_app
+
+PAGES = Path(__file__).parents[1] / "docs" / "reference"
+Schema = Mapping[str, Any]
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A Markdown table, or nothing when it would have no rows."""
+    lines = [_row(cells) for cells in rows]
+    return [_row(head), _row(["---"] * len(head)), *lines, ""] if lines else []
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
+
+
+def _type(schema: Schema) -> str:
+    """What a JSON schema takes, in a few words."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rsplit("/", 1)[-1]
+    if several := schema.get("anyOf") or schema.get("oneOf"):
+        return " or ".join(dict.fromkeys(_type(one) for one in several))
+    if "enum" in schema:
+        return " · ".join(f"`{value}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if schema.get("type") == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    return str(schema.get("format") or schema.get("type") or "any")
+
+
+def _fields(schema: Schema) -> list[str]:
+    required = set(schema.get("required", ()))
+    rows = [
+        (
+            f"`{name}`" + (" *" if name in required else ""),
+            _type(field),
+            f"`{field['default']}`" if field.get("default") not in (None, {}, []) else "",
+            field.get("description", ""),
+        )
+        for name, field in schema.get("properties", {}).items()
+    ]
+    return table(["field", "type", "default", ""], rows)
+
+
+def rest() -> list[str]:
+    """Every route, by noun, with its parameters and bodies."""
+    document = create_app(Settings()).openapi()
+    schemas = document["components"]["schemas"]
+    lines = [
+        "# REST",
+        "",
+        "The OpenAPI document is at `/openapi.json`. A `*` marks what is required.",
+        "",
+        "Every route but those of health needs `Authorization: Bearer <key>`. Routes of an agent also take the headers",
+        "`Recollect-User`, `Recollect-Agent`, `Recollect-Session` and `Recollect-Run`, which narrow who the key acts as.",
+        "",
+    ]
+    for tag in document["tags"]:
+        lines += [f"## {tag['name']}", "", tag["description"], ""]
+        for path, methods in document["paths"].items():
+            for method, operation in methods.items():
+                if tag["name"] in operation.get("tags", ()):
+                    lines += _operation(method.upper(), path, operation, schemas)
+    return lines
+
+
+def _operation(method: str, path: str, operation: Schema, schemas: Schema) -> list[str]:
+    lines = [f"### `{method} {path}`", "", operation.get("description", operation["summary"]).split("\n\n")[0], ""]
+    lines += table(
+        ["parameter", "in", "type", ""],
+        [
+            (
+                f"`{one['name']}`" + (" *" if one.get("required") else ""),
+                one["in"],
+                _type(one["schema"]),
+                one.get("description", ""),
+            )
+            for one in operation.get("parameters", ())
+            if not one["name"].startswith("Recollect-")
+        ],
+    )
+    for kind, content in operation.get("requestBody", {}).get("content", {}).items():
+        name = _type(content.get("schema", {}))
+        lines += [f"Body: `{kind}`" + (f", {name}" if name in schemas else ""), ""]
+        lines += _fields(schemas.get(name, {}))
+    good = {status: answer for status, answer in operation["responses"].items() if status.startswith("2")}
+    given = [_type(one.get("schema", {})) for answer in good.values() for one in answer.get("content", {}).values()]
+    lines += [f"Answers {' or '.join(good)}" + (f": {', '.join(dict.fromkeys(given))}" if given else ""), ""]
+    for name in dict.fromkeys(given):
+        lines += _fields(schemas.get(name, {}))
+    return lines
+
+
+def mcp() -> list[str]:
+    """Every tool of every profile."""
+    lines = [
+        "# MCP tools",
+        "",
+        "Who asks is never an argument: it comes from the credential. A `*` marks what is required.",
+        "",
+    ]
+    shown: set[MemoryTool] = set()
+    for profile in PROFILES.values():
+        address = "/mcp" if profile.name == "default" else f"/mcp/{profile.name}"
+        lines += [f"## Profile `{profile.name}`: `{address}`, `recollect mcp --profile {profile.name}`", ""]
+        lines += ["Tools: " + ", ".join(f"`{tool.name}`" for tool in profile.tools), ""]
+        for tool in profile.tools:
+            if tool not in shown:
+                shown.add(tool)
+                lines += [f"### `{tool.name}`", "", tool.description, ""]
+                lines += _fields(tool.takes.model_json_schema())
+    return lines
+
+
+def cli() -> list[str]:
+    """Every command with its arguments and options."""
+    lines = ["# Command line", "", "Every command takes `--help`; those that print data take `--json`.", ""]
+    for name in COMMANDS:
+        root = typer.main.get_command(build(name))
+        assert isinstance(root, TyperGroup)
+        lines += _command(f"recollect {name}", root.commands[name])
+    return lines
+
+
+def _command(path: str, command: Any) -> list[str]:
+    if isinstance(command, TyperGroup):
+        lines = [f"## `{path}`", "", (command.help or "").strip(), ""]
+        for name, inner in command.commands.items():
+            lines += _command(f"{path} {name}", inner)
+        return lines
+    depth = "##" if path.count(" ") == 1 else "###"
+    lines = [f"{depth} `{path}`", "", inspect.cleandoc(command.help or ""), ""]
+    rows = []
+    for parameter in command.params:
+        if isinstance(parameter, TyperArgument):
+            rows.append(
+                (f"`{parameter.name}`" + (" *" if parameter.required else ""), getattr(parameter, "help", "") or "")
+            )
+        elif isinstance(parameter, TyperOption) and not parameter.hidden:
+            rows.append((", ".join(f"`{one}`" for one in parameter.opts), parameter.help or ""))
+    return lines + table(["argument or option", ""], rows)
+
+
+def settings() -> list[str]:
+    """Every setting with its default."""
+    rows = []
+    for name, field in Settings.model_fields.items():
+        default = field.default
+        if default is PydanticUndefined or isinstance(default, SecretStr):
+            default = None
+        shown = f"`{default}`" if default not in (None, "") else ""
+        rows.append((f"`RECOLLECT_{name.upper()}`", shown, field.description or ""))
+    head = ["# Settings", "", "From the environment or a `.env` file in the working folder.", ""]
+    return head + table(["variable", "default", ""], rows)
+
+
+def error_page() -> list[str]:
+    """Every error with its code, its status and its usual message."""
+    found = [getattr(errors, name) for name in errors.__all__]
+    rows = [
+        (f"`{one.__name__}`", f"`{one.code}`", str(one.status), (one.__doc__ or "").strip())
+        for one in sorted(found, key=lambda one: (one.status, one.code))
+    ]
+    head = [
+        "# Errors",
+        "",
+        "The library raises these; REST answers them as `application/problem+json` with `code` and the status;",
+        "MCP and the command line say `code: message`.",
+        "",
+    ]
+    return head + table(["exception", "code", "status", "usual message"], rows)
+
+
+def python() -> list[str]:
+    """Every verb of `Memory`."""
+    lines = [
+        "# Python",
+        "",
+        "`recollect.Memory` is asynchronous; `recollect.sync.Memory` has the same verbs without `await`.",
+        "",
+    ]
+    for name, method in inspect.getmembers(Memory, inspect.isfunction):
+        if not name.startswith("_"):
+            signature = str(inspect.signature(method)).replace("(self, ", "(").replace("(self)", "()").replace("'", "")
+            lines += [f"### `{name}`", "", "```text", f"{name}{signature}", "```", "", inspect.getdoc(method) or "", ""]
+    return lines
+
+
+WRITERS: Mapping[str, Callable[[], list[str]]] = {
+    "rest.md": rest,
+    "mcp.md": mcp,
+    "cli.md": cli,
+    "settings.md": settings,
+    "errors.md": error_page,
+    "python.md": python,
+}
+
+
+def pages() -> dict[str, str]:
+    """The text of every page by its file name."""
+    return {name: "\n".join(write()).rstrip() + "\n" for name, write in WRITERS.items()}
+
+
+def main() -> None:
+    """Write the pages."""
+    PAGES.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (PAGES / name).write_text(text)
+        sys.stdout.write(f"docs/reference/{name}: {text.count(chr(10))} lines\n")
+
+
+if __name__ == "__main__":
+    main()
