@@ -70,12 +70,18 @@ faults: $(VENV)/.installed-dev ## The long fault campaigns: many more kills than
 	@RECOLLECT_TEST_KILLS=30 RECOLLECT_TEST_ITEMS=5000 RECOLLECT_TEST_MESSAGES=1000 \
 	    $(BIN)/python -m pytest -m faults tests/faults --timeout 1800 $(ARGS)
 
+.PHONY: docs
+docs: $(VENV)/.installed-site ## Build the documentation into site/, with the reference written from the code
+	@$(BIN)/python -m tools.reference
+	@$(BIN)/mkdocs build --quiet
+	@echo "site/index.html"
+
 .PHONY: pins
 pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	    $(call make_venv,$$folder/venv) && \
-	    "$$folder/venv/bin/python" -m pip --disable-pip-version-check --no-input install --quiet '.[dev]' && \
-	    { echo '# What `pip install .[dev]` pulls; made by `make pins`, used as constraints by `make test`.'; \
+	    "$$folder/venv/bin/python" -m pip --disable-pip-version-check --no-input install --quiet '.[dev,site]' && \
+	    { echo '# What `pip install .[dev,site]` pulls; made by `make pins`, used as constraints by `make test`.'; \
 	      "$$folder/venv/bin/python" -m pip --disable-pip-version-check freeze --exclude recollect; } > "$$folder/pins" && \
 	    mv "$$folder/pins" $(PINS) && chmod 644 $(PINS) && wc -l $(PINS)
 
@@ -110,4 +116,8 @@ $(VENV)/.installed-local: $(INSTALLED) | $(BIN)/python
 
 $(VENV)/.installed-dev: $(INSTALLED) | $(BIN)/python
 	@$(PIP) install --quiet --constraint $(PINS) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-site: $(VENV)/.installed-dev
+	@$(PIP) install --quiet --constraint $(PINS) --editable '.[site]'
 	@touch $@

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from recollect.config import Settings
     from recollect.domain.identity import Identity, Role, Scope
     from recollect.domain.items import Kind, NewItem, Tier, Trust
+    from recollect.domain.runs import NewToolCall
     from recollect.domain.tenants import AgentDefinition
+    from recollect.domain.window import NewMessage
     from recollect.errors import RecollectError
 
 __all__ = [
@@ -28,6 +30,8 @@ __all__ = [
     "Kind",
     "Memory",
     "NewItem",
+    "NewMessage",
+    "NewToolCall",
     "RecollectError",
     "Role",
     "Scope",
@@ -44,6 +48,8 @@ _HOMES = {
     "Kind": "recollect.domain.items",
     "Memory": "recollect.app",
     "NewItem": "recollect.domain.items",
+    "NewMessage": "recollect.domain.window",
+    "NewToolCall": "recollect.domain.runs",
     "RecollectError": "recollect.errors",
     "Role": "recollect.domain.identity",
     "Scope": "recollect.domain.identity",
