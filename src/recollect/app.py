@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ from recollect.domain.evidence import Opinion
 from recollect.domain.identity import AskedScope, Identity, Role, Scope, checked_choice, tenant_id_of
 from recollect.domain.items import Item, Kind, NewItem
 from recollect.domain.jobs import DeadLetter, JobCounts, JobRecord, JobStatus
+from recollect.domain.privacy import PrivacyPolicy
 from recollect.domain.procedures import Choice, Outcome, Procedure
 from recollect.domain.reports import Report
 from recollect.domain.retention import RetentionPolicy
@@ -52,8 +53,10 @@ from recollect.service import (
     reports,
     retain,
     runs,
+    sanitise,
     sessions,
     state,
+    stats,
     supersede,
     tenants,
 )
@@ -71,6 +74,7 @@ from recollect.service.remember import News, Remembered, ToolOutput
 from recollect.service.resources import Resources
 from recollect.service.retain import Sweep
 from recollect.service.sessions import Opened, Resumed
+from recollect.service.stats import Stats
 from recollect.service.tenants import NewKey
 from recollect.storage.erasures import Erasure
 from recollect.storage.holds import Hold
@@ -625,17 +629,19 @@ class Memory:
         """Run a job of the tenant now, in the background; None when it waits already."""
         return await jobs.enqueue(self.resources, self.identity, job, **args)
 
-    async def list_jobs(self, *, status: JobStatus | None = None, limit: int = 50) -> list[JobRecord]:
+    async def list_jobs(
+        self, *, status: JobStatus | None = None, before: int | None = None, limit: int = 50
+    ) -> list[JobRecord]:
         """List the tenant's jobs, newest first."""
-        return await jobs.list_jobs(self.resources, self.identity, status=status, limit=limit)
+        return await jobs.list_jobs(self.resources, self.identity, status=status, before=before, limit=limit)
 
     async def job_counts(self) -> JobCounts:
         """Count the work that waits, runs, is done and was given up."""
         return await jobs.job_counts(self.resources, self.identity)
 
-    async def list_dead_letters(self, *, limit: int = 50) -> list[DeadLetter]:
+    async def list_dead_letters(self, *, after: str | None = None, limit: int = 50) -> list[DeadLetter]:
         """List the work that was given up after its last try."""
-        return await jobs.list_dead_letters(self.resources, self.identity, limit=limit)
+        return await jobs.list_dead_letters(self.resources, self.identity, after=after, limit=limit)
 
     async def replay_dead_letter(self, dead_letter_id: str) -> None:
         """Give a dead letter all its tries back."""
@@ -649,9 +655,9 @@ class Memory:
         """Give a dead letter up for good."""
         await jobs.discard(self.resources, self.identity, dead_letter_id)
 
-    async def forget(self, item_id: UUID, *, reason: str | None = None) -> Forgotten:
-        """Redact an item with everything derived from it; it does not come back."""
-        return await forget.forget(self.resources, self.identity, item_id, reason=reason)
+    async def forget(self, item_id: UUID, *, reason: str | None = None, dry_run: bool = False) -> Forgotten:
+        """Redact an item with everything derived from it; it does not come back. A dry run only says what that would be."""
+        return await forget.forget(self.resources, self.identity, item_id, reason=reason, dry_run=dry_run)
 
     async def hold(self, item_id: UUID, action_id: str) -> bool:
         """Note that an action rests on an item, which nothing may remove from then on."""
@@ -720,3 +726,15 @@ class Memory:
     async def quota_standing(self) -> QuotaStanding:
         """How much of its plan the tenant uses."""
         return await quotas.quota_standing(self.resources, self.identity)
+
+    async def get_privacy_policy(self) -> PrivacyPolicy:
+        """What the tenant wants done with personal data and secrets."""
+        return await sanitise.get_privacy_policy(self.resources, self.identity)
+
+    async def set_privacy_policy(self, setting: Mapping[str, Any]) -> PrivacyPolicy:
+        """Replace what the tenant wants done with personal data and secrets."""
+        return await sanitise.set_privacy_policy(self.resources, self.identity, setting)
+
+    async def memory_stats(self) -> Stats:
+        """What the tenant's memory holds, what waits and what was given up."""
+        return await stats.memory_stats(self.resources, self.identity)

@@ -20,17 +20,22 @@ from recollect.entry.auth import Authenticator
 from recollect.entry.rest import (
     agents,
     audit,
+    curation,
     errors,
+    exports,
     health,
     items,
     jobs,
     keys,
     procedures,
+    protection,
     recall,
     reports,
+    retention,
     runs,
     sessions,
     state,
+    stats,
     tenants,
     users,
 )
@@ -54,6 +59,7 @@ Background = Callable[[Resources], AbstractAsyncContextManager[object]]
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
     items.router,
+    curation.router,
     recall.router,
     sessions.router,
     runs.router,
@@ -67,6 +73,13 @@ ROUTERS: tuple[APIRouter, ...] = (
     audit.router,
     jobs.router,
     reports.router,
+    stats.router,
+    retention.router,
+    retention.fade_router,
+    retention.erasures_router,
+    exports.router,
+    protection.router,
+    protection.privacy_router,
 )
 
 TAGS = [
@@ -84,6 +97,11 @@ TAGS = [
     {"name": "audit", "description": "Who changed what and why."},
     {"name": "jobs", "description": "Background work: what runs and what failed."},
     {"name": "reports", "description": "Daily briefs for people."},
+    {"name": "stats", "description": "How memory fares, and how much of the plan is used."},
+    {"name": "retention", "description": "What ends memory: the policy and its sweeps, and decay."},
+    {"name": "erasures", "description": "Erasing a user everywhere."},
+    {"name": "export", "description": "Everything as JSON Lines, out and in."},
+    {"name": "protection", "description": "Sources that no fact may copy; personal data and secrets."},
     {"name": "health", "description": "For operators: alive, ready, metrics, version."},
 ]
 

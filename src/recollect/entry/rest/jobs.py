@@ -11,7 +11,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from recollect.domain.jobs import DeadLetterKind, JobStatus
 from recollect.entry.rest.access import AdminMemory
-from recollect.entry.rest.models import PROBLEMS, Limit, Page, Shown, Strict
+from recollect.entry.rest.models import (
+    PROBLEMS,
+    Cursor,
+    Limit,
+    Page,
+    Shown,
+    Strict,
+    number_position,
+    page_of,
+    position,
+)
 
 router = APIRouter(prefix="/v1", tags=["jobs"], responses=PROBLEMS)
 
@@ -51,6 +61,28 @@ class Started(BaseModel):
     job_id: int | None = Field(description="Null: such a job waits already, and does it.")
 
 
+class JobRequest(Strict):
+    """Which job to run."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"job": "measure_usage"}]})
+
+    job: str = Field(min_length=1, max_length=100, description="Its name; a wrong one is answered with all names.")
+
+
+class CountsShown(Shown):
+    """How much work of the tenant there is."""
+
+    jobs: dict[JobStatus, int]
+    outbox_pending: dict[str, int] = Field(description="What follows from writes and waits, by topic.")
+    outbox_parked: dict[str, int] = Field(description="What was given up, by topic.")
+
+
+class ReplayedShown(BaseModel):
+    """How many dead letters got their tries back."""
+
+    replayed: int
+
+
 class ReembedRequest(Strict):
     """Which embedding model to move to."""
 
@@ -74,15 +106,35 @@ async def reembed(memory: AdminMemory, wanted: ReembedRequest) -> Started:
 
 
 @router.get("/jobs", operation_id="list_jobs", response_model=Page[JobShown])
-async def list_jobs(memory: AdminMemory, status: Status = None, limit: Limit = 50) -> object:
+async def list_jobs(memory: AdminMemory, status: Status = None, limit: Limit = 50, cursor: Cursor = None) -> object:
     """The tenant's jobs, newest first."""
-    return {"items": await memory.list_jobs(status=status, limit=limit), "next_cursor": None}
+    found = await memory.list_jobs(status=status, before=number_position(cursor), limit=limit + 1)
+    return page_of(found, limit, lambda job: job.job_id)
+
+
+@router.post("/jobs", operation_id="enqueue_job", response_model=Started, status_code=202)
+async def enqueue_job(memory: AdminMemory, wanted: JobRequest) -> Started:
+    """Run a job of the tenant now instead of at its time, in the background."""
+    return Started(job=wanted.job, job_id=await memory.enqueue_job(wanted.job))
+
+
+@router.get("/jobs/counts", operation_id="job_counts", response_model=CountsShown)
+async def job_counts(memory: AdminMemory) -> object:
+    """How much work waits, runs, is done and was given up."""
+    return await memory.job_counts()
 
 
 @router.get("/jobs/dead_letters", operation_id="list_dead_letters", response_model=Page[DeadLetterShown])
-async def list_dead_letters(memory: AdminMemory, limit: Limit = 50) -> object:
+async def list_dead_letters(memory: AdminMemory, limit: Limit = 50, cursor: Cursor = None) -> object:
     """What was given up after its last try and waits for a person."""
-    return {"items": await memory.list_dead_letters(limit=limit), "next_cursor": None}
+    found = await memory.list_dead_letters(after=position(cursor), limit=limit + 1)
+    return page_of(found, limit, lambda letter: letter.dead_letter_id)
+
+
+@router.post("/jobs/dead_letters/replay", operation_id="replay_dead_letters", response_model=ReplayedShown)
+async def replay_dead_letters(memory: AdminMemory) -> ReplayedShown:
+    """Give every dead letter its tries back."""
+    return ReplayedShown(replayed=await memory.replay_dead_letters())
 
 
 @router.post("/jobs/dead_letters/{dead_letter_id}/replay", operation_id="replay_dead_letter", status_code=204)
