@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -12,6 +12,7 @@ from uuid import UUID
 from recollect.config import Settings
 from recollect.domain.audit import AuditEntry
 from recollect.domain.bandit import Posterior
+from recollect.domain.events import Event, EventType, Webhook
 from recollect.domain.evidence import Opinion
 from recollect.domain.identity import AskedScope, Identity, Role, Scope, checked_choice, tenant_id_of
 from recollect.domain.items import Item, Kind, NewItem
@@ -42,6 +43,7 @@ from recollect.service import (
     episodes,
     erase,
     export,
+    follow,
     forget,
     index,
     jobs,
@@ -59,6 +61,7 @@ from recollect.service import (
     stats,
     supersede,
     tenants,
+    webhooks,
 )
 from recollect.service.choose import Rewarded, SavedProcedure
 from recollect.service.curate import ItemPage, ListRequest, Standing
@@ -76,6 +79,7 @@ from recollect.service.retain import Sweep
 from recollect.service.sessions import Opened, Resumed
 from recollect.service.stats import Stats
 from recollect.service.tenants import NewKey
+from recollect.service.webhooks import NewWebhook
 from recollect.storage.erasures import Erasure
 from recollect.storage.holds import Hold
 from recollect.storage.protection import ProtectedSource
@@ -635,6 +639,10 @@ class Memory:
         """List the tenant's jobs, newest first."""
         return await jobs.list_jobs(self.resources, self.identity, status=status, before=before, limit=limit)
 
+    async def get_job(self, job_id: int) -> JobRecord:
+        """One job of the tenant."""
+        return await jobs.get_job(self.resources, self.identity, job_id)
+
     async def job_counts(self) -> JobCounts:
         """Count the work that waits, runs, is done and was given up."""
         return await jobs.job_counts(self.resources, self.identity)
@@ -738,3 +746,33 @@ class Memory:
     async def memory_stats(self) -> Stats:
         """What the tenant's memory holds, what waits and what was given up."""
         return await stats.memory_stats(self.resources, self.identity)
+
+    async def list_events(self, **more: Any) -> list[Event]:
+        """What changed, oldest first; `more` are `after` (a position), `types` and `limit`."""
+        return await follow.list_events(self.resources, self.identity, **more)
+
+    def follow_events(
+        self, *, after: int | None = None, types: Sequence[EventType | str] = ()
+    ) -> AsyncGenerator[Event | None, None]:
+        """What changes from now on, or from a position on, as it happens; None when nothing did for a moment."""
+        return follow.follow_events(self.resources, self.identity, after=after, types=types)
+
+    async def create_webhook(self, url: str, *, types: Sequence[EventType | str] = ()) -> NewWebhook:
+        """Send what happens from now on to an address; its secret is shown this once."""
+        return await webhooks.create_webhook(self.resources, self.identity, url, types=types)
+
+    async def list_webhooks(self) -> list[Webhook]:
+        """The tenant's webhooks, and how each fares."""
+        return await webhooks.list_webhooks(self.resources, self.identity)
+
+    async def get_webhook(self, webhook_id: UUID) -> Webhook:
+        """One webhook."""
+        return await webhooks.get_webhook(self.resources, self.identity, webhook_id)
+
+    async def set_webhook_active(self, webhook_id: UUID, *, is_active: bool) -> Webhook:
+        """Switch a webhook off, or on again."""
+        return await webhooks.set_webhook_active(self.resources, self.identity, webhook_id, is_active=is_active)
+
+    async def delete_webhook(self, webhook_id: UUID) -> None:
+        """Tell an address nothing more."""
+        await webhooks.delete_webhook(self.resources, self.identity, webhook_id)

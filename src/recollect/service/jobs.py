@@ -58,6 +58,16 @@ async def list_jobs(
         )
 
 
+async def get_job(resources: Resources, identity: Identity, job_id: int) -> JobRecord:
+    """One job of the tenant."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        found = await jobs.find_job(tx, job_id)
+    if found is None:
+        raise NotFound("there is no such job")
+    return found
+
+
 async def job_counts(resources: Resources, identity: Identity) -> JobCounts:
     """Count the tenant's work that waits, runs, is done and was given up."""
     require_admin(identity)

@@ -107,6 +107,11 @@ async def list_jobs(tx: Transaction, *, status: JobStatus | None, before: int, l
     return await tx.all(queries.list_jobs_by_status, JobRecord, status=status, before=before, limit=limit)
 
 
+async def find_job(tx: Transaction, job_id: int) -> JobRecord | None:
+    """One job of the tenant."""
+    return await tx.maybe(queries.find_job, JobRecord, job_id=job_id)
+
+
 async def list_failed(tx: Transaction, *, before: int, limit: int) -> list[DeadLetter]:
     """List the tenant's jobs that were given up, newest first."""
     return await tx.all(queries.list_failed, DeadLetter, before=before, limit=limit)

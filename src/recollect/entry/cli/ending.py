@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
@@ -15,11 +15,10 @@ import typer
 from recollect.app import Memory
 from recollect.entry.cli.access import Tenant, open_memory
 from recollect.entry.cli.indexing import Progress, progress_bar
-from recollect.entry.cli.output import AsJson, Yes, confirm, print_json, print_line, print_note
+from recollect.entry.cli.output import AsJson, Yes, confirm, print_json, print_line, print_note, record
 from recollect.errors import InvalidInput
 from recollect.service.forget import Forgotten
 from recollect.service.maintenance import DEVELOPMENT_TENANT
-from recollect.storage.erasures import Erasure
 
 LOOK_SECONDS = 0.2
 
@@ -65,26 +64,26 @@ def erase(
     """Erase a user everywhere: memories, sessions, keys, work that waits. Stopped, it is ended by a worker."""
     confirm(f"Erase everything of the user {user_id}? Nothing brings it back.", yes=yes)
 
-    async def run() -> Erasure:
+    async def run() -> dict[str, Any]:
         async with open_memory(tenant) as memory:
             with progress_bar("items erased", hidden=as_json) as progress:
                 return await _erased(memory, user_id, progress)
 
     done = asyncio.run(run())
     if as_json:
-        print_json({"erasure_id": done.erasure_id, "items": done.items, "sessions": done.sessions})
+        print_json(done)
     else:
-        print_line(f"{done.items} items and {done.sessions} sessions erased")
+        print_line(f"{done['items']} items and {done['sessions']} sessions erased")
 
 
-async def _erased(memory: Memory, user_id: str, progress: Progress) -> Erasure:
+async def _erased(memory: Memory, user_id: str, progress: Progress) -> dict[str, Any]:
     started = await memory.start_erasing_user(user_id)
     erasing = asyncio.create_task(memory.erase_user(user_id))
     while not erasing.done():
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(erasing), LOOK_SECONDS)
         progress((await memory.get_erasure(started.erasure_id)).items, 0)
-    return await erasing
+    return record(await erasing, without=("user_id", "user_hash"))
 
 
 def export(

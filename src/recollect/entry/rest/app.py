@@ -1,7 +1,7 @@
 """The REST application: what `recollect serve` runs.
 
 A request passes, from the outside in: `RequestContext` (id, log, metrics, errors), `Timeout`, `Hosts`, `Gate`
-(credential, rate), `Body` (size, depth), `Admitted` (a place), then its route.
+(credential, rate), `Body` (size, depth), `Admitted` (a place), `Idempotent` (done once), then its route.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from recollect.entry.rest import (
     audit,
     curation,
     errors,
+    events,
     exports,
     health,
     items,
@@ -42,6 +43,7 @@ from recollect.entry.rest import (
 from recollect.entry.rest.access import Gate
 from recollect.entry.rest.admission import Admission
 from recollect.entry.rest.context import RequestContext
+from recollect.entry.rest.idempotency import Idempotent
 from recollect.entry.rest.limits import Admitted, Body, Hosts, RateLimit, Timeout
 from recollect.service.resources import Resources
 from recollect.wiring import open_resources
@@ -80,6 +82,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     exports.router,
     protection.router,
     protection.privacy_router,
+    events.router,
+    events.webhooks_router,
 )
 
 TAGS = [
@@ -102,6 +106,7 @@ TAGS = [
     {"name": "erasures", "description": "Erasing a user everywhere."},
     {"name": "export", "description": "Everything as JSON Lines, out and in."},
     {"name": "protection", "description": "Sources that no fact may copy; personal data and secrets."},
+    {"name": "events", "description": "What changes in memory, and webhooks that carry it on."},
     {"name": "health", "description": "For operators: alive, ready, metrics, version."},
 ]
 
@@ -175,4 +180,5 @@ def _layers(settings: Settings, admission: Admission) -> list[Middleware]:
         Middleware(Gate, rate_limit=rate_limit),
         Middleware(Body, max_bytes=settings.max_body_bytes, max_depth=settings.max_json_depth),
         Middleware(Admitted, admission=admission),
+        Middleware(Idempotent),
     ]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from recollect.domain.jobs import DeadLetterKind, JobStatus
@@ -22,10 +26,13 @@ from recollect.entry.rest.models import (
     page_of,
     position,
 )
+from recollect.entry.rest.streams import STREAM, event_text, streamed, wants_stream
+from recollect.service.follow import LOOK_SECONDS, STREAM_SECONDS
 
 router = APIRouter(prefix="/v1", tags=["jobs"], responses=PROBLEMS)
 
 Status = Annotated[JobStatus | None, Query(description="Only jobs that stand here.")]
+JobId = Annotated[int, Path(ge=1, le=2**62)]
 LetterId = Annotated[str, Path(max_length=100, description="Such as `job:17` or `outbox:17`.")]
 
 
@@ -147,3 +154,27 @@ async def replay_dead_letter(memory: AdminMemory, dead_letter_id: LetterId) -> N
 async def discard_dead_letter(memory: AdminMemory, dead_letter_id: LetterId) -> None:
     """Give a dead letter up for good."""
     await memory.discard_dead_letter(dead_letter_id)
+
+
+@router.get(
+    "/jobs/{job_id}", operation_id="get_job", response_model=JobShown, responses={200: {"content": {STREAM: {}}}}
+)
+async def get_job(request: Request, memory: AdminMemory, job_id: JobId) -> object:
+    """One job. With `Accept: text/event-stream` the answer tells each change of it until it is over."""
+    job = await memory.get_job(job_id)
+    if not wants_stream(request):
+        return job
+
+    async def told() -> AsyncIterator[str]:
+        seen, end = "", time.monotonic() + STREAM_SECONDS
+        while time.monotonic() < end:
+            found = await memory.get_job(job_id)
+            shown = JobShown.model_validate(found).model_dump_json()
+            if shown != seen:
+                yield event_text(shown, event="job")
+                seen = shown
+            if found.status not in {JobStatus.TODO, JobStatus.DOING}:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+    return StreamingResponse(streamed(told()), media_type=STREAM, headers={"Cache-Control": "no-store"})
