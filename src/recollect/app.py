@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -12,10 +12,12 @@ from uuid import UUID
 from recollect.config import Settings
 from recollect.domain.audit import AuditEntry
 from recollect.domain.bandit import Posterior
+from recollect.domain.events import Event, EventType, Webhook
 from recollect.domain.evidence import Opinion
 from recollect.domain.identity import AskedScope, Identity, Role, Scope, checked_choice, tenant_id_of
 from recollect.domain.items import Item, Kind, NewItem
 from recollect.domain.jobs import DeadLetter, JobCounts, JobRecord, JobStatus
+from recollect.domain.privacy import PrivacyPolicy
 from recollect.domain.procedures import Choice, Outcome, Procedure
 from recollect.domain.reports import Report
 from recollect.domain.retention import RetentionPolicy
@@ -41,6 +43,7 @@ from recollect.service import (
     episodes,
     erase,
     export,
+    follow,
     forget,
     index,
     jobs,
@@ -52,10 +55,13 @@ from recollect.service import (
     reports,
     retain,
     runs,
+    sanitise,
     sessions,
     state,
+    stats,
     supersede,
     tenants,
+    webhooks,
 )
 from recollect.service.choose import Rewarded, SavedProcedure
 from recollect.service.curate import ItemPage, ListRequest, Standing
@@ -71,7 +77,9 @@ from recollect.service.remember import News, Remembered, ToolOutput
 from recollect.service.resources import Resources
 from recollect.service.retain import Sweep
 from recollect.service.sessions import Opened, Resumed
+from recollect.service.stats import Stats
 from recollect.service.tenants import NewKey
+from recollect.service.webhooks import NewWebhook
 from recollect.storage.erasures import Erasure
 from recollect.storage.holds import Hold
 from recollect.storage.protection import ProtectedSource
@@ -625,17 +633,23 @@ class Memory:
         """Run a job of the tenant now, in the background; None when it waits already."""
         return await jobs.enqueue(self.resources, self.identity, job, **args)
 
-    async def list_jobs(self, *, status: JobStatus | None = None, limit: int = 50) -> list[JobRecord]:
+    async def list_jobs(
+        self, *, status: JobStatus | None = None, before: int | None = None, limit: int = 50
+    ) -> list[JobRecord]:
         """List the tenant's jobs, newest first."""
-        return await jobs.list_jobs(self.resources, self.identity, status=status, limit=limit)
+        return await jobs.list_jobs(self.resources, self.identity, status=status, before=before, limit=limit)
+
+    async def get_job(self, job_id: int) -> JobRecord:
+        """One job of the tenant."""
+        return await jobs.get_job(self.resources, self.identity, job_id)
 
     async def job_counts(self) -> JobCounts:
         """Count the work that waits, runs, is done and was given up."""
         return await jobs.job_counts(self.resources, self.identity)
 
-    async def list_dead_letters(self, *, limit: int = 50) -> list[DeadLetter]:
+    async def list_dead_letters(self, *, after: str | None = None, limit: int = 50) -> list[DeadLetter]:
         """List the work that was given up after its last try."""
-        return await jobs.list_dead_letters(self.resources, self.identity, limit=limit)
+        return await jobs.list_dead_letters(self.resources, self.identity, after=after, limit=limit)
 
     async def replay_dead_letter(self, dead_letter_id: str) -> None:
         """Give a dead letter all its tries back."""
@@ -649,9 +663,9 @@ class Memory:
         """Give a dead letter up for good."""
         await jobs.discard(self.resources, self.identity, dead_letter_id)
 
-    async def forget(self, item_id: UUID, *, reason: str | None = None) -> Forgotten:
-        """Redact an item with everything derived from it; it does not come back."""
-        return await forget.forget(self.resources, self.identity, item_id, reason=reason)
+    async def forget(self, item_id: UUID, *, reason: str | None = None, dry_run: bool = False) -> Forgotten:
+        """Redact an item with everything derived from it; it does not come back. A dry run only says what that would be."""
+        return await forget.forget(self.resources, self.identity, item_id, reason=reason, dry_run=dry_run)
 
     async def hold(self, item_id: UUID, action_id: str) -> bool:
         """Note that an action rests on an item, which nothing may remove from then on."""
@@ -720,3 +734,45 @@ class Memory:
     async def quota_standing(self) -> QuotaStanding:
         """How much of its plan the tenant uses."""
         return await quotas.quota_standing(self.resources, self.identity)
+
+    async def get_privacy_policy(self) -> PrivacyPolicy:
+        """What the tenant wants done with personal data and secrets."""
+        return await sanitise.get_privacy_policy(self.resources, self.identity)
+
+    async def set_privacy_policy(self, setting: Mapping[str, Any]) -> PrivacyPolicy:
+        """Replace what the tenant wants done with personal data and secrets."""
+        return await sanitise.set_privacy_policy(self.resources, self.identity, setting)
+
+    async def memory_stats(self) -> Stats:
+        """What the tenant's memory holds, what waits and what was given up."""
+        return await stats.memory_stats(self.resources, self.identity)
+
+    async def list_events(self, **more: Any) -> list[Event]:
+        """What changed, oldest first; `more` are `after` (a position), `types` and `limit`."""
+        return await follow.list_events(self.resources, self.identity, **more)
+
+    def follow_events(
+        self, *, after: int | None = None, types: Sequence[EventType | str] = ()
+    ) -> AsyncGenerator[Event | None, None]:
+        """What changes from now on, or from a position on, as it happens; None when nothing did for a moment."""
+        return follow.follow_events(self.resources, self.identity, after=after, types=types)
+
+    async def create_webhook(self, url: str, *, types: Sequence[EventType | str] = ()) -> NewWebhook:
+        """Send what happens from now on to an address; its secret is shown this once."""
+        return await webhooks.create_webhook(self.resources, self.identity, url, types=types)
+
+    async def list_webhooks(self) -> list[Webhook]:
+        """The tenant's webhooks, and how each fares."""
+        return await webhooks.list_webhooks(self.resources, self.identity)
+
+    async def get_webhook(self, webhook_id: UUID) -> Webhook:
+        """One webhook."""
+        return await webhooks.get_webhook(self.resources, self.identity, webhook_id)
+
+    async def set_webhook_active(self, webhook_id: UUID, *, is_active: bool) -> Webhook:
+        """Switch a webhook off, or on again."""
+        return await webhooks.set_webhook_active(self.resources, self.identity, webhook_id, is_active=is_active)
+
+    async def delete_webhook(self, webhook_id: UUID) -> None:
+        """Tell an address nothing more."""
+        await webhooks.delete_webhook(self.resources, self.identity, webhook_id)

@@ -84,6 +84,17 @@ class Settings(BaseSettings):
     jwt_user_claim: str = Field(default="sub", description="Claim that names the user; empty: none.")
     jwt_role_claim: str = Field(default="recollect_role", description="Claim that may say `admin`.")
 
+    # Secrets at rest, and what is sent to the outside
+    secret_key: SecretStr | None = Field(
+        default=None,
+        description="Key that encrypts secrets in the database, Base64 of 32 bytes; unset: secret.key in the home folder.",
+    )
+    webhook_allow_private: bool = Field(
+        default=False, description="Let webhooks reach private, loopback and link-local addresses."
+    )
+    webhook_timeout: float = Field(default=10.0, gt=0, le=15, description="Seconds that a webhook may take to answer.")
+    event_days: int = Field(default=7, ge=1, le=90, description="Days for which the feed of changes reaches back.")
+
     # Jobs
     job_max_attempts: int = Field(default=5, ge=1, le=50, description="Tries of a job, crashes included.")
     job_stalled_seconds: float = Field(default=20.0, gt=0, description="Silence after which a job counts as stalled.")
@@ -175,6 +186,7 @@ class Settings(BaseSettings):
         "metrics_token",
         "jwt_jwks_url",
         "window_override",
+        "secret_key",
         mode="before",
     )
     @classmethod

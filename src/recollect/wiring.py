@@ -18,6 +18,7 @@ from recollect.providers.embedders import Embedders
 from recollect.providers.embedding import EmbeddingProvider, EmbeddingSpec, make_embedder
 from recollect.providers.objects import LocalObjects
 from recollect.providers.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
+from recollect.providers.secrets import Secrets
 from recollect.providers.static import StaticTokens, load_static_tokens
 from recollect.service import (
     doctor,
@@ -143,11 +144,18 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             session_cache=session_cache,
             accesses=accesses,
             usages=usages,
+            secrets=make_secrets(settings),
             vector_indexes=VectorIndexes(address.owner_dsn) if address.owner_dsn else None,
             telemetry=telemetry,
             job_names=frozenset(tasks.JOBS),
             schedules=tasks.schedules(tasks.JOBS),
         )
+
+
+def make_secrets(settings: Settings) -> Secrets:
+    """What encrypts secrets at rest; its key is read, or made, when it is first needed."""
+    key = settings.secret_key
+    return Secrets(home=settings.home, key=key.get_secret_value() if key else None)
 
 
 def make_cache(settings: Settings) -> Cache:

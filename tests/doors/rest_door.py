@@ -84,6 +84,9 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
     run = await working.start_run(run_id="furnished-run", input={"goal": secret})
     procedure = await door.memory.save_procedure(secret, {"text": secret}, agent_type="support", task_type="reply")
     report = await door.memory.make_daily_brief()
+    hooked = await door.memory.create_webhook("https://192.0.0.9/hook")
+    job_id = await door.memory.enqueue_job("measure_usage")
+    erasure = await door.memory.start_erasing_user("nobody-left")
     return {
         "user_id": "alice",
         "agent_id": "support",
@@ -97,6 +100,10 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
         "state_key": "draft",
         "procedure_id": str(procedure.procedure.procedure_id),
         "report_id": str(report.report_id),
+        "erasure_id": str(erasure.erasure_id),
+        "action_id": "an-action",
+        "webhook_id": str(hooked.webhook.webhook_id),
+        "job_id": str(job_id),
     }
 
 

@@ -91,6 +91,31 @@ class Lines:
         self._bad = _at_line(error, self._number)
 
 
+async def text_lines(chunks: AsyncIterable[bytes], *, max_bytes: int) -> AsyncGenerator[str, None]:
+    """Lines that arrive in pieces, as text of JSON that can be stored; a line may have `max_bytes`."""
+    rest, number = bytearray(), 0
+    async for chunk in chunks:
+        rest += chunk
+        *whole, last = bytes(rest).split(b"\n") if b"\n" in chunk else [bytes(rest)]
+        for line in whole:
+            number += 1
+            yield _text(line, number)
+        if whole:
+            rest = bytearray(last)
+        if len(rest) > max_bytes:
+            raise TooLarge(f"a line may have at most {max_bytes} bytes", line=number + 1)
+    if rest.strip():
+        yield _text(bytes(rest), number + 1)
+
+
+def _text(line: bytes, number: int) -> str:
+    try:
+        check_json(line, max_depth=2 * MAX_DEPTH)
+    except InvalidInput as error:
+        raise InvalidInput(error.message, line=number) from error
+    return line.decode("utf-8")
+
+
 def _at_line(error: RecollectError, number: int) -> RecollectError:
     return type(error)(
         f"line {number}: {error.message}; what stands before it is kept: correct it and send everything again",

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
-from recollect.domain.identity import Identity, Scope, SessionId
+from recollect.domain.identity import Identity, Scope, SessionId, checked_id
 from recollect.domain.items import Kind
 from recollect.domain.retention import without_fold
-from recollect.errors import Conflict, NotFound, ProviderError
+from recollect.errors import Conflict, InvalidInput, NotFound, ProviderError
 from recollect.service import remember
 from recollect.service.index import EMBED_TOPIC
 from recollect.service.journal import write_journal
@@ -33,6 +33,7 @@ log = get_log(__name__)
 
 NO_SUCH_ITEM = "there is no such item"
 OBJECTS_AT_ONCE = 100
+MAX_REASON = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +61,29 @@ class Redaction:
     tombstones: tuple[Tombstone, ...]
 
 
-async def forget(resources: Resources, identity: Identity, item_id: UUID, *, reason: str | None = None) -> Forgotten:
-    """Redact an item that the identity may see, with everything derived from it; `Conflict` while an action rests on it."""
+async def forget(
+    resources: Resources, identity: Identity, item_id: UUID, *, reason: str | None = None, dry_run: bool = False
+) -> Forgotten:
+    """Redact an item that the identity may see, with everything derived from it; `Conflict` while an action rests on it.
+
+    `dry_run` only says what that would be.
+    """
     found = await remember.get_item(resources, identity, item_id)
     if found.scope == Scope.TENANT:
         require_admin(identity)
+    if reason is not None and len(reason) > MAX_REASON:
+        raise InvalidInput(f"reason must have at most {MAX_REASON} characters", field="reason")
+    if dry_run:
+        return await _foreseen(resources, identity, item_id)
     return await forget_items(resources, identity, [item_id], reason=reason or "asked")
+
+
+async def _foreseen(resources: Resources, identity: Identity, item_id: UUID) -> Forgotten:
+    """What forgetting an item would reach; nothing is changed."""
+    async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
+        cascade = await _reach(tx, [item_id])
+    _refuse_held(cascade)
+    return Forgotten(item_ids=tuple(cascade.doomed), summaries_renewed=len(cascade.sessions))
 
 
 async def forget_items(resources: Resources, identity: Identity, item_ids: Sequence[UUID], *, reason: str) -> Forgotten:
@@ -88,11 +106,8 @@ async def redact(
     holds made since the erasure was asked for do not stop it.
     """
     cascade = await _reach(tx, item_ids)
-    if (held := [one.item_id for one in cascade.doomed.values() if one.is_held]) and not of_erased_user:
-        raise Conflict(
-            "an action rests on this memory or on one derived from it; release the hold first",
-            item_ids=[str(item_id) for item_id in held],
-        )
+    if not of_erased_user:
+        _refuse_held(cascade)
     everything = list(cascade.doomed)
     named = set(item_ids) if of_erased_user else set()
     buried = [item_id for item_id in everything if item_id not in named]
@@ -109,6 +124,15 @@ async def redact(
         ),
         tombstones=tuple(tombstones),
     )
+
+
+def _refuse_held(cascade: _Cascade) -> None:
+    """Raise `Conflict` when an action rests on anything that would go."""
+    if held := [one.item_id for one in cascade.doomed.values() if one.is_held]:
+        raise Conflict(
+            "an action rests on this memory or on one derived from it; release the hold first",
+            item_ids=[str(item_id) for item_id in held],
+        )
 
 
 async def _reach(tx: Transaction, item_ids: Sequence[UUID]) -> _Cascade:
@@ -204,6 +228,7 @@ async def remove_discarded(resources: Resources, identity: Identity) -> int:
 async def hold(resources: Resources, identity: Identity, item_id: UUID, action_id: str) -> bool:
     """Note that an action rests on an item, which nothing may remove from then on; False when it was noted before."""
     await remember.get_item(resources, identity, item_id)
+    checked_id("action_id", action_id)
     async with resources.database.transaction(identity) as tx:
         made = await holds.insert_hold(tx, item_id, action_id)
         if made:

@@ -23,6 +23,7 @@ from recollect.storage import audit, jobs, outbox, schedules
 from recollect.storage.jobs import Resumed
 
 PLAN_PAGE = 1_000
+LAST_NUMBER = 2**63 - 1
 NO_SUCH_LETTER = "there is no such dead letter"
 
 
@@ -42,12 +43,29 @@ async def enqueue(resources: Resources, identity: Identity, job: str, **args: An
 
 
 async def list_jobs(
-    resources: Resources, identity: Identity, *, status: JobStatus | None = None, limit: int = 50
+    resources: Resources,
+    identity: Identity,
+    *,
+    status: JobStatus | None = None,
+    before: int | None = None,
+    limit: int = 50,
 ) -> list[JobRecord]:
-    """List the tenant's jobs, newest first."""
+    """List the tenant's jobs, newest first, before the number given."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        return await jobs.list_jobs(tx, status=status, limit=min(limit, MAX_PAGE))
+        return await jobs.list_jobs(
+            tx, status=status, before=LAST_NUMBER if before is None else before, limit=min(limit, MAX_PAGE)
+        )
+
+
+async def get_job(resources: Resources, identity: Identity, job_id: int) -> JobRecord:
+    """One job of the tenant."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        found = await jobs.find_job(tx, job_id)
+    if found is None:
+        raise NotFound("there is no such job")
+    return found
 
 
 async def job_counts(resources: Resources, identity: Identity) -> JobCounts:
@@ -58,13 +76,24 @@ async def job_counts(resources: Resources, identity: Identity) -> JobCounts:
         return JobCounts(jobs=await jobs.count_jobs(tx), outbox_pending=pending, outbox_parked=parked)
 
 
-async def list_dead_letters(resources: Resources, identity: Identity, *, limit: int = 50) -> list[DeadLetter]:
-    """List work that was given up after its last try: failed jobs, then parked entries of the outbox."""
+async def list_dead_letters(
+    resources: Resources, identity: Identity, *, after: str | None = None, limit: int = 50
+) -> list[DeadLetter]:
+    """List work that was given up after its last try: failed jobs, then parked entries of the outbox, newest first.
+
+    `after` is the id of the last one of the page before.
+    """
     require_admin(identity)
     limit = min(limit, MAX_PAGE)
+    kind, number = _read_id(after) if after is not None else (DeadLetterKind.JOB, LAST_NUMBER)
+    letters: list[DeadLetter] = []
     async with resources.database.transaction(identity) as tx:
-        letters = await jobs.list_failed(tx, limit=limit) + await outbox.list_parked(tx, limit=limit)
-    return letters[:limit]
+        if kind is DeadLetterKind.JOB:
+            letters = await jobs.list_failed(tx, before=number, limit=limit)
+            number = LAST_NUMBER
+        if len(letters) < limit:
+            letters += await outbox.list_parked(tx, before=number, limit=limit - len(letters))
+    return letters
 
 
 async def replay(resources: Resources, identity: Identity, dead_letter_id: str) -> None:

@@ -12,6 +12,7 @@ from recollect.providers.base import Reranker
 from recollect.providers.embedders import Embedders
 from recollect.providers.llm import LLM, OfflineRules
 from recollect.providers.objects import Objects
+from recollect.providers.secrets import Secrets
 from recollect.providers.static import StaticTokens
 from recollect.providers.summarising import OfflineSummariser, Summariser
 from recollect.service.access import AccessCounts
@@ -42,6 +43,8 @@ class Resources:
     session_cache: SessionCache
     accesses: AccessCounts
     usages: Usages
+    secrets: Secrets
+    """Encrypts what must be read again and may not stand in the clear."""
     vector_indexes: VectorIndexes | None = None
     """Who builds indexes of large tenants; None where the owner's connection is not known."""
     views: TenantViews = field(default_factory=TenantViews)

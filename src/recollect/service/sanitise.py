@@ -16,8 +16,11 @@ from recollect.domain.privacy_findings import DataType
 from recollect.domain.runs import NewToolCall
 from recollect.errors import InvalidInput
 from recollect.service.resources import Resources
+from recollect.service.tenants import update_tenant
 
 INLINE_CHARACTERS = 10_000  # more than these are read in a thread, so that the event loop goes on
+PRIVACY_SETTING = "privacy"
+"""The key of a tenant's settings under which its policy stands."""
 _LABELS = ("speaker", "subject", "predicate", "object", "category")
 
 
@@ -43,6 +46,19 @@ async def sanitise_items(resources: Resources, identity: Identity, news: Sequenc
     for clean in cleaned:
         resources.telemetry.count_masked(clean.masked)
     return cleaned
+
+
+async def get_privacy_policy(resources: Resources, identity: Identity) -> PrivacyPolicy:
+    """What the tenant wants done with each type of personal data and with secrets."""
+    resources.views.forget(identity.tenant_id)
+    return await resources.views.privacy(resources.database, identity)
+
+
+async def set_privacy_policy(resources: Resources, identity: Identity, setting: Mapping[str, Any]) -> PrivacyPolicy:
+    """Replace the tenant's policy, such as `{"default": "mask", "email": "keep"}`; what is left out is at its default."""
+    policy = PrivacyPolicy.read(dict(setting))
+    await update_tenant(resources, identity, settings={PRIVACY_SETTING: dict(setting)})
+    return policy
 
 
 async def sanitise_calls(resources: Resources, identity: Identity, calls: Sequence[NewToolCall]) -> list[NewToolCall]:

@@ -74,7 +74,9 @@ async def import_items(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> li
     """Write items that are not here yet and were not forgotten; which those were."""
     try:
         found = await tx.dicts(queries.import_items, rows=_of_tenant(tx, rows))
-    except (psycopg.DataError, psycopg.errors.NotNullViolation) as error:
+    except (psycopg.DataError, psycopg.errors.NotNullViolation, psycopg.errors.CheckViolation) as error:
+        if getattr(error.diag, "constraint_name", None) == "items_leak_guard":
+            raise
         raise InvalidInput("an item of the export has a value that cannot be") from error
     return [row["item_id"] for row in found]
 

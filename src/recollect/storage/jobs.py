@@ -100,16 +100,21 @@ async def record_failure(tx: Transaction, job_id: int, error: str) -> None:
     await tx.run(queries.record_failure, job_id=job_id, error=error)
 
 
-async def list_jobs(tx: Transaction, *, status: JobStatus | None, limit: int) -> list[JobRecord]:
+async def list_jobs(tx: Transaction, *, status: JobStatus | None, before: int, limit: int) -> list[JobRecord]:
     """List the tenant's jobs, newest first."""
     if status is None:
-        return await tx.all(queries.list_jobs, JobRecord, limit=limit)
-    return await tx.all(queries.list_jobs_by_status, JobRecord, status=status, limit=limit)
+        return await tx.all(queries.list_jobs, JobRecord, before=before, limit=limit)
+    return await tx.all(queries.list_jobs_by_status, JobRecord, status=status, before=before, limit=limit)
 
 
-async def list_failed(tx: Transaction, *, limit: int) -> list[DeadLetter]:
+async def find_job(tx: Transaction, job_id: int) -> JobRecord | None:
+    """One job of the tenant."""
+    return await tx.maybe(queries.find_job, JobRecord, job_id=job_id)
+
+
+async def list_failed(tx: Transaction, *, before: int, limit: int) -> list[DeadLetter]:
     """List the tenant's jobs that were given up, newest first."""
-    return await tx.all(queries.list_failed, DeadLetter, limit=limit)
+    return await tx.all(queries.list_failed, DeadLetter, before=before, limit=limit)
 
 
 async def count_jobs(tx: Transaction) -> dict[JobStatus, int]:

@@ -85,7 +85,7 @@ ON CONFLICT (job_id) DO UPDATE SET error = excluded.error, failed_at = now()
 SELECT j.id AS job_id, j.task_name AS job, j.status::text, j.attempts, j.scheduled_at, j.args - 'tenant_id' AS args,
     f.error AS last_error, (SELECT max(e.at) FROM procrastinate_events e WHERE e.job_id = j.id AND e.type <> 'scheduled') AS last_at
 FROM procrastinate_jobs j LEFT JOIN job_failures f ON f.job_id = j.id
-WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text ORDER BY j.id DESC LIMIT %(limit)s
+WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text AND j.id < %(before)s ORDER BY j.id DESC LIMIT %(limit)s
 
 -- name: list_jobs_by_status
 -- The tenant's jobs that stand at one point, newest first.
@@ -93,13 +93,22 @@ SELECT j.id AS job_id, j.task_name AS job, j.status::text, j.attempts, j.schedul
     f.error AS last_error, (SELECT max(e.at) FROM procrastinate_events e WHERE e.job_id = j.id AND e.type <> 'scheduled') AS last_at
 FROM procrastinate_jobs j LEFT JOIN job_failures f ON f.job_id = j.id
 WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text AND j.status = %(status)s::procrastinate_job_status
+    AND j.id < %(before)s
 ORDER BY j.id DESC LIMIT %(limit)s
+
+-- name: find_job
+-- One job of the tenant.
+SELECT j.id AS job_id, j.task_name AS job, j.status::text, j.attempts, j.scheduled_at, j.args - 'tenant_id' AS args,
+    f.error AS last_error, (SELECT max(e.at) FROM procrastinate_events e WHERE e.job_id = j.id AND e.type <> 'scheduled') AS last_at
+FROM procrastinate_jobs j LEFT JOIN job_failures f ON f.job_id = j.id
+WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text AND j.id = %(job_id)s
 
 -- name: list_failed
 -- The tenant's jobs that were given up, newest first.
 SELECT 'job' AS kind, j.id AS number, j.task_name AS name, j.attempts, f.error AS last_error, f.failed_at
 FROM procrastinate_jobs j LEFT JOIN job_failures f ON f.job_id = j.id
-WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text AND j.status = 'failed' ORDER BY j.id DESC LIMIT %(limit)s
+WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text AND j.status = 'failed' AND j.id < %(before)s
+ORDER BY j.id DESC LIMIT %(limit)s
 
 -- name: count_jobs
 -- The tenant's jobs by where they stand.

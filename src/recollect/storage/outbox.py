@@ -184,9 +184,9 @@ async def count_by_topic(tx: Transaction) -> tuple[dict[str, int], dict[str, int
     )
 
 
-async def list_parked(tx: Transaction, *, limit: int) -> list[DeadLetter]:
+async def list_parked(tx: Transaction, *, before: int, limit: int) -> list[DeadLetter]:
     """List the entries that were given up, newest first."""
-    return await tx.all(queries.list_parked, DeadLetter, limit=limit)
+    return await tx.all(queries.list_parked, DeadLetter, before=before, limit=limit)
 
 
 async def replay_parked(tx: Transaction, outbox_id: int) -> str | None:

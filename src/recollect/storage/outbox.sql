@@ -129,7 +129,7 @@ FROM outbox WHERE tenant_id = %(tenant_id)s GROUP BY topic
 -- name: list_parked
 -- Entries that were given up, newest first.
 SELECT 'outbox' AS kind, outbox_id AS number, topic AS name, attempts, last_error, parked_at AS failed_at, ref FROM outbox
-WHERE tenant_id = %(tenant_id)s AND parked_at IS NOT NULL ORDER BY parked_at DESC, outbox_id DESC LIMIT %(limit)s
+WHERE tenant_id = %(tenant_id)s AND parked_at IS NOT NULL AND outbox_id < %(before)s ORDER BY outbox_id DESC LIMIT %(limit)s
 
 -- name: replay_parked
 -- Give an entry its tries back.

@@ -30,6 +30,8 @@ from recollect.service import (
     episodes,
     erase,
     extract,
+    follow,
+    idempotency,
     index,
     jobs,
     judge,
@@ -40,6 +42,7 @@ from recollect.service import (
     sessions,
     state,
     vector_indexes,
+    webhooks,
 )
 from recollect.service.dispatch import Handler
 
@@ -86,6 +89,9 @@ JOBS: dict[str, Job] = {
     "sweep_choices": Job(run=choose.sweep_choices, cron="30 2 * * *"),
     "fade": Job(run=decay.fade, cron="0 4 * * *", timeout=3_600.0),
     "retain": Job(run=retain.retain, cron="0 5 * * *", timeout=3_600.0),
+    "sweep_answers": Job(run=idempotency.sweep_answers, cron="45 * * * *"),
+    "resume_webhooks": Job(run=webhooks.resume_webhooks, cron="20 * * * *"),
+    "trim_events": Job(run=follow.trim_events, cron="45 3 * * *"),
     "measure_usage": Job(run=quotas.measure, cron="30 5 * * *"),
     erase.JOB: Job(run=erase.run_erasure, timeout=A_DAY),
     "reindex": Job(run=index.reindex, timeout=A_DAY),
@@ -98,6 +104,7 @@ TOPICS: dict[str, Topic] = {
     index.EXTRACT_TOPIC: Topic(handle=extract.extract),
     index.JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0),
     messages.SUMMARISE_TOPIC: Topic(handle=messages.summarise, batch=16),
+    webhooks.TOPIC: Topic(handle=webhooks.deliver, timeout=300.0),
     episodes.TRIM_TOPIC: Topic(handle=episodes.trim_episodes),
 }
 

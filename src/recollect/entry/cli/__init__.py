@@ -28,7 +28,15 @@ COMMANDS = {
     "remember": "Remember something.",
     "recall": "Ask memory.",
     "read-tool-output": "Print the whole text behind a preview.",
-    "import": "Remember a history, one JSON object per line of a file.",
+    "facts": "List, correct, end, restore and pin what is known.",
+    "sessions": "List conversations, show and close one.",
+    "runs": "List agent runs, show one and replay its tool calls.",
+    "import": "Remember a history, one JSON object per line of a file; or read an export.",
+    "export": "Write everything of a tenant or of one user as JSON Lines.",
+    "forget": "Redact an item with everything derived from it.",
+    "erase": "Erase a user everywhere.",
+    "policy": "How long memory is kept, what may not be removed or copied, what is masked.",
+    "stats": "Show how a tenant's memory fares.",
     "reindex": "Derive index, vectors and entities again from the rows.",
     "reembed": "Move to another embedding model while recall goes on.",
     "jobs": "List background work, and replay what failed.",
@@ -39,11 +47,15 @@ COMMANDS = {
     "models": "List, fetch and verify the local models.",
     "version": "Print the version.",
 }
+COMPLETING, COMPLETED_LINE = "_RECOLLECT_COMPLETE", "_TYPER_COMPLETE_ARGS"
 ELSEWHERE = {
     "remember": ("memory", "remember"),
     "recall": ("memory", "recall"),
     "read-tool-output": ("memory", "read_tool_output"),
     "import": ("importing", "import_file"),
+    "export": ("ending", "export"),
+    "forget": ("ending", "forget"),
+    "erase": ("ending", "erase"),
     "reindex": ("indexing", "reindex"),
     "reembed": ("indexing", "reembed"),
 }
@@ -72,7 +84,6 @@ def build(wanted: str | None) -> typer.Typer:
         name="recollect",
         help="Memory for AI agents: remembers, recalls, forgets by policy.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,  # they print the values of variables, secrets included
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -94,7 +105,9 @@ def build(wanted: str | None) -> typer.Typer:
 
 def main() -> None:
     """Run the command of `sys.argv`; exit code 1 for an error of ours, 2 for wrong usage."""
-    wanted = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
+    # A shell that completes a line hands it over in a variable of its own.
+    words = os.environ.get(COMPLETED_LINE, "").split() if COMPLETING in os.environ else sys.argv
+    wanted = next((word for word in words[1:] if not word.startswith("-")), None)
     try:
         build(wanted)(prog_name="recollect")
     except RecollectError as error:

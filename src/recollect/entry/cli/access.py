@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -17,6 +18,8 @@ from recollect.service.tenants import ensure_tenant
 from recollect.telemetry import configure_logging
 from recollect.wiring import open_resources
 from recollect.worker.runner import background_worker
+
+T = TypeVar("T")
 
 Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Name of the tenant.")]
 User = Annotated[str | None, typer.Option("--user", "-u", help="Act for this user.")]
@@ -61,3 +64,13 @@ async def open_memory(
         if worker and memory.resources.settings.worker:
             await stack.enter_async_context(background_worker(memory.resources))
         yield memory.acting_as(user=user, agent=agent, session=session)
+
+
+def ask(verb: Callable[[Memory], Awaitable[T]], tenant: str, *, user: str | None = None, agent: str | None = None) -> T:
+    """Open the memory of a tenant, ask it one thing, and close it again."""
+
+    async def run() -> T:
+        async with open_memory(tenant, user=user, agent=agent) as memory:
+            return await verb(memory)
+
+    return asyncio.run(run())

@@ -18,7 +18,10 @@ from recollect.entry.cli.indexing import PATIENCE, Progress, note_waiting, progr
 from recollect.entry.cli.output import AsJson, print_json, print_line
 from recollect.entry.lines import Lines
 from recollect.errors import InvalidInput, RecollectError
+from recollect.service.export import FORMAT, Imported
 from recollect.service.maintenance import DEVELOPMENT_TENANT
+
+MAX_HEADER = 10_000
 
 
 def import_file(
@@ -32,8 +35,12 @@ def import_file(
 ) -> None:
     """Remember a history: one item per line, in the form of `POST /v1/items`, each with its `source_ref`.
 
-    Stopped at any point and started again it goes on where it stopped: what is here already is passed over.
+    Stopped at any point and started again it goes on where it stopped: what is here already is passed over. A file that
+    `recollect export` wrote is known by its first line and read whole.
     """
+    if _is_export(file):
+        _import_export(file, tenant=tenant, as_json=as_json)
+        return
 
     async def run(source: BinaryIO, total: int) -> tuple[ImportSummary, int]:
         async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
@@ -49,6 +56,37 @@ def import_file(
     else:
         print_line(f"{summary.read} items read, {summary.new} new, {summary.existing} here already")
         note_waiting(left)
+
+
+def _is_export(file: Path) -> bool:
+    if str(file) == "-":
+        return False
+    with _opened(file) as (source, _):
+        return f'"{FORMAT}"'.encode() in source.readline(MAX_HEADER)
+
+
+def _import_export(file: Path, *, tenant: str, as_json: bool) -> None:
+    async def run(source: BinaryIO, total: int) -> Imported:
+        async with open_memory(tenant) as memory:
+            with progress_bar("lines", hidden=as_json) as progress:
+                return await memory.import_export(_counted(source, total, progress))
+
+    with _opened(file) as (source, total):
+        done = asyncio.run(run(source, total))
+    if as_json:
+        print_json(done)
+    else:
+        print_line(", ".join(f"{count} of {kind}" for kind, count in done.written.items() if count) or "nothing new")
+        print_line(f"{done.known_items} items here already, {done.forgotten_items} stay forgotten")
+
+
+def _counted(source: BinaryIO, total: int, progress: Progress) -> Iterator[str]:
+    for number, line in enumerate(source, start=1):
+        progress(number, total)
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError:
+            raise InvalidInput(f"line {number} is not UTF-8") from None
 
 
 async def _keep(memory: Memory, source: BinaryIO, total: int, progress: Progress) -> ImportSummary:

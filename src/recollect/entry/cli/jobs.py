@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from recollect.domain.jobs import DeadLetter, JobRecord, JobStatus
-from recollect.entry.cli.access import Tenant, open_memory
+from recollect.entry.cli.access import Tenant, ask, open_memory
 from recollect.entry.cli.output import AsJson, Yes, confirm, print_json, print_line, print_table, record
 from recollect.service.maintenance import DEVELOPMENT_TENANT
 
@@ -39,6 +39,36 @@ def list_all(
         print_json(found)
     else:
         print_table([record(job) for job in found], empty="there are no jobs", styles=STYLES)
+
+
+@app.command()
+def run(
+    job: Annotated[str, typer.Argument(help="Name of the job; a wrong one is answered with all names.")],
+    *,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    as_json: AsJson = False,
+) -> None:
+    """Run a job of the tenant now instead of at its time; a worker does it."""
+    job_id = ask(lambda memory: memory.enqueue_job(job), tenant)
+    if as_json:
+        print_json({"job": job, "job_id": job_id})
+    else:
+        print_line(f"job {job_id}" if job_id is not None else "it waits already")
+
+
+@app.command()
+def counts(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+    """Count the work that waits, runs, is done and was given up."""
+    found = ask(lambda memory: memory.job_counts(), tenant)
+    if as_json:
+        print_json(record(found))
+        return
+    rows = [
+        {"what": what, "name": name, "number": number}
+        for what, counted in record(found).items()
+        for name, number in counted.items()
+    ]
+    print_table(rows, empty="there is no work")
 
 
 @app.command()

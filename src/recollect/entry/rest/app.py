@@ -1,7 +1,7 @@
 """The REST application: what `recollect serve` runs.
 
 A request passes, from the outside in: `RequestContext` (id, log, metrics, errors), `Timeout`, `Hosts`, `Gate`
-(credential, rate), `Body` (size, depth), `Admitted` (a place), then its route.
+(credential, rate), `Body` (size, depth), `Admitted` (a place), `Idempotent` (done once), then its route.
 """
 
 from __future__ import annotations
@@ -20,23 +20,30 @@ from recollect.entry.auth import Authenticator
 from recollect.entry.rest import (
     agents,
     audit,
+    curation,
     errors,
+    events,
+    exports,
     health,
     items,
     jobs,
     keys,
     procedures,
+    protection,
     recall,
     reports,
+    retention,
     runs,
     sessions,
     state,
+    stats,
     tenants,
     users,
 )
 from recollect.entry.rest.access import Gate
 from recollect.entry.rest.admission import Admission
 from recollect.entry.rest.context import RequestContext
+from recollect.entry.rest.idempotency import Idempotent
 from recollect.entry.rest.limits import Admitted, Body, Hosts, RateLimit, Timeout
 from recollect.service.resources import Resources
 from recollect.wiring import open_resources
@@ -59,6 +66,7 @@ Background = Callable[[Resources], AbstractAsyncContextManager[object]]
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
     items.router,
+    curation.router,
     recall.router,
     sessions.router,
     runs.router,
@@ -72,6 +80,15 @@ ROUTERS: tuple[APIRouter, ...] = (
     audit.router,
     jobs.router,
     reports.router,
+    stats.router,
+    retention.router,
+    retention.fade_router,
+    retention.erasures_router,
+    exports.router,
+    protection.router,
+    protection.privacy_router,
+    events.router,
+    events.webhooks_router,
 )
 
 TAGS = [
@@ -89,6 +106,12 @@ TAGS = [
     {"name": "audit", "description": "Who changed what and why."},
     {"name": "jobs", "description": "Background work: what runs and what failed."},
     {"name": "reports", "description": "Daily briefs for people."},
+    {"name": "stats", "description": "How memory fares, and how much of the plan is used."},
+    {"name": "retention", "description": "What ends memory: the policy and its sweeps, and decay."},
+    {"name": "erasures", "description": "Erasing a user everywhere."},
+    {"name": "export", "description": "Everything as JSON Lines, out and in."},
+    {"name": "protection", "description": "Sources that no fact may copy; personal data and secrets."},
+    {"name": "events", "description": "What changes in memory, and webhooks that carry it on."},
     {"name": "health", "description": "For operators: alive, ready, metrics, version."},
 ]
 
@@ -162,4 +185,5 @@ def _layers(settings: Settings, admission: Admission) -> list[Middleware]:
         Middleware(Gate, rate_limit=rate_limit),
         Middleware(Body, max_bytes=settings.max_body_bytes, max_depth=settings.max_json_depth),
         Middleware(Admitted, admission=admission),
+        Middleware(Idempotent),
     ]

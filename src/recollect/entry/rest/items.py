@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from typing import Any
-from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from recollect.domain.items import Item
 from recollect.entry.bodies import (
     ITEM_EXAMPLE,
     FactRequest,
@@ -18,7 +16,6 @@ from recollect.entry.bodies import (
     ImportedItem,
     ImportSummary,
     ItemRequest,
-    ItemShown,
     RememberedShown,
 )
 from recollect.entry.lines import Lines
@@ -69,12 +66,6 @@ async def remember_many(memory: AgentMemory, batch: ItemBatch) -> object:
     """Remember up to 1,000 items in the order given, all of them or none."""
     with _named_by_place():
         return {"items": await memory.remember_many([item.new_item() for item in batch.items])}
-
-
-@router.get("/items/{item_id}", operation_id="get_item", response_model=ItemShown)
-async def get_item(memory: AgentMemory, item_id: UUID) -> Item:
-    """One item."""
-    return await memory.get_item(item_id)
 
 
 @router.post(

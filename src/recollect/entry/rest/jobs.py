@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from recollect.domain.jobs import DeadLetterKind, JobStatus
 from recollect.entry.rest.access import AdminMemory
-from recollect.entry.rest.models import PROBLEMS, Limit, Page, Shown, Strict
+from recollect.entry.rest.models import (
+    PROBLEMS,
+    Cursor,
+    Limit,
+    Page,
+    Shown,
+    Strict,
+    number_position,
+    page_of,
+    position,
+)
+from recollect.entry.rest.streams import STREAM, event_text, streamed, wants_stream
+from recollect.service.follow import LOOK_SECONDS, STREAM_SECONDS
 
 router = APIRouter(prefix="/v1", tags=["jobs"], responses=PROBLEMS)
 
 Status = Annotated[JobStatus | None, Query(description="Only jobs that stand here.")]
+JobId = Annotated[int, Path(ge=1, le=2**62)]
 LetterId = Annotated[str, Path(max_length=100, description="Such as `job:17` or `outbox:17`.")]
 
 
@@ -51,6 +68,28 @@ class Started(BaseModel):
     job_id: int | None = Field(description="Null: such a job waits already, and does it.")
 
 
+class JobRequest(Strict):
+    """Which job to run."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"job": "measure_usage"}]})
+
+    job: str = Field(min_length=1, max_length=100, description="Its name; a wrong one is answered with all names.")
+
+
+class CountsShown(Shown):
+    """How much work of the tenant there is."""
+
+    jobs: dict[JobStatus, int]
+    outbox_pending: dict[str, int] = Field(description="What follows from writes and waits, by topic.")
+    outbox_parked: dict[str, int] = Field(description="What was given up, by topic.")
+
+
+class ReplayedShown(BaseModel):
+    """How many dead letters got their tries back."""
+
+    replayed: int
+
+
 class ReembedRequest(Strict):
     """Which embedding model to move to."""
 
@@ -74,15 +113,35 @@ async def reembed(memory: AdminMemory, wanted: ReembedRequest) -> Started:
 
 
 @router.get("/jobs", operation_id="list_jobs", response_model=Page[JobShown])
-async def list_jobs(memory: AdminMemory, status: Status = None, limit: Limit = 50) -> object:
+async def list_jobs(memory: AdminMemory, status: Status = None, limit: Limit = 50, cursor: Cursor = None) -> object:
     """The tenant's jobs, newest first."""
-    return {"items": await memory.list_jobs(status=status, limit=limit), "next_cursor": None}
+    found = await memory.list_jobs(status=status, before=number_position(cursor), limit=limit + 1)
+    return page_of(found, limit, lambda job: job.job_id)
+
+
+@router.post("/jobs", operation_id="enqueue_job", response_model=Started, status_code=202)
+async def enqueue_job(memory: AdminMemory, wanted: JobRequest) -> Started:
+    """Run a job of the tenant now instead of at its time, in the background."""
+    return Started(job=wanted.job, job_id=await memory.enqueue_job(wanted.job))
+
+
+@router.get("/jobs/counts", operation_id="job_counts", response_model=CountsShown)
+async def job_counts(memory: AdminMemory) -> object:
+    """How much work waits, runs, is done and was given up."""
+    return await memory.job_counts()
 
 
 @router.get("/jobs/dead_letters", operation_id="list_dead_letters", response_model=Page[DeadLetterShown])
-async def list_dead_letters(memory: AdminMemory, limit: Limit = 50) -> object:
+async def list_dead_letters(memory: AdminMemory, limit: Limit = 50, cursor: Cursor = None) -> object:
     """What was given up after its last try and waits for a person."""
-    return {"items": await memory.list_dead_letters(limit=limit), "next_cursor": None}
+    found = await memory.list_dead_letters(after=position(cursor), limit=limit + 1)
+    return page_of(found, limit, lambda letter: letter.dead_letter_id)
+
+
+@router.post("/jobs/dead_letters/replay", operation_id="replay_dead_letters", response_model=ReplayedShown)
+async def replay_dead_letters(memory: AdminMemory) -> ReplayedShown:
+    """Give every dead letter its tries back."""
+    return ReplayedShown(replayed=await memory.replay_dead_letters())
 
 
 @router.post("/jobs/dead_letters/{dead_letter_id}/replay", operation_id="replay_dead_letter", status_code=204)
@@ -95,3 +154,27 @@ async def replay_dead_letter(memory: AdminMemory, dead_letter_id: LetterId) -> N
 async def discard_dead_letter(memory: AdminMemory, dead_letter_id: LetterId) -> None:
     """Give a dead letter up for good."""
     await memory.discard_dead_letter(dead_letter_id)
+
+
+@router.get(
+    "/jobs/{job_id}", operation_id="get_job", response_model=JobShown, responses={200: {"content": {STREAM: {}}}}
+)
+async def get_job(request: Request, memory: AdminMemory, job_id: JobId) -> object:
+    """One job. With `Accept: text/event-stream` the answer tells each change of it until it is over."""
+    job = await memory.get_job(job_id)
+    if not wants_stream(request):
+        return job
+
+    async def told() -> AsyncIterator[str]:
+        seen, end = "", time.monotonic() + STREAM_SECONDS
+        while time.monotonic() < end:
+            found = await memory.get_job(job_id)
+            shown = JobShown.model_validate(found).model_dump_json()
+            if shown != seen:
+                yield event_text(shown, event="job")
+                seen = shown
+            if found.status not in {JobStatus.TODO, JobStatus.DOING}:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+    return StreamingResponse(streamed(told()), media_type=STREAM, headers={"Cache-Control": "no-store"})

@@ -19,7 +19,7 @@ from recollect.errors import ConfigurationError, Forbidden, InvalidInput, RateLi
 PROBES = frozenset({"/healthz", "/readyz"})
 
 # Their routes read the body piece by piece and bound what they keep of it.
-STREAMED = frozenset({"/v1/import"})
+STREAMED = frozenset({"/v1/import", "/v1/import_export"})
 SLOWEST_UPLOAD = 4096  # bytes a second by which a streamed body earns its time
 
 # Every pattern here is possessive or anchored, so that it runs in linear time on any input.
@@ -58,6 +58,9 @@ class Timeout:
                     if starts_event_stream(message):
                         deadline.reschedule(None)
                     await send(message)
+                    if message.get("more_body") and deadline.when() is not None:
+                        # A download lasts as long as it moves.
+                        deadline.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
                 async def counted() -> Message:
                     message = await receive()

@@ -73,12 +73,26 @@ def id_position(cursor: str | None) -> UUID | None:
         raise InvalidInput("this is not a cursor; take `next_cursor` of a page", field="cursor") from None
 
 
+def number_position(cursor: str | None) -> int | None:
+    """The number that a cursor stands for."""
+    written = position(cursor)
+    if written is None:
+        return None
+    if not written.isascii() or not written.isdigit() or len(written) > 18:
+        raise InvalidInput("this is not a cursor; take `next_cursor` of a page", field="cursor")
+    return int(written)
+
+
+def cursor_of(place: object | None) -> str | None:
+    """The cursor that stands for a place; null at the end."""
+    return base64.urlsafe_b64encode(str(place).encode()).decode().rstrip("=") if place is not None else None
+
+
 def page_of(rows: Sequence[Row], limit: int, key: Callable[[Row], object]) -> dict[str, Any]:
     """A page of at most `limit` of the rows; one more was asked for, to see whether there are more."""
     shown = rows[:limit]
     more = len(rows) > limit
-    cursor = base64.urlsafe_b64encode(str(key(shown[-1])).encode()).decode().rstrip("=") if more else None
-    return {"items": shown, "next_cursor": cursor}
+    return {"items": shown, "next_cursor": cursor_of(key(shown[-1]) if more else None)}
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {

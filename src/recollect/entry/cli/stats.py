@@ -1,0 +1,43 @@
+"""`recollect stats`: how a tenant's memory fares."""
+
+from __future__ import annotations
+
+import asyncio
+
+from recollect.entry.cli.access import Tenant, open_memory
+from recollect.entry.cli.output import AsJson, print_json, print_note, print_record, record, size
+from recollect.service.maintenance import DEVELOPMENT_TENANT
+from recollect.service.stats import Stats
+
+
+def stats(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+    """Show what memory holds, what waits, what was given up, how large it is, and the quota."""
+
+    async def run() -> Stats:
+        async with open_memory(tenant) as memory:
+            return await memory.memory_stats()
+
+    found = asyncio.run(run())
+    if as_json:
+        print_json(record(found))
+        return
+    counted = {
+        f"{name.removeprefix('by_')} {key}": number
+        for name in ("by_state", "by_kind", "by_tier", "by_scope")
+        for key, number in sorted(getattr(found, name).items())
+    }
+    print_record(
+        {
+            "items": found.items,
+            **counted,
+            "pinned": found.pinned,
+            "text": size(found.content_bytes),
+            **record(found.others),
+            "payload_bytes": size(found.others.payload_bytes),
+            "pending embeddings": found.pending_embeddings,
+            "dead letters": found.dead_letters,
+            **{f"quota {name}": f"{share:.1%}" for name, share in found.quota.shares.items()},
+        }
+    )
+    for warning in found.quota.warnings:
+        print_note(f"warning: {warning}")

@@ -1,0 +1,182 @@
+"""Every verb of the library has a door: a REST route, a command where a person needs one, and a line in the docs."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import typer
+from fastapi.routing import APIRoute
+
+import recollect
+from recollect.app import Memory
+from recollect.entry import cli
+from recollect.entry.rest.app import ROUTERS
+
+DOCS = Path(recollect.__file__).parents[2] / "docs"
+NO_VERBS = {"open", "bound", "acting_as"}  # they bind a memory to who asks
+VERBS = sorted(
+    name for name, _ in inspect.getmembers(Memory, inspect.isfunction) if name[0] != "_" and name not in NO_VERBS
+)
+
+REST_BY_ANOTHER_NAME = {
+    "erase_user": ("start_erasing_user", "a request does not wait for it; the library's own call does"),
+    "start_reembed": ("reembed", "a request does not wait for it"),
+    "start_reindex": ("reindex", "a request does not wait for it"),
+}
+
+COMMANDS = {
+    "remember": "remember",
+    "remember_fact": "remember",
+    "recall": "recall",
+    "read_tool_output": "read-tool-output",
+    "import_items": "import",
+    "import_export": "import",
+    "export": "export",
+    "forget": "forget",
+    "erase_user": "erase",
+    "memory_stats": "stats",
+    "quota_standing": "stats",
+    "reindex": "reindex",
+    "reembed": "reembed",
+    "list_items": "facts list",
+    "item_history": "facts history",
+    "item_standing": "facts standing",
+    "edit_item": "facts edit",
+    "invalidate_item": "facts invalidate",
+    "restore_item": "facts restore",
+    "pin_item": "facts pin",
+    "give_feedback": "facts feedback",
+    "get_retention_policy": "policy show",
+    "set_retention_policy": "policy set",
+    "sweep": "policy sweep",
+    "fade": "policy fade",
+    "hold": "policy hold",
+    "release": "policy release",
+    "list_holds": "policy holds",
+    "protect_source": "policy protect",
+    "unprotect_source": "policy unprotect",
+    "list_protected_sources": "policy protected",
+    "get_privacy_policy": "policy privacy",
+    "set_privacy_policy": "policy privacy",
+    "list_sessions": "sessions list",
+    "get_session": "sessions show",
+    "list_notes": "sessions show",
+    "list_messages": "sessions messages",
+    "close_session": "sessions close",
+    "list_runs": "runs list",
+    "get_run": "runs show",
+    "replay_run": "runs replay",
+    "enqueue_job": "jobs run",
+    "list_jobs": "jobs list",
+    "job_counts": "jobs counts",
+    "list_dead_letters": "jobs dead",
+    "replay_dead_letter": "jobs replay",
+    "replay_dead_letters": "jobs replay",
+    "discard_dead_letter": "jobs discard",
+    "get_tenant": "tenant show",
+    "update_tenant": "tenant set",
+    "create_key": "key create",
+    "list_keys": "key list",
+    "revoke_key": "key revoke",
+    "reapply_erasures": "db restore",
+}
+
+AN_AGENT_CALLS_IT = "an agent calls it, while it runs"
+A_PROGRAM_CALLS_IT = "a program sets it up; a person reads the result elsewhere"
+NO_COMMAND = {
+    **dict.fromkeys(
+        [
+            "active_procedures",
+            "add_messages",
+            "add_note",
+            "append_episode",
+            "choose",
+            "complete_run",
+            "delegate",
+            "delegated",
+            "delete_state",
+            "end_turn",
+            "fail_run",
+            "get_item",
+            "get_state",
+            "get_turn_state",
+            "get_window",
+            "last_episodes",
+            "list_state",
+            "open_session",
+            "record_tool_calls",
+            "remember_many",
+            "report_usage",
+            "resume_session",
+            "reward",
+            "search_knowledge",
+            "set_state",
+            "start_run",
+            "start_turn",
+        ],
+        AN_AGENT_CALLS_IT,
+    ),
+    **dict.fromkeys(
+        [
+            "delete_agent",
+            "get_agent",
+            "get_procedure",
+            "get_report",
+            "get_user",
+            "list_agents",
+            "list_audit",
+            "list_outcomes",
+            "list_procedures",
+            "list_reports",
+            "list_users",
+            "make_daily_brief",
+            "procedure_history",
+            "retire_procedure",
+            "save_agent",
+            "save_procedure",
+            "save_user",
+        ],
+        A_PROGRAM_CALLS_IT,
+    ),
+    "start_erasing_user": "`recollect erase` waits for it",
+    "get_erasure": "`recollect erase` waits for it",
+    "start_reembed": "`recollect reembed` waits for it",
+    "start_reindex": "`recollect reindex` waits for it",
+}
+
+
+def commands() -> set[str]:
+    found = set()
+    for name in cli.COMMANDS:
+        module, _ = cli.ELSEWHERE.get(name, (name, name))
+        app = getattr(import_module(f"recollect.entry.cli.{module}"), "app", None) if name != "version" else None
+        if not isinstance(app, typer.Typer):
+            found.add(name)
+            continue
+        for command in app.registered_commands:
+            assert command.callback is not None
+            found.add(f"{name} {command.name or command.callback.__name__}")
+    return found
+
+
+def test_every_verb_has_a_rest_route() -> None:
+    operations = {route.operation_id for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)}
+    missing = [verb for verb in VERBS if REST_BY_ANOTHER_NAME.get(verb, (verb,))[0] not in operations]
+    assert missing == [], "give each a route whose operation_id is the verb, or say why not"
+
+
+def test_every_verb_has_a_command_or_a_reason_why_not() -> None:
+    assert [verb for verb in VERBS if verb not in COMMANDS and verb not in NO_COMMAND] == []
+    assert COMMANDS.keys().isdisjoint(NO_COMMAND)
+    assert set(COMMANDS.values()) <= commands()
+    assert COMMANDS.keys() | NO_COMMAND.keys() | REST_BY_ANOTHER_NAME.keys() <= set(VERBS), "it is gone"
+
+
+def test_every_verb_and_every_command_has_a_line_in_the_docs() -> None:
+    text = "\n".join(page.read_text() for page in sorted(DOCS.glob("**/*.md")))
+    named = set(re.findall(r"`([a-z_ -]+?)(?:\(.*?\))?`", text))
+    assert [verb for verb in VERBS if verb not in named] == []
+    assert [command for command in sorted(commands()) if f"recollect {command}" not in text] == []
