@@ -16,7 +16,9 @@ from recollect.domain.evidence import Opinion
 from recollect.domain.identity import AskedScope, Identity, Role, Scope, checked_choice, tenant_id_of
 from recollect.domain.items import Item, Kind, NewItem
 from recollect.domain.jobs import DeadLetter, JobCounts, JobRecord, JobStatus
+from recollect.domain.knowledge import Source, SourceKind
 from recollect.domain.procedures import Choice, Outcome, Procedure
+from recollect.domain.profiles import Profile
 from recollect.domain.reports import Report
 from recollect.domain.retention import RetentionPolicy
 from recollect.domain.runs import (
@@ -44,7 +46,9 @@ from recollect.service import (
     forget,
     index,
     jobs,
+    knowledge,
     messages,
+    profiles,
     protect,
     quotas,
     recall,
@@ -194,6 +198,40 @@ class Memory:
     async def search_knowledge(self, query: str, *, top_k: int = 5, **more: Any) -> RecallAnswer:
         """Recall over documents only."""
         return await self.recall(query, top_k=top_k, source_kinds=[Kind.DOCUMENT_CHUNK], **more)
+
+    async def knowledge_map(self) -> str:
+        """Which sources can be looked up and which tool reaches each, in about 100 tokens."""
+        return await knowledge.map_knowledge(self.resources, self.identity)
+
+    async def profile(self, *, user: str | None = None, agent: str | None = None) -> Profile:
+        """What is known of a user or an agent in a few hundred tokens; without either, of who asks."""
+        return await profiles.profile(self.resources, self.identity, user=user, agent=agent)
+
+    async def add_source(
+        self,
+        name: str,
+        *,
+        kind: SourceKind | str = SourceKind.DOCUMENTS,
+        description: str = "",
+        tool: str | None = None,
+        folder: Path | None = None,
+    ) -> Source:
+        """Register something that can be looked up; `folder` must lie in one that the settings allow."""
+        return await knowledge.add_source(
+            self.resources, self.identity, name, kind=kind, description=description, tool=tool, folder=folder
+        )
+
+    async def update_source(self, source_id: UUID, **changes: Any) -> Source:
+        """Change the `name`, `description` or `tool` of a source."""
+        return await knowledge.update_source(self.resources, self.identity, source_id, **changes)
+
+    async def get_source(self, source_id: UUID) -> Source:
+        """One source, and how far its last synchronisation came."""
+        return await knowledge.get_source(self.resources, self.identity, source_id)
+
+    async def list_sources(self, *, after: str = "", limit: int = 50) -> list[Source]:
+        """Sources by name."""
+        return await knowledge.list_sources(self.resources, self.identity, after=after, limit=limit)
 
     async def read_tool_output(self, key: str, *, start: int = 0, length: int | None = None) -> ToolOutput:
         """The whole body behind an elided item, or a range of its bytes."""

@@ -133,6 +133,16 @@ class Settings(BaseSettings):
     )
     vector_index_most: int = Field(default=50, ge=0, description="Most tenants that have an index of their own.")
 
+    # Documents
+    document_folders: list[Path] = Field(
+        default=[], description='Folders that documents may be taken from: ["/srv/handbook"]. None unless set.'
+    )
+    document_max_bytes: int = Field(default=50 * 2**20, ge=1024, description="Largest document.")
+    document_seconds: float = Field(default=300.0, gt=0, description="Time in which a document must be read.")
+    document_memory: int = Field(
+        default=1024, ge=128, description="Megabytes that reading a document may take (Linux only)."
+    )
+
     # Sessions
     window_override: int | None = Field(
         default=None, ge=100, description="Tokens to take for every model's window. For development only."

@@ -34,6 +34,7 @@ from recollect.service import (
     jobs,
     judge,
     messages,
+    profiles,
     quotas,
     reports,
     retain,
@@ -99,6 +100,7 @@ TOPICS: dict[str, Topic] = {
     index.JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0),
     messages.SUMMARISE_TOPIC: Topic(handle=messages.summarise, batch=16),
     episodes.TRIM_TOPIC: Topic(handle=episodes.trim_episodes),
+    profiles.PROFILE_TOPIC: Topic(handle=profiles.refresh_profiles),
 }
 
 
