@@ -12,6 +12,7 @@ from uuid import UUID
 from recollect.config import Settings
 from recollect.domain.audit import AuditEntry
 from recollect.domain.bandit import Posterior
+from recollect.domain.documents import Document
 from recollect.domain.evidence import Opinion
 from recollect.domain.identity import AskedScope, Identity, Role, Scope, checked_choice, tenant_id_of
 from recollect.domain.items import Item, Kind, NewItem
@@ -40,6 +41,7 @@ from recollect.service import (
     choose,
     curate,
     decay,
+    documents,
     episodes,
     erase,
     export,
@@ -64,6 +66,7 @@ from recollect.service import (
 from recollect.service.choose import Rewarded, SavedProcedure
 from recollect.service.curate import ItemPage, ListRequest, Standing
 from recollect.service.decay import Faded
+from recollect.service.documents import AddedDocument, DocumentText, NewDocument
 from recollect.service.erase import Reapplied
 from recollect.service.export import Imported, Lines
 from recollect.service.forget import Forgotten
@@ -195,9 +198,46 @@ class Memory:
         )
         return await recall.recall(self.resources, self.identity, request)
 
-    async def search_knowledge(self, query: str, *, top_k: int = 5, **more: Any) -> RecallAnswer:
-        """Recall over documents only."""
-        return await self.recall(query, top_k=top_k, source_kinds=[Kind.DOCUMENT_CHUNK], **more)
+    async def search_knowledge(
+        self, query: str, *, top_k: int = 5, source: str | UUID | None = None, **more: Any
+    ) -> RecallAnswer:
+        """What the documents say, each with its citation; `source` is a name or id, `more` as of `RecallRequest`."""
+        return await documents.search_knowledge(
+            self.resources, self.identity, query, top_k=top_k, source=source, **more
+        )
+
+    async def add_document(
+        self,
+        name: str,
+        data: bytes | None = None,
+        *,
+        text: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        **more: Any,
+    ) -> AddedDocument:
+        """Take a document or its next revision in; `more` are `media_type`, `source` and `metadata`."""
+        new = NewDocument(name=name, data=data, text=text, **more)
+        return await documents.add_document(self.resources, self.identity, new, progress=progress)
+
+    async def get_document(self, document_id: UUID) -> Document:
+        """One document."""
+        return await documents.get_document(self.resources, self.identity, document_id)
+
+    async def list_documents(self, **more: Any) -> list[Document]:
+        """Documents, oldest first; `more` are `source`, `after` and `limit`."""
+        return await documents.list_documents(self.resources, self.identity, **more)
+
+    async def read_document(self, document_id: UUID, *, first: int = 0, limit: int = 50) -> DocumentText:
+        """Chunks of a document in order, from one on: all of it, or what stands around a citation."""
+        return await documents.read_document(self.resources, self.identity, document_id, first=first, limit=limit)
+
+    async def read_original(self, document_id: UUID) -> tuple[bytes, str]:
+        """The file of a document, and its media type."""
+        return await documents.read_original(self.resources, self.identity, document_id)
+
+    async def delete_document(self, document_id: UUID) -> None:
+        """Remove a document; its chunks leave recall at once."""
+        await documents.delete_document(self.resources, self.identity, document_id)
 
     async def knowledge_map(self) -> str:
         """Which sources can be looked up and which tool reaches each, in about 100 tokens."""

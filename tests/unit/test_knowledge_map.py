@@ -46,6 +46,15 @@ def test_what_does_not_fit_is_counted() -> None:
     assert f"- and {200 - named} more" in text
 
 
-@given(st.lists(st.builds(Entry, name=st.text(min_size=1, max_size=200), kind=st.sampled_from(SourceKind), description=st.text(max_size=300), documents=st.integers(0, 10**6)), max_size=30))  # fmt: skip
+ENTRIES = st.builds(
+    Entry,
+    name=st.text(min_size=1, max_size=200),
+    kind=st.sampled_from(SourceKind),
+    description=st.text(max_size=300),
+    documents=st.integers(0, 10**6),
+)
+
+
+@given(st.lists(ENTRIES, max_size=30))
 def test_no_sources_make_it_longer_than_its_budget(entries: list[Entry]) -> None:
     assert estimated_tokens(knowledge_map(entries)) <= MOST_MAP_TOKENS

@@ -63,6 +63,10 @@ ALTER TABLE payloads ADD CHECK ((item_id IS NULL) <> (document_id IS NULL));
 CREATE UNIQUE INDEX payloads_by_document ON payloads (tenant_id, document_id) WHERE document_id IS NOT NULL;
 CREATE INDEX payloads_by_object ON payloads (tenant_id, object_key) WHERE object_key IS NOT NULL;
 
+-- A body that goes with its item or document goes by the owner's hand, which writes down its object.
+CREATE POLICY cascade ON discarded_objects TO recollect_owner
+    USING (tenant_id = current_tenant()) WITH CHECK (tenant_id = current_tenant());
+
 -- What is forgotten of a document is forgotten in its original too.
 CREATE FUNCTION forget_chunk() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
