@@ -61,6 +61,7 @@ from recollect.service import (
     sessions,
     state,
     supersede,
+    synchronise,
     tenants,
 )
 from recollect.service.choose import Rewarded, SavedProcedure
@@ -78,6 +79,7 @@ from recollect.service.remember import News, Remembered, ToolOutput
 from recollect.service.resources import Resources
 from recollect.service.retain import Sweep
 from recollect.service.sessions import Opened, Resumed
+from recollect.service.synchronise import Synchronised
 from recollect.service.tenants import NewKey
 from recollect.storage.erasures import Erasure
 from recollect.storage.holds import Hold
@@ -272,6 +274,18 @@ class Memory:
     async def list_sources(self, *, after: str = "", limit: int = 50) -> list[Source]:
         """Sources by name."""
         return await knowledge.list_sources(self.resources, self.identity, after=after, limit=limit)
+
+    async def remove_source(self, source_id: UUID) -> int:
+        """Remove a source with its documents; how many there were."""
+        return await synchronise.remove_source(self.resources, self.identity, source_id)
+
+    async def start_sync(self, source_id: UUID) -> int | None:
+        """Synchronise a source with its folder in the background; the job's id, None when one waits already."""
+        return await synchronise.start_sync(self.resources, self.identity, source_id)
+
+    async def sync_source(self, source_id: UUID, *, progress: Callable[[int, int], None] | None = None) -> Synchronised:
+        """Bring a source in line with its folder, and return when it is done."""
+        return await synchronise.sync_source(self.resources, self.identity, source_id, progress=progress)
 
     async def read_tool_output(self, key: str, *, start: int = 0, length: int | None = None) -> ToolOutput:
         """The whole body behind an elided item, or a range of its bytes."""

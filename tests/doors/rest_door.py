@@ -84,6 +84,7 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
     run = await working.start_run(run_id="furnished-run", input={"goal": secret})
     procedure = await door.memory.save_procedure(secret, {"text": secret}, agent_type="support", task_type="reply")
     report = await door.memory.make_daily_brief()
+    document = await door.memory.add_document("furnished.md", text=secret)
     return {
         "user_id": "alice",
         "agent_id": "support",
@@ -97,6 +98,8 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
         "state_key": "draft",
         "procedure_id": str(procedure.procedure.procedure_id),
         "report_id": str(report.report_id),
+        "document_id": str(document.document.document_id),
+        "source_id": str(document.document.source_id),
     }
 
 

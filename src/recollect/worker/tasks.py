@@ -40,6 +40,7 @@ from recollect.service import (
     retain,
     sessions,
     state,
+    synchronise,
     vector_indexes,
 )
 from recollect.service.dispatch import Handler
@@ -89,6 +90,7 @@ JOBS: dict[str, Job] = {
     "retain": Job(run=retain.retain, cron="0 5 * * *", timeout=3_600.0),
     "measure_usage": Job(run=quotas.measure, cron="30 5 * * *"),
     erase.JOB: Job(run=erase.run_erasure, timeout=A_DAY),
+    synchronise.JOB: Job(run=synchronise.run_sync, timeout=A_DAY),
     "reindex": Job(run=index.reindex, timeout=A_DAY),
     "reembed": Job(run=index.reembed, timeout=A_DAY),
     vector_indexes.JOB: Job(run=vector_indexes.maintain, cron="0 3 * * *", concurrency=2, timeout=3_600.0),

@@ -25,6 +25,7 @@ from recollect.entry.rest import (
     items,
     jobs,
     keys,
+    knowledge,
     procedures,
     recall,
     reports,
@@ -67,6 +68,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     audit.router,
     jobs.router,
     reports.router,
+    knowledge.router,
 )
 
 TAGS = [
@@ -84,6 +86,7 @@ TAGS = [
     {"name": "audit", "description": "Who changed what and why."},
     {"name": "jobs", "description": "Background work: what runs and what failed."},
     {"name": "reports", "description": "Daily briefs for people."},
+    {"name": "knowledge", "description": "What can be looked up: sources and documents."},
     {"name": "health", "description": "For operators: alive, ready, metrics, version."},
 ]
 
