@@ -39,6 +39,7 @@ from recollect.domain.tenants import Agent, AgentDefinition, ApiKey, Tenant, Use
 from recollect.domain.window import Message, NewMessage, Window, WindowState
 from recollect.service import (
     choose,
+    collect,
     curate,
     decay,
     documents,
@@ -788,6 +789,10 @@ class Memory:
     async def fade(self) -> Faded:
         """Archive recent memory that has faded and promote what matters, now."""
         return await decay.fade(self.resources, self.identity)
+
+    async def collect_objects(self) -> int:
+        """Remove objects that nothing points to, now; how many."""
+        return await collect.collect_objects(self.resources, self.identity)
 
     def export(self, *, user_id: str | None = None) -> AsyncIterator[str]:
         """Everything of the tenant or of one user, as lines of JSON."""

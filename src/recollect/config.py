@@ -143,6 +143,23 @@ class Settings(BaseSettings):
         default=1024, ge=128, description="Megabytes that reading a document may take (Linux only)."
     )
 
+    # Objects: large bodies and files of documents
+    object_bucket: str | None = Field(
+        default=None, description="S3 bucket for large bodies (needs the extra `s3`). Unset: a folder in the home."
+    )
+    object_prefix: str = Field(default="", description="Folder of the bucket to keep to.")
+    object_endpoint: str | None = Field(default=None, description="Address of a service that speaks S3; unset: AWS.")
+    object_region: str | None = Field(default=None, description="Region of the bucket.")
+    object_access_key: SecretStr | None = Field(default=None, description="Access key id; unset: as AWS tools find it.")
+    object_secret_key: SecretStr | None = Field(default=None, description="Secret access key.")
+    object_keys: list[SecretStr] = Field(
+        default=[],
+        description="Keys to encrypt objects with, each 32 bytes in base64: the first encrypts, all decrypt.",
+    )
+    object_grace_hours: float = Field(
+        default=24.0, ge=1, description="Age from which an object that nothing points to is removed."
+    )
+
     # Sessions
     window_override: int | None = Field(
         default=None, ge=100, description="Tokens to take for every model's window. For development only."

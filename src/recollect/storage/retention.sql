@@ -166,3 +166,7 @@ DELETE FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.tier <> 'persistent' AND NOT EXISTS (
     SELECT FROM holds h WHERE h.tenant_id = i.tenant_id AND h.item_id = i.item_id)
 RETURNING i.item_id
+
+-- name: list_used_objects
+-- Which of these objects a row points to.
+SELECT object_key FROM payloads WHERE tenant_id = %(tenant_id)s AND object_key = ANY(%(object_keys)s)

@@ -26,6 +26,7 @@ from datetime import timedelta
 from recollect.domain.jobs import Schedule
 from recollect.service import (
     choose,
+    collect,
     decay,
     episodes,
     erase,
@@ -89,6 +90,7 @@ JOBS: dict[str, Job] = {
     "fade": Job(run=decay.fade, cron="0 4 * * *", timeout=3_600.0),
     "retain": Job(run=retain.retain, cron="0 5 * * *", timeout=3_600.0),
     "measure_usage": Job(run=quotas.measure, cron="30 5 * * *"),
+    collect.JOB: Job(run=collect.collect_objects, cron="0 1 * * 6", timeout=3_600.0),
     erase.JOB: Job(run=erase.run_erasure, timeout=A_DAY),
     synchronise.JOB: Job(run=synchronise.run_sync, timeout=A_DAY),
     "reindex": Job(run=index.reindex, timeout=A_DAY),
