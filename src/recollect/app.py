@@ -12,13 +12,16 @@ from uuid import UUID
 from recollect.config import Settings
 from recollect.domain.audit import AuditEntry
 from recollect.domain.bandit import Posterior
+from recollect.domain.documents import Document
 from recollect.domain.events import Event, EventType, Webhook
 from recollect.domain.evidence import Opinion
 from recollect.domain.identity import AskedScope, Identity, Role, Scope, checked_choice, tenant_id_of
 from recollect.domain.items import Item, Kind, NewItem
 from recollect.domain.jobs import DeadLetter, JobCounts, JobRecord, JobStatus
+from recollect.domain.knowledge import Source, SourceKind
 from recollect.domain.privacy import PrivacyPolicy
 from recollect.domain.procedures import Choice, Outcome, Procedure
+from recollect.domain.profiles import Profile
 from recollect.domain.reports import Report
 from recollect.domain.retention import RetentionPolicy
 from recollect.domain.runs import (
@@ -38,8 +41,10 @@ from recollect.domain.tenants import Agent, AgentDefinition, ApiKey, Tenant, Use
 from recollect.domain.window import Message, NewMessage, Window, WindowState
 from recollect.service import (
     choose,
+    collect,
     curate,
     decay,
+    documents,
     episodes,
     erase,
     export,
@@ -47,7 +52,9 @@ from recollect.service import (
     forget,
     index,
     jobs,
+    knowledge,
     messages,
+    profiles,
     protect,
     quotas,
     recall,
@@ -60,12 +67,14 @@ from recollect.service import (
     state,
     stats,
     supersede,
+    synchronise,
     tenants,
     webhooks,
 )
 from recollect.service.choose import Rewarded, SavedProcedure
 from recollect.service.curate import ItemPage, ListRequest, Standing
 from recollect.service.decay import Faded
+from recollect.service.documents import AddedDocument, DocumentText, NewDocument
 from recollect.service.erase import Reapplied
 from recollect.service.export import Imported, Lines
 from recollect.service.forget import Forgotten
@@ -78,6 +87,7 @@ from recollect.service.resources import Resources
 from recollect.service.retain import Sweep
 from recollect.service.sessions import Opened, Resumed
 from recollect.service.stats import Stats
+from recollect.service.synchronise import Synchronised
 from recollect.service.tenants import NewKey
 from recollect.service.webhooks import NewWebhook
 from recollect.storage.erasures import Erasure
@@ -199,9 +209,92 @@ class Memory:
         )
         return await recall.recall(self.resources, self.identity, request)
 
-    async def search_knowledge(self, query: str, *, top_k: int = 5, **more: Any) -> RecallAnswer:
-        """Recall over documents only."""
-        return await self.recall(query, top_k=top_k, source_kinds=[Kind.DOCUMENT_CHUNK], **more)
+    async def search_knowledge(
+        self, query: str, *, top_k: int = 5, source: str | UUID | None = None, **more: Any
+    ) -> RecallAnswer:
+        """What the documents say, each with its citation; `source` is a name or id, `more` as of `RecallRequest`."""
+        return await documents.search_knowledge(
+            self.resources, self.identity, query, top_k=top_k, source=source, **more
+        )
+
+    async def add_document(
+        self,
+        name: str,
+        data: bytes | None = None,
+        *,
+        text: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        **more: Any,
+    ) -> AddedDocument:
+        """Take a document or its next revision in; `more` are `media_type`, `source` and `metadata`."""
+        new = NewDocument(name=name, data=data, text=text, **more)
+        return await documents.add_document(self.resources, self.identity, new, progress=progress)
+
+    async def get_document(self, document_id: UUID) -> Document:
+        """One document."""
+        return await documents.get_document(self.resources, self.identity, document_id)
+
+    async def list_documents(self, **more: Any) -> list[Document]:
+        """Documents, oldest first; `more` are `source`, `after` and `limit`."""
+        return await documents.list_documents(self.resources, self.identity, **more)
+
+    async def read_document(self, document_id: UUID, *, first: int = 0, limit: int = 50) -> DocumentText:
+        """Chunks of a document in order, from one on: all of it, or what stands around a citation."""
+        return await documents.read_document(self.resources, self.identity, document_id, first=first, limit=limit)
+
+    async def read_original(self, document_id: UUID) -> tuple[bytes, str]:
+        """The file of a document, and its media type."""
+        return await documents.read_original(self.resources, self.identity, document_id)
+
+    async def delete_document(self, document_id: UUID) -> None:
+        """Remove a document; its chunks leave recall at once."""
+        await documents.delete_document(self.resources, self.identity, document_id)
+
+    async def knowledge_map(self) -> str:
+        """Which sources can be looked up and which tool reaches each, in about 100 tokens."""
+        return await knowledge.map_knowledge(self.resources, self.identity)
+
+    async def profile(self, *, user: str | None = None, agent: str | None = None) -> Profile:
+        """What is known of a user or an agent in a few hundred tokens; without either, of who asks."""
+        return await profiles.profile(self.resources, self.identity, user=user, agent=agent)
+
+    async def add_source(
+        self,
+        name: str,
+        *,
+        kind: SourceKind | str = SourceKind.DOCUMENTS,
+        description: str = "",
+        tool: str | None = None,
+        folder: Path | None = None,
+    ) -> Source:
+        """Register something that can be looked up; `folder` must lie in one that the settings allow."""
+        return await knowledge.add_source(
+            self.resources, self.identity, name, kind=kind, description=description, tool=tool, folder=folder
+        )
+
+    async def update_source(self, source_id: UUID, **changes: Any) -> Source:
+        """Change the `name`, `description` or `tool` of a source."""
+        return await knowledge.update_source(self.resources, self.identity, source_id, **changes)
+
+    async def get_source(self, source_id: UUID) -> Source:
+        """One source, and how far its last synchronisation came."""
+        return await knowledge.get_source(self.resources, self.identity, source_id)
+
+    async def list_sources(self, *, after: str = "", limit: int = 50) -> list[Source]:
+        """Sources by name."""
+        return await knowledge.list_sources(self.resources, self.identity, after=after, limit=limit)
+
+    async def remove_source(self, source_id: UUID) -> int:
+        """Remove a source with its documents; how many there were."""
+        return await synchronise.remove_source(self.resources, self.identity, source_id)
+
+    async def start_sync(self, source_id: UUID) -> int | None:
+        """Synchronise a source with its folder in the background; the job's id, None when one waits already."""
+        return await synchronise.start_sync(self.resources, self.identity, source_id)
+
+    async def sync_source(self, source_id: UUID, *, progress: Callable[[int, int], None] | None = None) -> Synchronised:
+        """Bring a source in line with its folder, and return when it is done."""
+        return await synchronise.sync_source(self.resources, self.identity, source_id, progress=progress)
 
     async def read_tool_output(self, key: str, *, start: int = 0, length: int | None = None) -> ToolOutput:
         """The whole body behind an elided item, or a range of its bytes."""
@@ -710,6 +803,10 @@ class Memory:
     async def fade(self) -> Faded:
         """Archive recent memory that has faded and promote what matters, now."""
         return await decay.fade(self.resources, self.identity)
+
+    async def collect_objects(self) -> int:
+        """Remove objects that nothing points to, now; how many."""
+        return await collect.collect_objects(self.resources, self.identity)
 
     def export(self, *, user_id: str | None = None) -> AsyncIterator[str]:
         """Everything of the tenant or of one user, as lines of JSON."""

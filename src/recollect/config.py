@@ -144,6 +144,33 @@ class Settings(BaseSettings):
     )
     vector_index_most: int = Field(default=50, ge=0, description="Most tenants that have an index of their own.")
 
+    # Documents
+    document_folders: list[Path] = Field(
+        default=[], description='Folders that documents may be taken from: ["/srv/handbook"]. None unless set.'
+    )
+    document_max_bytes: int = Field(default=50 * 2**20, ge=1024, description="Largest document.")
+    document_seconds: float = Field(default=300.0, gt=0, description="Time in which a document must be read.")
+    document_memory: int = Field(
+        default=1024, ge=128, description="Megabytes that reading a document may take (Linux only)."
+    )
+
+    # Objects: large bodies and files of documents
+    object_bucket: str | None = Field(
+        default=None, description="S3 bucket for large bodies (needs the extra `s3`). Unset: a folder in the home."
+    )
+    object_prefix: str = Field(default="", description="Folder of the bucket to keep to.")
+    object_endpoint: str | None = Field(default=None, description="Address of a service that speaks S3; unset: AWS.")
+    object_region: str | None = Field(default=None, description="Region of the bucket.")
+    object_access_key: SecretStr | None = Field(default=None, description="Access key id; unset: as AWS tools find it.")
+    object_secret_key: SecretStr | None = Field(default=None, description="Secret access key.")
+    object_keys: list[SecretStr] = Field(
+        default=[],
+        description="Keys to encrypt objects with, each 32 bytes in base64: the first encrypts, all decrypt.",
+    )
+    object_grace_hours: float = Field(
+        default=24.0, ge=1, description="Age from which an object that nothing points to is removed."
+    )
+
     # Sessions
     window_override: int | None = Field(
         default=None, ge=100, description="Tokens to take for every model's window. For development only."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from recollect.providers.base import Embedder
 from recollect.providers.cache import Cache, NoCache, RedisCache
 from recollect.providers.embedders import Embedders
 from recollect.providers.embedding import EmbeddingProvider, EmbeddingSpec, make_embedder
-from recollect.providers.objects import LocalObjects
+from recollect.providers.objects import EncryptedObjects, LocalObjects, Objects, S3Objects, S3Spec, StoresByKey
 from recollect.providers.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
 from recollect.providers.secrets import Secrets
 from recollect.providers.static import StaticTokens, load_static_tokens
@@ -140,7 +141,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             embedders=embedders,
             static_tokens=await load_late_interaction(settings),
             reranker=reranker,
-            objects=LocalObjects(settings.home / "objects"),
+            objects=make_objects(settings),
             session_cache=session_cache,
             accesses=accesses,
             usages=usages,
@@ -165,6 +166,33 @@ def make_cache(settings: Settings) -> Cache:
     return RedisCache(
         settings.redis_url.get_secret_value(), timeout=settings.redis_timeout, ttl=settings.redis_ttl_seconds
     )
+
+
+def make_objects(settings: Settings) -> Objects:
+    """The configured bucket, or a folder beside the database; encrypted where keys are set."""
+    store: StoresByKey = LocalObjects(settings.home / "objects")
+    if settings.object_bucket is not None:
+        access, secret = settings.object_access_key, settings.object_secret_key
+        store = S3Objects(
+            S3Spec(
+                bucket=settings.object_bucket,
+                prefix=settings.object_prefix,
+                endpoint=settings.object_endpoint,
+                region=settings.object_region,
+                access_key=access.get_secret_value() if access else None,
+                secret_key=secret.get_secret_value() if secret else None,
+            )
+        )
+    if not settings.object_keys:
+        return store
+    return EncryptedObjects(store, tuple(_object_key(key.get_secret_value()) for key in settings.object_keys))
+
+
+def _object_key(written: str) -> bytes:
+    try:
+        return base64.b64decode(written, validate=True)
+    except ValueError:
+        return b""  # refused with the others that are no keys
 
 
 def make_embedders(settings: Settings) -> Embedders:

@@ -87,6 +87,7 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
     hooked = await door.memory.create_webhook("https://192.0.0.9/hook")
     job_id = await door.memory.enqueue_job("measure_usage")
     erasure = await door.memory.start_erasing_user("nobody-left")
+    document = await door.memory.add_document("furnished.md", text=secret)
     return {
         "user_id": "alice",
         "agent_id": "support",
@@ -104,6 +105,8 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
         "action_id": "an-action",
         "webhook_id": str(hooked.webhook.webhook_id),
         "job_id": str(job_id),
+        "document_id": str(document.document.document_id),
+        "source_id": str(document.document.source_id),
     }
 
 

@@ -33,6 +33,12 @@ def indexed(content: str, *, speaker: str | None, language: str, tokens: bytes) 
     )
 
 
+def indexed_text(content: str, metadata: dict[str, Any] | None) -> str:
+    """The text that words are found in: what it says, under the title that it stands under."""
+    title = (metadata or {}).get("title")
+    return f"{title}\n{content}" if isinstance(title, str) and title else content
+
+
 def embedded_text(
     content: str,
     *,

@@ -173,6 +173,7 @@ class KnowledgeRequest(Strict):
 
     query: Query
     top_k: TopK = 5
+    source: str | None = Field(default=None, min_length=1, max_length=200, description="Only this source, by its name.")
     enable_rerank: bool = True
     explain: bool = False
 
@@ -198,6 +199,28 @@ class RecalledItemShown(Shown):
     metadata: dict[str, Any]
 
 
+class CitationShown(Shown):
+    """Where in which document a text stands; `first` and `past` count characters of the document's text."""
+
+    document_id: UUID
+    document: str = Field(examples=["returns.md"])
+    title: str
+    source_id: UUID
+    source: str
+    revision: int
+    ordinal: int = Field(description="The chunk's place; `GET /v1/documents/{document_id}/text` reads those around it.")
+    heading: list[str]
+    page: int | None
+    first: int
+    past: int
+
+
+class KnowledgeItemShown(RecalledItemShown):
+    """A text of a document, and where it stands."""
+
+    citation: CitationShown | None = Field(description="Null for a text that came in without a document.")
+
+
 class RecallShown(Shown):
     """What memory answers."""
 
@@ -213,6 +236,12 @@ class ExplainedRecallShown(RecallShown):
     """What memory answers, and why where that was asked for."""
 
     trace: dict[str, Any] | None = Field(default=None, description="Only with `explain`.")
+
+
+class KnowledgeShown(ExplainedRecallShown):
+    """What the documents say."""
+
+    items: list[KnowledgeItemShown]  # type: ignore[assignment]  # the same with one thing more
 
 
 class ToolOutputShown(Shown):
@@ -231,3 +260,12 @@ class ImportSummary(BaseModel):
     read: int = Field(description="Lines with an item on them.")
     new: int
     existing: int = Field(description="Items that were here already.")
+
+
+class ProfileShown(Shown):
+    """What is known of a user or an agent."""
+
+    content: str = Field(examples=["Preferences: Ana prefers tea."])
+    facts: int = Field(description="How many facts it tells.")
+    writer: str = Field(description="The offline rules, or the model that wrote it.")
+    made_at: datetime | None

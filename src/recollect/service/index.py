@@ -11,7 +11,7 @@ import numpy as np
 
 from recollect.domain.entities import Entity, entities_in
 from recollect.domain.identity import Identity
-from recollect.domain.indexing import PREVIOUS_HEAD, Indexed, embedded_text, indexed
+from recollect.domain.indexing import PREVIOUS_HEAD, Indexed, embedded_text, indexed, indexed_text
 from recollect.domain.items import Kind
 from recollect.errors import ConfigurationError, InvalidInput, ProviderError
 from recollect.providers.base import Embedder, fail_open
@@ -130,6 +130,10 @@ async def _vectors_of(embedder: Embedder, texts: Sequence[vectors.TextToEmbed]):
     )
 
 
+def _found_by(text: vectors.TextToIndex) -> str:
+    return indexed_text(text.content, text.metadata) if text.kind == Kind.DOCUMENT_CHUNK else text.content
+
+
 def find_embedder(resources: Resources, model_id: str | None) -> Embedder:
     """The embedder of a model (None: the configured one); an error that says what to do when there is none."""
     if resources.embedders.primary is None:
@@ -194,7 +198,7 @@ async def reindex(resources: Resources, identity: Identity, *, progress: Progres
             page = await vectors.texts_to_index(tx, after=after, limit=PAGE)
         if not page:
             break
-        columns = await derive(resources, [(text.content, text.speaker) for text in page], language=language)
+        columns = await derive(resources, [(_found_by(text), text.speaker) for text in page], language=language)
         item_ids = [text.item_id for text in page]
         async with resources.database.transaction(identity) as tx:
             await vectors.save_index(tx, list(zip(item_ids, columns, strict=True)))

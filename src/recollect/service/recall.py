@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from recollect.domain import text
+from recollect.domain.documents import Citation
 from recollect.domain.entities import entities_in
 from recollect.domain.identity import Identity, Role, Scope
 from recollect.domain.indexing import embedded_text
@@ -78,6 +79,8 @@ class RecallRequest:
     as_of: datetime | None = None
     include_superseded: bool = False
     explain: bool = False
+    source_id: UUID | None = None
+    """Only documents of this source."""
     arms: frozenset[Arm] = frozenset(Arm)
 
 
@@ -99,6 +102,8 @@ class RecalledItem:
     valid_at: datetime
     invalid_at: datetime | None
     metadata: dict[str, Any] = field(default_factory=dict)
+    citation: Citation | None = None
+    """Of a chunk found by `search_knowledge`: where it stands in its document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +230,7 @@ class _Recall:
             until=request.until,
             as_of=request.as_of,
             include_superseded=request.include_superseded,
+            source_id=request.source_id,
             exact_below=exact_below(view.items, indexed_from=self.resources.settings.vector_index_from),
             depths=_depths(request.arms),
         )

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from recollect.domain.identity import Identity, Role, Scope
+from recollect.domain.indexing import indexed_text
 from recollect.domain.items import KINDS, Item, Kind, NewItem, Prepared, payload_key, prepared
 from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError
 from recollect.ids import new_id
@@ -230,11 +231,15 @@ async def _rows(
     resources: Resources, identity: Identity, ready: Sequence[Prepared], masked: Sequence[Mapping[str, int]]
 ) -> list[Row]:
     view = await resources.views.get(resources.database, identity)
-    columns = await derive(resources, [(item.content, item.speaker) for item in ready], language=view.language)
+    columns = await derive(resources, [(_found_by(item), item.speaker) for item in ready], language=view.language)
     return [
         Row(item_id=new_id(), item=item, indexed=indexed, thread=_thread(item), masked=counts)
         for item, indexed, counts in zip(ready, columns, masked, strict=True)
     ]
+
+
+def _found_by(item: Prepared) -> str:
+    return indexed_text(item.content, item.metadata) if item.kind is Kind.DOCUMENT_CHUNK else item.content
 
 
 def _thread(item: Prepared) -> str | None:

@@ -10,6 +10,7 @@ from recollect.config import Settings
 from recollect.domain.jobs import Schedule
 from recollect.providers.base import Reranker
 from recollect.providers.embedders import Embedders
+from recollect.providers.extraction import Extractor
 from recollect.providers.llm import LLM, OfflineRules
 from recollect.providers.objects import Objects
 from recollect.providers.secrets import Secrets
@@ -50,6 +51,7 @@ class Resources:
     views: TenantViews = field(default_factory=TenantViews)
     summariser: Summariser = field(default_factory=OfflineSummariser)
     llm: LLM = field(default_factory=OfflineRules)
+    extractor: Extractor = field(default_factory=Extractor)
     telemetry: Telemetry = field(default_factory=Telemetry)
     job_names: frozenset[str] = frozenset()
     schedules: tuple[Schedule, ...] = ()

@@ -16,7 +16,7 @@ from recollect.storage.retention import Tombstone
 queries = Queries("erasures")
 
 ERASED_TABLES = frozenset(
-    {"api_keys", "erasures", "items", "runs", "sessions", "state", "state_owners", "users", "vectors"}
+    {"api_keys", "erasures", "items", "profiles", "runs", "sessions", "state", "state_owners", "users", "vectors"}
 )
 """Every table with a column `user_id`; a test compares it with the schema, so that no new one is overlooked."""
 

@@ -175,3 +175,9 @@ async def archive_items(tx: Transaction, item_ids: Sequence[UUID], *, now: datet
 async def purge_items(tx: Transaction, item_ids: Sequence[UUID]) -> int:
     """Remove rows that were never meant to last; how many that were."""
     return len(await tx.dicts(queries.purge_items, item_ids=list(item_ids)))
+
+
+async def list_used_objects(tx: Transaction, object_keys: Sequence[str]) -> set[str]:
+    """Which of these objects a row points to."""
+    rows = await tx.dicts(queries.list_used_objects, object_keys=list(object_keys))
+    return {row["object_key"] for row in rows}

@@ -24,7 +24,7 @@ SELECT DISTINCT ON (h.hash) i.tenant_id, h.hash, 'item', i.item_id,
 FROM items i JOIN tenants t ON t.tenant_id = i.tenant_id
 CROSS JOIN LATERAL unnest(item_hashes(t.salt, i)) WITH ORDINALITY AS h (hash, place)
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.anonymized_at IS NULL
-    AND i.kind <> 'session_summary' AND (i.kind <> 'document_chunk' OR h.place = 2)
+    AND i.kind <> 'session_summary' AND (i.kind <> 'document_chunk' OR (h.place = 2 AND i.live))
 ORDER BY h.hash
 ON CONFLICT (tenant_id, hash) DO UPDATE SET forgotten_at = excluded.forgotten_at, item_id = excluded.item_id
 RETURNING hash, subject, item_id, is_final, forgotten_at
@@ -166,3 +166,7 @@ DELETE FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.tier <> 'persistent' AND NOT EXISTS (
     SELECT FROM holds h WHERE h.tenant_id = i.tenant_id AND h.item_id = i.item_id)
 RETURNING i.item_id
+
+-- name: list_used_objects
+-- Which of these objects a row points to.
+SELECT object_key FROM payloads WHERE tenant_id = %(tenant_id)s AND object_key = ANY(%(object_keys)s)

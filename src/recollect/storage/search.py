@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from uuid import UUID
 
 import numpy as np
 from pgvector import HalfVector
@@ -50,6 +51,8 @@ class Search:
     until: datetime | None = None
     as_of: datetime | None = None
     include_superseded: bool = False
+    source_id: UUID | None = None
+    """Only chunks of documents of this source."""
     exact_below: int | None = None
     """Look at every vector that may answer when there are fewer than this; None: always."""
     depths: Depths = Depths()
@@ -65,6 +68,12 @@ def statement(search: Search) -> Query:
         live, vector_live = queries.live_now, queries.vector_live_now
     # The index holds live vectors only.
     is_indexed = search.exact_below is not None and search.vector is not None and live is queries.live_now
+    visible, vector_visible = queries.visible.sql, queries.vector_visible.sql
+    if search.source_id is not None:
+        # A vector does not know its source: the index would pass over most of what it finds.
+        is_indexed = False
+        visible = f"{visible} AND {queries.of_source.sql}"
+        vector_visible = f"{vector_visible} AND {queries.vector_of_source.sql}"
     nearest = queries.indexed_nearest if is_indexed else queries.exact_nearest
     return queries.candidates.filled(
         timely=(queries.not_timely if search.interval is None else queries.timely).sql,
@@ -72,9 +81,9 @@ def statement(search: Search) -> Query:
         nearest=nearest.sql,
         exact=queries.exact_nearest.sql,
         live=live.sql,
-        visible=queries.visible.sql,
+        visible=visible,
         vector_live=vector_live.sql,
-        vector_visible=queries.vector_visible.sql,
+        vector_visible=vector_visible,
         dimensions=1 if search.vector is None else len(search.vector),
     )
 
@@ -103,6 +112,7 @@ async def find_candidates(tx: Transaction, search: Search) -> list[Candidate]:
         since=search.since or BEGINNING,
         until=search.until or END,
         as_of=search.as_of,
+        source_id=search.source_id,
         text_depth=search.depths.text if search.terms else 0,
         vector_depth=search.depths.vector if search.vector is not None else 0,
         time_depth=search.depths.time if interval is not None else 0,

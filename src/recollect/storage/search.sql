@@ -39,6 +39,15 @@ EXISTS (
 -- Fragment: `visible` for vectors, which carry their owner as one value.
 i.owner = ANY(%(owners)s) AND i.kind = ANY(%(kinds)s) AND i.event_time >= %(since)s AND i.event_time < %(until)s
 
+-- name: of_source
+-- Fragment: only what a source holds.
+i.source_id = %(source_id)s
+
+-- name: vector_of_source
+-- Fragment: only vectors of what a source holds.
+EXISTS (
+    SELECT FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id AND x.source_id = %(source_id)s)
+
 -- name: exact_nearest
 -- Fragment: the nearest of all vectors that may be seen. OFFSET 0 keeps the planner from any index by distance.
 SELECT n.item_id, n.distance FROM (

@@ -48,8 +48,10 @@ class TextToIndex:
     """An item's text, to derive its index columns from."""
 
     item_id: UUID
+    kind: str
     content: str
     speaker: str | None
+    metadata: dict[str, Any]
 
 
 async def texts_to_embed(tx: Transaction, item_ids: Sequence[UUID], *, head: int) -> list[TextToEmbed]:

@@ -72,7 +72,7 @@ DELETE FROM vectors WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s
 
 -- name: texts_to_index
 -- Content and speaker of items, a page at a time, to derive their index columns again.
-SELECT item_id, content, speaker FROM items
+SELECT item_id, kind, content, speaker, metadata FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id > %(after)s AND anonymized_at IS NULL AND deleted_at IS NULL
 ORDER BY item_id LIMIT %(limit)s
 

@@ -26,6 +26,7 @@ from datetime import timedelta
 from recollect.domain.jobs import Schedule
 from recollect.service import (
     choose,
+    collect,
     decay,
     episodes,
     erase,
@@ -36,11 +37,13 @@ from recollect.service import (
     jobs,
     judge,
     messages,
+    profiles,
     quotas,
     reports,
     retain,
     sessions,
     state,
+    synchronise,
     vector_indexes,
     webhooks,
 )
@@ -93,7 +96,9 @@ JOBS: dict[str, Job] = {
     "resume_webhooks": Job(run=webhooks.resume_webhooks, cron="20 * * * *"),
     "trim_events": Job(run=follow.trim_events, cron="45 3 * * *"),
     "measure_usage": Job(run=quotas.measure, cron="30 5 * * *"),
+    collect.JOB: Job(run=collect.collect_objects, cron="0 1 * * 6", timeout=3_600.0),
     erase.JOB: Job(run=erase.run_erasure, timeout=A_DAY),
+    synchronise.JOB: Job(run=synchronise.run_sync, timeout=A_DAY),
     "reindex": Job(run=index.reindex, timeout=A_DAY),
     "reembed": Job(run=index.reembed, timeout=A_DAY),
     vector_indexes.JOB: Job(run=vector_indexes.maintain, cron="0 3 * * *", concurrency=2, timeout=3_600.0),
@@ -106,6 +111,7 @@ TOPICS: dict[str, Topic] = {
     messages.SUMMARISE_TOPIC: Topic(handle=messages.summarise, batch=16),
     webhooks.TOPIC: Topic(handle=webhooks.deliver, timeout=300.0),
     episodes.TRIM_TOPIC: Topic(handle=episodes.trim_episodes),
+    profiles.PROFILE_TOPIC: Topic(handle=profiles.refresh_profiles),
 }
 
 

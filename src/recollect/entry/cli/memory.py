@@ -12,6 +12,7 @@ import typer
 
 from recollect.domain.identity import AskedScope, Scope
 from recollect.domain.items import Kind
+from recollect.domain.profiles import Profile
 from recollect.entry.cli.access import Agent, Session, Tenant, User, open_memory
 from recollect.entry.cli.indexing import settle
 from recollect.entry.cli.output import AsJson, print_json, print_line, print_note, print_table, record
@@ -58,6 +59,27 @@ def remember(
     print_line(f"{kept.id}  {'new' if kept.was_new else 'was here already'}")
     if kept.payload_key is not None:
         print_note(f"kept as a preview; `recollect read-tool-output {kept.payload_key}` prints all of it")
+
+
+def profile(
+    *,
+    user: User = None,
+    agent: Agent = None,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    as_json: AsJson = False,
+) -> None:
+    """Print what is known of a user or an agent, in a few hundred tokens."""
+
+    async def run() -> Profile:
+        async with open_memory(tenant) as memory:
+            return await memory.profile(user=user, agent=agent)
+
+    found = asyncio.run(run())
+    if as_json:
+        print_json(found)
+        return
+    for line in found.content.splitlines() or ["nothing is known yet"]:
+        print_line(line)
 
 
 def recall(

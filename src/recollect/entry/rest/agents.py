@@ -8,7 +8,9 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Response
 from pydantic import ConfigDict, Field
 
+from recollect.domain.profiles import Profile
 from recollect.domain.tenants import Agent, AgentDefinition
+from recollect.entry.bodies import ProfileShown
 from recollect.entry.rest.access import AdminMemory, AgentMemory
 from recollect.entry.rest.errors import Problem
 from recollect.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, page_of, position
@@ -71,6 +73,12 @@ async def list_agents(memory: AgentMemory, limit: Limit = 50, cursor: Cursor = N
 async def get_agent(memory: AgentMemory, agent_id: str, response: Response) -> Agent:
     """One agent's definition."""
     return _tagged(await memory.get_agent(agent_id), response)
+
+
+@router.get("/{agent_id}/profile", operation_id="agent_profile", response_model=ProfileShown)
+async def agent_profile(memory: AgentMemory, agent_id: str) -> Profile:
+    """What an agent knows, in a few hundred tokens; empty where that is nothing."""
+    return await memory.profile(agent=agent_id)
 
 
 @router.put(

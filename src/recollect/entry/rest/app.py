@@ -28,6 +28,7 @@ from recollect.entry.rest import (
     items,
     jobs,
     keys,
+    knowledge,
     procedures,
     protection,
     recall,
@@ -89,6 +90,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     protection.privacy_router,
     events.router,
     events.webhooks_router,
+    knowledge.router,
 )
 
 TAGS = [
@@ -112,6 +114,7 @@ TAGS = [
     {"name": "export", "description": "Everything as JSON Lines, out and in."},
     {"name": "protection", "description": "Sources that no fact may copy; personal data and secrets."},
     {"name": "events", "description": "What changes in memory, and webhooks that carry it on."},
+    {"name": "knowledge", "description": "What can be looked up: sources and documents."},
     {"name": "health", "description": "For operators: alive, ready, metrics, version."},
 ]
 

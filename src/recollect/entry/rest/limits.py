@@ -19,7 +19,7 @@ from recollect.errors import ConfigurationError, Forbidden, InvalidInput, RateLi
 PROBES = frozenset({"/healthz", "/readyz"})
 
 # Their routes read the body piece by piece and bound what they keep of it.
-STREAMED = frozenset({"/v1/import", "/v1/import_export"})
+STREAMED = frozenset({"/v1/import", "/v1/import_export", "/v1/documents"})
 SLOWEST_UPLOAD = 4096  # bytes a second by which a streamed body earns its time
 
 # Every pattern here is possessive or anchored, so that it runs in linear time on any input.

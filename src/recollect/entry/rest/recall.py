@@ -8,7 +8,9 @@ from fastapi import APIRouter, Path, Query
 
 from recollect.entry.bodies import (
     ExplainedRecallShown,
+    KnowledgeItemShown,
     KnowledgeRequest,
+    KnowledgeShown,
     RecalledItemShown,
     RecallRequestBody,
     ToolOutputShown,
@@ -50,16 +52,27 @@ async def recall(memory: AgentMemory, asked: RecallRequestBody) -> ExplainedReca
 @router.post(
     "/search_knowledge",
     operation_id="search_knowledge",
-    response_model=ExplainedRecallShown,
+    response_model=KnowledgeShown,
     response_model_exclude_unset=True,
 )
-async def search_knowledge(memory: AgentMemory, asked: KnowledgeRequest) -> ExplainedRecallShown:
-    """What the documents say on a question."""
-    return _shown(
-        await memory.search_knowledge(
-            asked.query, top_k=asked.top_k, enable_rerank=asked.enable_rerank, explain=asked.explain
-        )
+async def search_knowledge(memory: AgentMemory, asked: KnowledgeRequest) -> KnowledgeShown:
+    """What the documents say on a question, each with where it stands."""
+    answer = await memory.search_knowledge(
+        asked.query,
+        top_k=asked.top_k,
+        source=asked.source,
+        enable_rerank=asked.enable_rerank,
+        explain=asked.explain,
     )
+    shown = KnowledgeShown(
+        items=[KnowledgeItemShown.model_validate(item) for item in answer.items],
+        total=answer.total,
+        degraded=answer.degraded,
+        rerank_used=answer.rerank_used,
+    )
+    if answer.trace is not None:
+        shown.trace = answer.trace
+    return shown
 
 
 @router.get("/tool_outputs/{key}", operation_id="read_tool_output", response_model=ToolOutputShown)

@@ -7,7 +7,9 @@ from datetime import datetime
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
+from recollect.domain.profiles import Profile
 from recollect.domain.tenants import User
+from recollect.entry.bodies import ProfileShown
 from recollect.entry.rest.access import AdminMemory, AgentMemory
 from recollect.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, page_of, position
 
@@ -48,6 +50,12 @@ async def list_users(memory: AdminMemory, limit: Limit = 50, cursor: Cursor = No
 async def get_user(memory: AgentMemory, user_id: str) -> User:
     """One user."""
     return await memory.get_user(user_id)
+
+
+@router.get("/{user_id}/profile", operation_id="user_profile", response_model=ProfileShown)
+async def user_profile(memory: AgentMemory, user_id: str) -> Profile:
+    """What is known of a user, in a few hundred tokens; empty where nothing is."""
+    return await memory.profile(user=user_id)
 
 
 @router.put("/{user_id}", operation_id="save_user", response_model=UserShown)

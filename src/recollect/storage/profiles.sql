@@ -1,0 +1,44 @@
+-- name: find_of_user
+-- A user's profile, and whether facts have changed since it was made.
+SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (
+    SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale
+FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
+
+-- name: find_of_agent
+-- An agent's profile, and whether facts have changed since it was made.
+SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (
+    SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale
+FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.agent_id = %(agent_id)s
+
+-- name: find_profiles
+-- Profiles by id.
+SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (
+    SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale
+FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.profile_id = ANY(%(profile_ids)s)
+
+-- name: facts_of_user
+-- Facts known of a user: pinned, surest and newest first.
+SELECT item_id, content, category, confidence, pinned_at IS NOT NULL AS pinned, valid_at FROM items
+WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND scope = 'user' AND user_id = %(user_id)s AND live
+ORDER BY pinned_at IS NOT NULL DESC, COALESCE(confidence, 0.9) DESC, valid_at DESC, item_id DESC LIMIT %(limit)s
+
+-- name: facts_of_agent
+-- Facts known by an agent: pinned, surest and newest first.
+SELECT item_id, content, category, confidence, pinned_at IS NOT NULL AS pinned, valid_at FROM items
+WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND scope = 'agent' AND agent_id = %(agent_id)s AND live
+ORDER BY pinned_at IS NOT NULL DESC, COALESCE(confidence, 0.9) DESC, valid_at DESC, item_id DESC LIMIT %(limit)s
+
+-- name: clear_changes
+-- Strike off what the profile about to be made will tell.
+DELETE FROM profile_changes WHERE tenant_id = %(tenant_id)s AND profile_id = %(profile_id)s
+
+-- name: insert_profile
+-- An empty profile, from which on changes of its owner's facts are noted.
+INSERT INTO profiles (tenant_id, profile_id, user_id, agent_id, content, facts, writer, made_at)
+VALUES (%(tenant_id)s, %(profile_id)s, %(user_id)s, %(agent_id)s, '', 0, 'offline', %(made_at)s)
+ON CONFLICT DO NOTHING
+
+-- name: save_profile
+-- A profile that was made.
+UPDATE profiles SET content = %(content)s, facts = %(facts)s, writer = %(writer)s, made_at = %(made_at)s
+WHERE tenant_id = %(tenant_id)s AND profile_id = %(profile_id)s
