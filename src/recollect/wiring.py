@@ -18,6 +18,8 @@ from recollect.providers.embedders import Embedders
 from recollect.providers.embedding import EmbeddingProvider, EmbeddingSpec, make_embedder
 from recollect.providers.objects import LocalObjects
 from recollect.providers.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
+from recollect.providers.secrets import Seal
+from recollect.providers.sql_writing import ModelSqlWriter, SqlWriter, SqlWriterSpec
 from recollect.providers.static import StaticTokens, load_static_tokens
 from recollect.service import (
     doctor,
@@ -143,11 +145,36 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             session_cache=session_cache,
             accesses=accesses,
             usages=usages,
+            seal=make_seal(settings),
+            sql_writer=make_sql_writer(settings),
             vector_indexes=VectorIndexes(address.owner_dsn) if address.owner_dsn else None,
             telemetry=telemetry,
             job_names=frozenset(tasks.JOBS),
             schedules=tasks.schedules(tasks.JOBS),
         )
+
+
+def make_seal(settings: Settings) -> Seal:
+    """What seals secrets at rest."""
+    return Seal(settings.home, settings.secret_key.get_secret_value() if settings.secret_key else None)
+
+
+def make_sql_writer(settings: Settings) -> SqlWriter | None:
+    """The configured language model as a writer of SQL; its package is not imported before the first question."""
+    if settings.llm_provider == "none":
+        return None
+    if settings.llm_model is None:
+        raise ConfigurationError("set RECOLLECT_LLM_MODEL to the name of the model")
+    key = settings.llm_api_key
+    return ModelSqlWriter(
+        SqlWriterSpec(
+            provider=settings.llm_provider,
+            model=settings.llm_model,
+            base_url=settings.llm_url,
+            api_key=key.get_secret_value() if key else None,
+            timeout=settings.llm_timeout,
+        )
+    )
 
 
 def make_cache(settings: Settings) -> Cache:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -84,6 +85,7 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
     run = await working.start_run(run_id="furnished-run", input={"goal": secret})
     procedure = await door.memory.save_procedure(secret, {"text": secret}, agent_type="support", task_type="reply")
     report = await door.memory.make_daily_brief()
+    database = await _sqlite(door, secret)
     return {
         "user_id": "alice",
         "agent_id": "support",
@@ -97,7 +99,19 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
         "state_key": "draft",
         "procedure_id": str(procedure.procedure.procedure_id),
         "report_id": str(report.report_id),
+        "database_id": database,
     }
+
+
+async def _sqlite(door: Door, secret: str) -> str:
+    """The id of a connected database with one secret row."""
+    files = door.memory.resources.settings.database_files
+    assert files is not None
+    with closing(sqlite3.connect(files / "furnished.db")) as connection, connection:
+        connection.execute("CREATE TABLE notes (id INTEGER, body TEXT)")
+        connection.execute("INSERT INTO notes VALUES (1, ?)", [secret])
+    added = await door.memory.add_database(secret, "sqlite:///furnished.db", tables=["notes"], description=secret)
+    return str(added.database_id)
 
 
 @contextmanager

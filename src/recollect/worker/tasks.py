@@ -26,6 +26,7 @@ from datetime import timedelta
 from recollect.domain.jobs import Schedule
 from recollect.service import (
     choose,
+    connect,
     decay,
     episodes,
     erase,
@@ -86,6 +87,7 @@ JOBS: dict[str, Job] = {
     "sweep_choices": Job(run=choose.sweep_choices, cron="30 2 * * *"),
     "fade": Job(run=decay.fade, cron="0 4 * * *", timeout=3_600.0),
     "retain": Job(run=retain.retain, cron="0 5 * * *", timeout=3_600.0),
+    "refresh_databases": Job(run=connect.refresh_databases, cron="0 1 * * *", timeout=3_600.0),
     "measure_usage": Job(run=quotas.measure, cron="30 5 * * *"),
     erase.JOB: Job(run=erase.run_erasure, timeout=A_DAY),
     "reindex": Job(run=index.reindex, timeout=A_DAY),

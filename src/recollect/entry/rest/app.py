@@ -20,6 +20,7 @@ from recollect.entry.auth import Authenticator
 from recollect.entry.rest import (
     agents,
     audit,
+    databases,
     errors,
     health,
     items,
@@ -60,6 +61,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     runs.episodes_router,
     state.router,
     procedures.router,
+    databases.router,
     tenants.router,
     users.router,
     agents.router,
@@ -77,6 +79,7 @@ TAGS = [
     {"name": "episodes", "description": "What an agent did."},
     {"name": "state", "description": "JSON by key of a run or session."},
     {"name": "procedures", "description": "Ways of doing a task, chosen by what came of them."},
+    {"name": "databases", "description": "Databases of your own that can be asked."},
     {"name": "tenant", "description": "The tenant of the credential, and who a request acts as."},
     {"name": "users", "description": "The people that agents talk with."},
     {"name": "agents", "description": "Definitions of agents."},
