@@ -80,6 +80,7 @@ def settings(server: EmbeddedServer, tmp_path: Path) -> Iterator[Settings]:
             database_owner_url=SecretStr(server.dsn(database=name)),
             pool_min_size=1,
             profile="fast",
+            database_files=tmp_path,
             auto_migrate=False,  # the template is migrated already
         )
 

@@ -12,6 +12,7 @@ from uuid import UUID
 from recollect.config import Settings
 from recollect.domain.audit import AuditEntry
 from recollect.domain.bandit import Posterior
+from recollect.domain.databases import ConnectedDatabase, DataAnswer
 from recollect.domain.documents import Document
 from recollect.domain.events import Event, EventType, Webhook
 from recollect.domain.evidence import Opinion
@@ -42,6 +43,7 @@ from recollect.domain.window import Message, NewMessage, Window, WindowState
 from recollect.service import (
     choose,
     collect,
+    connect,
     curate,
     decay,
     documents,
@@ -56,6 +58,7 @@ from recollect.service import (
     messages,
     profiles,
     protect,
+    query_data,
     quotas,
     recall,
     remember,
@@ -295,6 +298,40 @@ class Memory:
     async def sync_source(self, source_id: UUID, *, progress: Callable[[int, int], None] | None = None) -> Synchronised:
         """Bring a source in line with its folder, and return when it is done."""
         return await synchronise.sync_source(self.resources, self.identity, source_id, progress=progress)
+
+    async def query_data(
+        self, question: str | None = None, *, sql: str | None = None, database: str | UUID | None = None
+    ) -> DataAnswer:
+        """Answer a question from a connected database, or run a SELECT there; always read-only."""
+        return await query_data.query_data(self.resources, self.identity, question=question, sql=sql, database=database)
+
+    async def add_database(
+        self, name: str, dsn: str, *, tables: connect.Tables, description: str = ""
+    ) -> ConnectedDatabase:
+        """Connect a database for `query_data`: only these tables of it, or only these columns of them."""
+        return await connect.add_database(
+            self.resources, self.identity, name=name, dsn=dsn, tables=tables, description=description
+        )
+
+    async def list_databases(self) -> list[ConnectedDatabase]:
+        """The connected databases, by name."""
+        return await connect.list_databases(self.resources, self.identity)
+
+    async def get_database(self, database_id: UUID) -> ConnectedDatabase:
+        """One connected database; its DSN is never shown."""
+        return await connect.get_database(self.resources, self.identity, database_id)
+
+    async def update_database(self, database_id: UUID, **changes: Any) -> ConnectedDatabase:
+        """Change `name`, `description`, `tables` or `dsn` of a connected database."""
+        return await connect.update_database(self.resources, self.identity, database_id, **changes)
+
+    async def refresh_database(self, database_id: UUID) -> ConnectedDatabase:
+        """Look at the tables of a connected database again."""
+        return await connect.refresh_database(self.resources, self.identity, database_id)
+
+    async def remove_database(self, database_id: UUID) -> None:
+        """Forget a connected database and the way in."""
+        await connect.remove_database(self.resources, self.identity, database_id)
 
     async def read_tool_output(self, key: str, *, start: int = 0, length: int | None = None) -> ToolOutput:
         """The whole body behind an elided item, or a range of its bytes."""

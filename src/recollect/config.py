@@ -134,6 +134,26 @@ class Settings(BaseSettings):
     rerank_api_key: SecretStr | None = Field(default=None, description="Key for that address.")
     rerank_timeout: float = Field(default=0.5, gt=0, description="Seconds a rerank may take before it is left out.")
 
+    # Language model
+    llm_provider: Literal["none", "openai", "anthropic"] = Field(
+        default="none", description="Who writes SQL for questions; `openai`: any service that speaks as OpenAI does."
+    )
+    llm_model: str | None = Field(default=None, description="Name of the language model.")
+    llm_url: str | None = Field(default=None, description="Address of the language model; unset: the provider's own.")
+    llm_api_key: SecretStr | None = Field(default=None, description="Key for that address.")
+    llm_timeout: float = Field(default=20.0, gt=0, description="Seconds to wait for the language model.")
+
+    # Databases of the user
+    allow_private_databases: bool = Field(
+        default=False, description="Let databases be on this machine or in a private network."
+    )
+    database_files: Path | None = Field(
+        default=None, description="Folder of the SQLite and DuckDB files that may be asked; unset: none."
+    )
+    query_concurrency: int = Field(
+        default=4, ge=1, le=100, description="Questions to databases that a tenant may have open in a process."
+    )
+
     # Recall
     recall_weight_session: float = Field(default=1.3, description="Weight of the scope session; 0 mutes it.")
     recall_weight_user: float = Field(default=1.1, description="Weight of the scope user; 0 mutes it.")
@@ -210,6 +230,11 @@ class Settings(BaseSettings):
         "database_url",
         "database_owner_url",
         "redis_url",
+        "secret_key",
+        "llm_model",
+        "llm_url",
+        "llm_api_key",
+        "database_files",
         "metrics_token",
         "jwt_jwks_url",
         "window_override",

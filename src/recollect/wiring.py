@@ -20,6 +20,7 @@ from recollect.providers.embedding import EmbeddingProvider, EmbeddingSpec, make
 from recollect.providers.objects import EncryptedObjects, LocalObjects, Objects, S3Objects, S3Spec, StoresByKey
 from recollect.providers.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
 from recollect.providers.secrets import Secrets
+from recollect.providers.sql_writing import ModelSqlWriter, SqlWriter, SqlWriterSpec
 from recollect.providers.static import StaticTokens, load_static_tokens
 from recollect.service import (
     doctor,
@@ -146,6 +147,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             accesses=accesses,
             usages=usages,
             secrets=make_secrets(settings),
+            sql_writer=make_sql_writer(settings),
             vector_indexes=VectorIndexes(address.owner_dsn) if address.owner_dsn else None,
             telemetry=telemetry,
             job_names=frozenset(tasks.JOBS),
@@ -157,6 +159,24 @@ def make_secrets(settings: Settings) -> Secrets:
     """What encrypts secrets at rest; its key is read, or made, when it is first needed."""
     key = settings.secret_key
     return Secrets(home=settings.home, key=key.get_secret_value() if key else None)
+
+
+def make_sql_writer(settings: Settings) -> SqlWriter | None:
+    """The configured language model as a writer of SQL; its package is not imported before the first question."""
+    if settings.llm_provider == "none":
+        return None
+    if settings.llm_model is None:
+        raise ConfigurationError("set RECOLLECT_LLM_MODEL to the name of the model")
+    key = settings.llm_api_key
+    return ModelSqlWriter(
+        SqlWriterSpec(
+            provider=settings.llm_provider,
+            model=settings.llm_model,
+            base_url=settings.llm_url,
+            api_key=key.get_secret_value() if key else None,
+            timeout=settings.llm_timeout,
+        )
+    )
 
 
 def make_cache(settings: Settings) -> Cache:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -88,6 +89,7 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
     job_id = await door.memory.enqueue_job("measure_usage")
     erasure = await door.memory.start_erasing_user("nobody-left")
     document = await door.memory.add_document("furnished.md", text=secret)
+    database = await _sqlite(door, secret)
     return {
         "user_id": "alice",
         "agent_id": "support",
@@ -107,7 +109,19 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
         "job_id": str(job_id),
         "document_id": str(document.document.document_id),
         "source_id": str(document.document.source_id),
+        "database_id": database,
     }
+
+
+async def _sqlite(door: Door, secret: str) -> str:
+    """The id of a connected database with one secret row."""
+    files = door.memory.resources.settings.database_files
+    assert files is not None
+    with closing(sqlite3.connect(files / "furnished.db")) as connection, connection:
+        connection.execute("CREATE TABLE notes (id INTEGER, body TEXT)")
+        connection.execute("INSERT INTO notes VALUES (1, ?)", [secret])
+    added = await door.memory.add_database(secret, "sqlite:///furnished.db", tables=["notes"], description=secret)
+    return str(added.database_id)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from recollect.errors import ConfigurationError
@@ -83,14 +84,23 @@ def _read(text: str) -> bytes:
 def _of_file(file: Path) -> bytes:
     """The key of this installation, made at its first use and readable by its owner only."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        made = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(made, "wb") as target:
-            target.write(base64.b64encode(os.urandom(KEY_BYTES)) + b"\n")
-            target.flush()
-            os.fsync(target.fileno())
-    except FileExistsError:
-        pass
+        if not file.exists():
+            _make(file)
+        if file.stat().st_mode & 0o077:
+            raise ConfigurationError(f"{file} can be read by others; make it private (chmod 600)")
+        return _read(file.read_text().strip())
     except OSError as error:
         raise ConfigurationError(f"cannot keep a key in {file}: {error.strerror}; set RECOLLECT_SECRET_KEY") from None
-    return _read(file.read_text().strip())
+
+
+def _make(file: Path) -> None:
+    """Write a key whole under another name, then link it: of two processes the second takes the first one's."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    with os.fdopen(os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as target:
+        target.write(base64.b64encode(os.urandom(KEY_BYTES)) + b"\n")
+        target.flush()
+        os.fsync(target.fileno())
+    with suppress(FileExistsError):
+        file.hardlink_to(draft)
+    draft.unlink()

@@ -14,9 +14,11 @@ from recollect.providers.extraction import Extractor
 from recollect.providers.llm import LLM, OfflineRules
 from recollect.providers.objects import Objects
 from recollect.providers.secrets import Secrets
+from recollect.providers.sql_writing import SqlWriter
 from recollect.providers.static import StaticTokens
 from recollect.providers.summarising import OfflineSummariser, Summariser
 from recollect.service.access import AccessCounts
+from recollect.service.query_places import QueryPlaces
 from recollect.service.session_cache import SessionCache
 from recollect.service.usage import Usages
 from recollect.service.views import TenantViews
@@ -50,6 +52,9 @@ class Resources:
     """Who builds indexes of large tenants; None where the owner's connection is not known."""
     views: TenantViews = field(default_factory=TenantViews)
     summariser: Summariser = field(default_factory=OfflineSummariser)
+    sql_writer: SqlWriter | None = None
+    """Who turns questions into SQL; None where no language model is configured."""
+    query_places: QueryPlaces = field(default_factory=QueryPlaces)
     llm: LLM = field(default_factory=OfflineRules)
     extractor: Extractor = field(default_factory=Extractor)
     telemetry: Telemetry = field(default_factory=Telemetry)

@@ -27,6 +27,7 @@ from recollect.domain.jobs import Schedule
 from recollect.service import (
     choose,
     collect,
+    connect,
     decay,
     episodes,
     erase,
@@ -95,6 +96,7 @@ JOBS: dict[str, Job] = {
     "sweep_answers": Job(run=idempotency.sweep_answers, cron="45 * * * *"),
     "resume_webhooks": Job(run=webhooks.resume_webhooks, cron="20 * * * *"),
     "trim_events": Job(run=follow.trim_events, cron="45 3 * * *"),
+    "refresh_databases": Job(run=connect.refresh_databases, cron="0 1 * * *", timeout=3_600.0),
     "measure_usage": Job(run=quotas.measure, cron="30 5 * * *"),
     collect.JOB: Job(run=collect.collect_objects, cron="0 1 * * 6", timeout=3_600.0),
     erase.JOB: Job(run=erase.run_erasure, timeout=A_DAY),

@@ -43,6 +43,7 @@ COMMANDS = {
     "reindex": "Derive index, vectors and entities again from the rows.",
     "reembed": "Move to another embedding model while recall goes on.",
     "jobs": "List background work, and replay what failed.",
+    "database": "Connect databases that agents may ask, and ask them.",
     "doctor": "Say what works, what is missing, and what to do about it.",
     "tenant": "Create, list, show and change tenants.",
     "key": "Create, list and revoke API keys.",

@@ -1,0 +1,1 @@
+"""Databases of the user: read in a process of its own, by one connection that is never used again."""

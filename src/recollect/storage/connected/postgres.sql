@@ -1,0 +1,29 @@
+-- name: columns
+-- Columns of all tables, views and foreign tables that the role may read.
+SELECT n.nspname AS schema_name, c.relname AS table_name, a.attname AS column_name,
+    format_type(a.atttypid, a.atttypmod) AS type_name, col_description(c.oid, a.attnum) AS comment,
+    obj_description(c.oid, 'pg_class') AS table_comment,
+    (SELECT rn.nspname || '.' || rc.relname || '.' || ra.attname FROM pg_constraint k
+        JOIN pg_class rc ON rc.oid = k.confrelid JOIN pg_namespace rn ON rn.oid = rc.relnamespace
+        JOIN pg_attribute ra ON ra.attrelid = k.confrelid AND ra.attnum = k.confkey[1]
+        WHERE k.conrelid = c.oid AND k.contype = 'f' AND k.conkey = ARRAY[a.attnum] LIMIT 1) AS refers_to
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+    AND n.nspname NOT LIKE 'pg\_toast%' AND has_column_privilege(c.oid, a.attnum, 'SELECT')
+ORDER BY 1, 2, a.attnum
+
+-- name: powers
+-- What the role could do besides reading.
+SELECT r.rolsuper AS is_superuser, r.rolcreaterole AS creates_roles, r.rolreplication AS replicates,
+    r.rolbypassrls AS bypasses_rls,
+    COALESCE((SELECT bool_or(pg_has_role(g.rolname, 'MEMBER')) FROM pg_roles g WHERE g.rolname IN
+        ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files', 'pg_write_all_data')), false)
+        AS has_server_powers,
+    EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.relkind IN ('r', 'p', 'v', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+            AND pg_has_role(c.relowner, 'USAGE')) AS owns_tables,
+    EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+            AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')) AS writes_tables
+FROM pg_roles r WHERE r.rolname = current_user
