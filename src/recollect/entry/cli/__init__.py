@@ -45,6 +45,7 @@ COMMANDS = {
     "jobs": "List background work, and replay what failed.",
     "doctor": "Say what works, what is missing, and what to do about it.",
     "tenant": "Create, list, show and change tenants.",
+    "org": "Group tenants that may share memories.",
     "key": "Create, list and revoke API keys.",
     "db": "Start, stop, migrate, back up and restore the database.",
     "models": "List, fetch and verify the local models.",
