@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recollect.domain.identity import Identity, Role, checked_id, tenant_id_of
-from recollect.domain.sharing import Member, Membership
+from recollect.domain.sharing import Member, Membership, ShareLink
 from recollect.domain.tenants import Tenant
 from recollect.errors import Conflict, NotFound
 from recollect.service.resources import Resources
@@ -37,25 +37,31 @@ async def remove_member(resources: Resources, tenant: str) -> None:
     me = await get_tenant(resources, who)
     async with resources.database.transaction(who) as tx:
         found = await sharing.find_membership(tx)
-        if found is None or not await sharing.delete_membership(tx):
+        if found is None:
             raise NotFound("the tenant belongs to no organisation")
-        await _end_received(tx, me)
+        links = await sharing.list_links(tx)
+        # Givers' rows first, as in every delivery: so they never wait for each other.
+        for link in links:
+            await _end_giving(tx, me, link)
+        await sharing.delete_membership(tx)
+        for link in links:
+            await sharing.delete_copies(tx, link.tenant, await sharing.list_copies(tx, link.tenant))
+            await sharing.delete_link(tx, link.from_tenant_id)
         await _end_given(tx, me)
         await audit.record(tx, "organisation.leave", "tenant", me.tenant_id, organisation=found.organisation)
     resources.views.forget(me.tenant_id)
 
 
-async def _end_received(tx: Transaction, me: Tenant) -> None:
-    for link in await sharing.list_links(tx):
-        await sharing.delete_copies(tx, link.tenant, await sharing.list_copies(tx, link.tenant))
-        await sharing.delete_link(tx, link.from_tenant_id)
-        other = Identity(tenant_id=link.from_tenant_id, role=Role.ADMIN, actor="operator")
-        async with tx.crossed(other) as there:
-            ended = await sharing.delete_shares_with(there, me.tenant_id)
-            await audit.record(there, "share.end", "tenant", me.tenant_id, tenant=me.name, items=ended)
+async def _end_giving(tx: Transaction, me: Tenant, link: ShareLink) -> None:
+    """Let another tenant give nothing to the one that leaves."""
+    other = Identity(tenant_id=link.from_tenant_id, role=Role.ADMIN, actor="operator")
+    async with tx.crossed(other) as there:
+        ended = await sharing.delete_shares_with(there, me.tenant_id)
+        await audit.record(there, "share.end", "tenant", me.tenant_id, tenant=me.name, items=ended)
 
 
 async def _end_given(tx: Transaction, me: Tenant) -> None:
+    """Take away what the one that leaves gave to others."""
     for to in await sharing.receivers(tx):
         await sharing.delete_shares_with(tx, to)
         async with tx.crossed(Identity(tenant_id=to, role=Role.ADMIN, actor="operator")) as there:

@@ -276,8 +276,10 @@ async def decline_share_link(resources: Resources, identity: Identity, tenant: s
 
 
 async def _link(resources: Resources, identity: Identity, tenant: str) -> ShareLink:
-    links = await list_share_links(resources, identity)
-    return next(link for link in links if link.tenant == tenant)
+    found = next((link for link in await list_share_links(resources, identity) if link.tenant == tenant), None)
+    if found is None:  # it ended meanwhile
+        raise NotFound(NO_SUCH_LINK)
+    return found
 
 
 async def follow(resources: Resources, identity: Identity, batch: Batch) -> None:

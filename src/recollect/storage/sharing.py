@@ -128,8 +128,13 @@ async def find_shareable(tx: Transaction, item_ids: Sequence[UUID]) -> list[Give
 
 
 async def lock_shared(tx: Transaction, item_id: UUID, to_tenant_id: TenantId) -> Given | None:
-    """An item that is given to a tenant, locked with the giving of it; None when it is not, or was forgotten."""
-    return await tx.maybe(queries.lock_shared, Given, item_id=item_id, to_tenant_id=to_tenant_id)
+    """An item that is given to a tenant, locked with the giving of it; None when it is not, or was forgotten.
+
+    First the item and then the giving of it, as whoever forgets does: so they never wait for each other.
+    """
+    given = await tx.maybe(queries.lock_given, Given, item_id=item_id)
+    shared = await tx.value(queries.lock_share, item_id=item_id, to_tenant_id=to_tenant_id)
+    return given if shared else None
 
 
 async def still_shared(tx: Transaction, item_ids: Sequence[UUID], to_tenant_id: TenantId) -> set[UUID]:

@@ -54,14 +54,19 @@ SELECT item_id, kind, scope, content, content_hash, speaker, event_time, valid_a
 FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND deleted_at IS NULL AND anonymized_at IS NULL
 
--- name: lock_shared
--- An item that is given to a tenant: neither it nor the giving of it ends before this transaction does.
-SELECT i.item_id, i.kind, i.scope, i.content, i.content_hash, i.speaker, i.event_time, i.valid_at, i.subject, i.predicate,
-    i.object, i.confidence, i.category, i.payload_key, i.shared_from, i.live
-FROM shares s JOIN items i ON i.tenant_id = s.tenant_id AND i.item_id = s.item_id
-WHERE s.tenant_id = %(tenant_id)s AND s.item_id = %(item_id)s AND s.to_tenant_id = %(to_tenant_id)s
-    AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
-FOR SHARE OF s, i
+-- name: lock_given
+-- An item as it is given away; it does not end before this transaction does.
+SELECT item_id, kind, scope, content, content_hash, speaker, event_time, valid_at, subject, predicate, object, confidence,
+    category, payload_key, shared_from, live
+FROM items
+WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND deleted_at IS NULL AND anonymized_at IS NULL
+FOR SHARE
+
+-- name: lock_share
+-- Whether an item is given to a tenant; that does not end before this transaction does.
+SELECT true FROM shares
+WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND to_tenant_id = %(to_tenant_id)s
+FOR SHARE
 
 -- name: still_shared
 -- Which of these items are given to a tenant and stand.
