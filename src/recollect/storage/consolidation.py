@@ -14,6 +14,7 @@ from recollect.domain.patterns import Observed
 from recollect.storage.database import Transaction
 from recollect.storage.facts import RefStanding
 from recollect.storage.queries import Queries
+from recollect.storage.sessions import thread_of
 
 queries = Queries("consolidation")
 
@@ -71,7 +72,7 @@ def _observed(rows: Sequence[dict[str, Any]]) -> list[Observed]:
 
 async def list_observed(tx: Transaction, session_id: SessionId, *, limit: int) -> list[Observed]:
     """What was said and done in a session, as far as it may be learned from."""
-    return _observed(await tx.dicts(queries.list_observed, session_id=session_id, limit=limit))
+    return _observed(await tx.dicts(queries.list_observed, thread=thread_of(session_id), limit=limit))
 
 
 async def list_earlier(tx: Transaction, closed: Closed, *, limit: int) -> list[Observed]:

@@ -14,10 +14,10 @@ FOR UPDATE
 -- name: list_observed
 -- What was said and done in a session by carriers that may be learned from, in order.
 SELECT item_id, kind, scope, trust, speaker, content, event_time FROM items
-WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND kind IN ('chat_message', 'episode')
+WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND kind IN ('chat_message', 'episode')
     AND trust IN ('user', 'agent') AND invalid_at IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL
     AND shared_from IS NULL AND COALESCE(metadata ->> 'recalled', 'false') <> 'true'
-ORDER BY event_time, item_id LIMIT %(limit)s
+ORDER BY position, item_id LIMIT %(limit)s
 
 -- name: list_earlier
 -- What an agent did in other sessions lately, oldest first.
@@ -64,6 +64,7 @@ RETURNING item_id
 -- Let facts of a session last that separate trusted sources bear out.
 UPDATE items i SET tier = 'persistent', session_id = NULL
 WHERE i.tenant_id = %(tenant_id)s AND i.session_id = %(session_id)s AND i.kind = 'fact' AND i.tier = 'session' AND i.live
+    AND i.anonymized_at IS NULL  -- told twice, so that the index of transient items is used
     AND i.trust IN ('user', 'agent') AND (
         SELECT count(DISTINCT COALESCE(s.session_id, s.item_id::text)) FROM evidence e
         JOIN items s ON s.tenant_id = e.tenant_id AND s.item_id = e.source_item_id
