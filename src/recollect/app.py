@@ -23,6 +23,7 @@ from recollect.domain.knowledge import Source, SourceKind
 from recollect.domain.privacy import PrivacyPolicy
 from recollect.domain.procedures import Choice, Outcome, Procedure
 from recollect.domain.profiles import Profile
+from recollect.domain.proposals import Proposal, ProposalPolicy
 from recollect.domain.reports import Report
 from recollect.domain.retention import RetentionPolicy
 from recollect.domain.runs import (
@@ -37,6 +38,7 @@ from recollect.domain.runs import (
     Usage,
 )
 from recollect.domain.sessions import Note, NoteKind, Session, SessionStatus
+from recollect.domain.sharing import Membership, Share, ShareLink
 from recollect.domain.state import OwnerKind, StateEntry
 from recollect.domain.tenants import Agent, AgentDefinition, ApiKey, Tenant, User
 from recollect.domain.window import Message, NewMessage, Window, WindowState
@@ -44,6 +46,8 @@ from recollect.service import (
     choose,
     collect,
     connect,
+    consolidate,
+    copy_agent,
     curate,
     decay,
     documents,
@@ -57,6 +61,7 @@ from recollect.service import (
     knowledge,
     messages,
     profiles,
+    propose,
     protect,
     query_data,
     quotas,
@@ -67,6 +72,7 @@ from recollect.service import (
     runs,
     sanitise,
     sessions,
+    share,
     state,
     stats,
     supersede,
@@ -75,6 +81,8 @@ from recollect.service import (
     webhooks,
 )
 from recollect.service.choose import Rewarded, SavedProcedure
+from recollect.service.consolidate import Consolidated
+from recollect.service.copy_agent import Copied
 from recollect.service.curate import ItemPage, ListRequest, Standing
 from recollect.service.decay import Faded
 from recollect.service.documents import AddedDocument, DocumentText, NewDocument
@@ -83,6 +91,7 @@ from recollect.service.export import Imported, Lines
 from recollect.service.forget import Forgotten
 from recollect.service.index import Reembedding
 from recollect.service.messages import Added
+from recollect.service.propose import Dreamt
 from recollect.service.quotas import QuotaStanding
 from recollect.service.recall import RecallAnswer, RecallRequest
 from recollect.service.remember import News, Remembered, ToolOutput
@@ -91,6 +100,7 @@ from recollect.service.retain import Sweep
 from recollect.service.sessions import Opened, Resumed
 from recollect.service.stats import Stats
 from recollect.service.synchronise import Synchronised
+from recollect.service.share import Shared
 from recollect.service.tenants import NewKey
 from recollect.service.webhooks import NewWebhook
 from recollect.storage.erasures import Erasure
@@ -549,6 +559,10 @@ class Memory:
         """Close a session; activity under its id goes on in a successor."""
         return await sessions.close_session(self.resources, self.identity, session_id)
 
+    async def consolidate_session(self, session_id: str) -> Consolidated:
+        """Let what a closed session taught outlive it, now instead of within the hour."""
+        return await consolidate.consolidate_session(self.resources, self.identity, session_id)
+
     async def get_session(self, session_id: str) -> Session:
         """One session, open or closed."""
         return await sessions.get_session(self.resources, self.identity, session_id)
@@ -694,12 +708,21 @@ class Memory:
         return await tenants.list_users(self.resources, self.identity, after=after, limit=limit)
 
     async def save_agent(
-        self, agent_id: str, definition: AgentDefinition, *, expected_version: int | None = None
+        self,
+        agent_id: str,
+        definition: AgentDefinition,
+        *,
+        expected_version: int | None = None,
+        template: str | None = None,
     ) -> Agent:
-        """Create or replace an agent's definition; with `expected_version` only if it is at that one."""
-        return await tenants.save_agent(
-            self.resources, self.identity, agent_id, definition, expected_version=expected_version
+        """Create or replace an agent's definition; with `template` it starts with what that agent knows."""
+        return await copy_agent.save_agent(
+            self.resources, self.identity, agent_id, definition, expected_version=expected_version, template=template
         )
+
+    async def copy_memories(self, template: str, agent_id: str) -> Copied:
+        """Give an agent what another one knows; done again it copies what is new."""
+        return await copy_agent.copy_memories(self.resources, self.identity, template, agent_id)
 
     async def get_agent(self, agent_id: str) -> Agent:
         """One agent's definition."""
@@ -910,3 +933,62 @@ class Memory:
     async def delete_webhook(self, webhook_id: UUID) -> None:
         """Tell an address nothing more."""
         await webhooks.delete_webhook(self.resources, self.identity, webhook_id)
+    async def dream(self) -> Dreamt:
+        """Compare memory with itself and propose what should change, now instead of once a week."""
+        return await propose.dream(self.resources, self.identity)
+
+    async def list_proposals(self, **request: Any) -> list[Proposal]:
+        """Proposals, newest first; `request` are `status` (open unless said), `kind`, `before` and `limit`."""
+        return await propose.list_proposals(self.resources, self.identity, **request)
+
+    async def get_proposal(self, proposal_id: UUID) -> Proposal:
+        """One proposal."""
+        return await propose.get_proposal(self.resources, self.identity, proposal_id)
+
+    async def accept_proposal(self, proposal_id: UUID, *, reason: str | None = None) -> Proposal:
+        """Carry a proposal out; `Conflict` when what it is about has changed."""
+        return await propose.accept(self.resources, self.identity, proposal_id, reason=reason)
+
+    async def reject_proposal(self, proposal_id: UUID, *, reason: str | None = None) -> Proposal:
+        """Leave everything as it is; the same is not proposed again."""
+        return await propose.reject(self.resources, self.identity, proposal_id, reason=reason)
+
+    async def undo_proposal(self, proposal_id: UUID, *, reason: str | None = None) -> Proposal:
+        """Take back what accepting a proposal did."""
+        return await propose.undo(self.resources, self.identity, proposal_id, reason=reason)
+
+    async def get_proposal_policy(self) -> ProposalPolicy:
+        """Which proposals the tenant accepts by itself."""
+        return await propose.get_policy(self.resources, self.identity)
+
+    async def set_proposal_policy(self, accept: Sequence[str]) -> ProposalPolicy:
+        """Accept proposals of these kinds (`merge`, `retire`) as soon as they are made."""
+        return await propose.set_policy(self.resources, self.identity, accept)
+
+    async def get_organisation(self) -> Membership:
+        """The organisation that the tenant belongs to."""
+        return await share.get_organisation(self.resources, self.identity)
+
+    async def share(self, item_ids: Sequence[UUID], with_tenants: Sequence[str]) -> list[Shared]:
+        """Give memories to tenants of the same organisation, read-only, until they are withdrawn."""
+        return await share.share(self.resources, self.identity, item_ids, with_tenants)
+
+    async def list_shares(self, **request: Any) -> list[Share]:
+        """What the tenant shares and with whom, newest items first; `request` are `before` and `limit`."""
+        return await share.list_shares(self.resources, self.identity, **request)
+
+    async def withdraw(self, item_id: UUID, *, tenant: str | None = None) -> int:
+        """Take a shared memory back, from one tenant or from all; gone there when this returns."""
+        return await share.withdraw(self.resources, self.identity, item_id, tenant=tenant)
+
+    async def list_share_links(self) -> list[ShareLink]:
+        """Which tenants share with this one, and whether that was accepted."""
+        return await share.list_share_links(self.resources, self.identity)
+
+    async def accept_share_link(self, tenant: str) -> ShareLink:
+        """Let arrive what a tenant shares."""
+        return await share.accept_share_link(self.resources, self.identity, tenant)
+
+    async def decline_share_link(self, tenant: str) -> ShareLink:
+        """Take nothing from a tenant, or nothing any more."""
+        return await share.decline_share_link(self.resources, self.identity, tenant)

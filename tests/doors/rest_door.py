@@ -90,6 +90,10 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
     erasure = await door.memory.start_erasing_user("nobody-left")
     document = await door.memory.add_document("furnished.md", text=secret)
     database = await _sqlite(door, secret)
+    doubted = await door.memory.acting_as(user="alice").remember_fact(f"{secret} is doubted")
+    await door.memory.give_feedback(doubted.id, "wrong")
+    await door.memory.dream()
+    (proposal,) = await door.memory.list_proposals()
     return {
         "user_id": "alice",
         "agent_id": "support",
@@ -110,6 +114,7 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
         "document_id": str(document.document.document_id),
         "source_id": str(document.document.source_id),
         "database_id": database,
+        "proposal_id": str(proposal.proposal_id),
     }
 
 

@@ -174,6 +174,18 @@ def test_tenants_are_created_listed_shown_and_changed(on_clone: Cli) -> None:
     assert on_clone.json("tenant", "list") == [changed]
 
 
+def test_tenants_are_grouped_into_organisations(on_clone: Cli) -> None:
+    for name in ("sales", "support"):
+        on_clone.run("tenant", "create", name)
+        assert on_clone.json("org", "add", "acme", name)["organisation"] == "acme"
+    assert [member["tenant"] for member in on_clone.json("org", "list")] == ["sales", "support"]
+    _, err = on_clone.run("org", "add", "other", "sales", code=1)
+    assert "acme" in err
+    on_clone.run("org", "remove", "support", code=2)  # nothing is ended unasked
+    on_clone.run("org", "remove", "support", "--yes")
+    assert [member["tenant"] for member in on_clone.json("org", "list")] == ["sales"]
+
+
 def test_a_tenant_that_does_not_exist_is_an_error_and_is_not_made(on_clone: Cli) -> None:
     for command in (["tenant", "show", "nobody"], ["key", "create", "--tenant", "nobody"]):
         _, err = on_clone.run(*command, code=1)

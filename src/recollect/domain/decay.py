@@ -54,7 +54,7 @@ class Trace:
     terms: int
     names: int
     sources: int
-    """Separate items that say what it says; only facts have any."""
+    """Separate items of trusted carriers that say what it says; only facts have any."""
     is_pinned: bool = False
 
 
@@ -107,6 +107,13 @@ def may_last(trace: Trace) -> bool:
     if Tier.PERSISTENT not in rule.tiers or trace.trust not in REVIEWED_TRUST:
         return False
     return rule.typology is not Typology.SEMANTIC or trace.sources >= CORROBORATION
+
+
+def review_of(trace: Trace, *, now: datetime) -> str | None:
+    """Why an item that matters does not last by itself and a person should look; None where it does, or never could."""
+    if importance(trace, now=now) < PROMOTE_FROM or Tier.PERSISTENT not in KINDS[trace.kind].tiers or may_last(trace):
+        return None
+    return "carrier" if trace.trust not in REVIEWED_TRUST else "uncorroborated"
 
 
 def _hours(trace: Trace, now: datetime) -> float:

@@ -207,6 +207,8 @@ class Item:
     category: str | None
     payload_key: str | None
     metadata: dict[str, Any]
+    shared_from: str | None = None
+    """The tenant that shares it; None for what is the tenant's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

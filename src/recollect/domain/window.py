@@ -82,6 +82,7 @@ class Message:
     message_id: str | None
     summary_id: UUID | None = None
     """The lasting summary that covers it, once it has left the window."""
+    trust: Trust = Trust.USER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

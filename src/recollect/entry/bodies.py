@@ -115,6 +115,7 @@ class ItemShown(Shown):
     category: str | None
     payload_key: str | None
     metadata: dict[str, Any]
+    shared_from: str | None = Field(default=None, description="The tenant that shares it; null: your own.")
 
 
 class FactRequest(Strict):
@@ -197,6 +198,7 @@ class RecalledItemShown(Shown):
     valid_at: datetime
     invalid_at: datetime | None
     metadata: dict[str, Any]
+    shared_from: str | None = Field(default=None, description="The tenant that shares it; null: your own.")
 
 
 class CitationShown(Shown):

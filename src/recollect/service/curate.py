@@ -15,7 +15,7 @@ from recollect.domain.items import Item, Kind, NewItem, Tier, Trust, normalised
 from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.service.index import EMBED_TOPIC
 from recollect.service.judge import CANDIDATES, near_distance
-from recollect.service.remember import Ready, Remembered, get_item, make_ready, save_ready
+from recollect.service.remember import Ready, Remembered, get_item, make_ready, refuse_shared, save_ready
 from recollect.service.resources import Resources
 from recollect.service.supersede import retire
 from recollect.service.tenants import MAX_PAGE, require_admin
@@ -165,7 +165,7 @@ async def give_feedback(
 ) -> float:
     """Say that an item was useful or wrong; how sure it is now. Each person has one voice."""
     said = checked_choice("opinion", Opinion, opinion)
-    await get_item(resources, identity, item_id)
+    refuse_shared(await get_item(resources, identity, item_id))
     given_by = f"user:{identity.user_id}" if identity.user_id is not None else identity.actor
     async with resources.database.transaction(identity) as tx:
         await facts.lock_items(tx, [item_id])
@@ -194,6 +194,7 @@ async def standing(resources: Resources, identity: Identity, item_id: UUID) -> S
 async def _to_change(resources: Resources, identity: Identity, item_id: UUID) -> Item:
     """The item, if the identity may change it: what the whole tenant sees is an administrator's to change."""
     item = await get_item(resources, identity, item_id)
+    refuse_shared(item)
     if Scope(item.scope) is Scope.TENANT:
         require_admin(identity)
     return item

@@ -8,11 +8,12 @@ from typing import Any
 from uuid import UUID
 
 from recollect.domain.decay import WEAKEST as WEAKEST_STRENGTH
-from recollect.domain.decay import Fate, fate, lifetime
+from recollect.domain.decay import Fate, Trace, fate, lifetime, review_of
 from recollect.domain.identity import Identity
+from recollect.domain.proposals import NewProposal, ProposalKind
 from recollect.service.resources import Resources
 from recollect.service.tenants import require_admin
-from recollect.storage import access, audit
+from recollect.storage import access, audit, proposals
 
 PAGE = 1_000
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
@@ -26,6 +27,8 @@ class Faded:
     examined: int
     archived: int
     promoted: int
+    reviews: int = 0
+    """Items that matter and wait for a person to let them last."""
 
 
 async def fade(resources: Resources, identity: Identity, **_: Any) -> Faded:
@@ -34,7 +37,7 @@ async def fade(resources: Resources, identity: Identity, **_: Any) -> Faded:
     await resources.accesses.flush()
     now = resources.clock()
     after, after_id = _BEGINNING, _FIRST
-    examined, archived, promoted = 0, 0, 0
+    examined, archived, promoted, reviews = 0, 0, 0, 0
     while True:
         async with resources.database.transaction(identity) as tx:
             page = await access.list_recent(tx, after=after, after_id=after_id, limit=PAGE)
@@ -49,9 +52,20 @@ async def fade(resources: Resources, identity: Identity, **_: Any) -> Faded:
             kept = await access.promote_items(tx, lasting)
             for item_id in kept:
                 await audit.record(tx, "memory.promote", "item", item_id, reason="importance")
+            waiting = [one for trace in page if (one := _to_review(trace, fates[trace.item_id], now)) is not None]
+            made = [await proposals.insert_proposal(tx, one, now=now) for one in waiting]
         examined, promoted = examined + len(page), promoted + len(kept)
+        reviews += sum(one is not None for one in made)
         after, after_id = page[-1].created_at, page[-1].item_id
     if archived:
         async with resources.database.transaction(identity) as tx:
             await audit.record(tx, "memory.archive", "tenant", identity.tenant_id, reason="faded", archived=archived)
-    return Faded(examined=examined, archived=archived, promoted=promoted)
+    return Faded(examined=examined, archived=archived, promoted=promoted, reviews=reviews)
+
+
+def _to_review(trace: Trace, found: Fate, now: datetime) -> NewProposal | None:
+    """The proposal to let something last that matters, and that neither its carrier nor its sources vouch for (F6)."""
+    reason = review_of(trace, now=now) if found is Fate.KEEP else None
+    if reason is None:
+        return None
+    return NewProposal(kind=ProposalKind.PROMOTE, rule=reason, item_ids=(trace.item_id,))

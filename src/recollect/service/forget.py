@@ -21,7 +21,9 @@ from recollect.service import remember
 from recollect.service.index import EMBED_TOPIC
 from recollect.service.journal import write_journal
 from recollect.service.messages import SUMMARISE_TOPIC
+from recollect.service.remember import refuse_shared
 from recollect.service.resources import Resources
+from recollect.service.share import take_back
 from recollect.service.tenants import require_admin
 from recollect.storage import audit, holds, outbox, retention
 from recollect.storage.database import RETENTION_ROLE, Transaction
@@ -69,6 +71,7 @@ async def forget(
     `dry_run` only says what that would be.
     """
     found = await remember.get_item(resources, identity, item_id)
+    refuse_shared(found)
     if found.scope == Scope.TENANT:
         require_admin(identity)
     if reason is not None and len(reason) > MAX_REASON:
@@ -111,6 +114,7 @@ async def redact(
     everything = list(cascade.doomed)
     named = set(item_ids) if of_erased_user else set()
     buried = [item_id for item_id in everything if item_id not in named]
+    await take_back(tx, everything)
     tombstones = await retention.bury(tx, buried, now=now)
     followers = await retention.unembed_followers(tx, everything)
     await retention.redact(tx, everything, now=now, keep_place=not of_erased_user)
@@ -227,7 +231,7 @@ async def remove_discarded(resources: Resources, identity: Identity) -> int:
 
 async def hold(resources: Resources, identity: Identity, item_id: UUID, action_id: str) -> bool:
     """Note that an action rests on an item, which nothing may remove from then on; False when it was noted before."""
-    await remember.get_item(resources, identity, item_id)
+    refuse_shared(await remember.get_item(resources, identity, item_id))
     checked_id("action_id", action_id)
     async with resources.database.transaction(identity) as tx:
         made = await holds.insert_hold(tx, item_id, action_id)

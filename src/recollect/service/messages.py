@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from recollect.domain.decay import REVIEWED_TRUST
 from recollect.domain.identity import Identity, Scope, SessionId, checked_id
-from recollect.domain.items import Kind, NewItem, Tier
+from recollect.domain.items import Kind, NewItem, Tier, Trust
 from recollect.domain.runs import checked_json
-from recollect.domain.sessions import Fold, Note, Session
+from recollect.domain.sessions import Fold, Note, Session, SessionStatus
 from recollect.domain.summaries import FOLD_TOKENS, SUMMARY_TOKENS, Said, notes_in, rolled_summary
 from recollect.domain.tokens import cut_to_tokens, message_tokens
 from recollect.domain.window import (
@@ -229,10 +230,15 @@ async def _newest(tx: Transaction, session_id: str) -> Standing:
 async def summarise(resources: Resources, identity: Identity, batch: Batch) -> None:
     """Renew the summaries of sessions, and summarise for good what left their windows. A job of the outbox."""
     for session_ref in dict.fromkeys(batch.refs):
-        while await _renew_summary(resources, identity, session_ref):
-            pass
-        while await _fold(resources, identity, session_ref):
-            pass
+        await summarise_session(resources, identity, session_ref)
+
+
+async def summarise_session(resources: Resources, identity: Identity, session_ref: UUID) -> None:
+    """Bring both kinds of summaries of a session up to its last message; of a closed one, all of it for good."""
+    while await _renew_summary(resources, identity, session_ref):
+        pass
+    while await _fold(resources, identity, session_ref):
+        pass
 
 
 async def _renew_summary(resources: Resources, identity: Identity, session_ref: UUID) -> bool:
@@ -274,8 +280,10 @@ async def _fold(resources: Resources, identity: Identity, session_ref: UUID) -> 
         if found is None:
             return False
         session = found.session
+        # Nothing more comes to a closed session: all of it has left the window.
+        last_place = None if session.status is SessionStatus.CLOSED else session.window_from - 1
         messages = await sessions.list_messages(
-            tx, session, first=session.folded_to + 1, last=session.window_from - 1, limit=SUMMARISED_AT_ONCE
+            tx, session, first=session.folded_to + 1, last=last_place, limit=SUMMARISED_AT_ONCE
         )
     if not messages:
         return False
@@ -289,6 +297,8 @@ async def _fold(resources: Resources, identity: Identity, session_ref: UUID) -> 
         tier=Tier.RECENT,  # it outlives its session
         source_ref=f"summary:{session.session_id}:{first}-{last}",
         event_time=messages[-1].event_time,
+        # It is worth no more than the least trusted of what it tells.
+        trust=next((one.trust for one in messages if one.trust not in REVIEWED_TRUST), Trust.AGENT),
         metadata={"summariser": name, "covers": {"first": first, "last": last}},
     )
     who = _owner(identity, session)

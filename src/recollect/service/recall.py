@@ -104,6 +104,8 @@ class RecalledItem:
     metadata: dict[str, Any] = field(default_factory=dict)
     citation: Citation | None = None
     """Of a chunk found by `search_knowledge`: where it stands in its document."""
+    shared_from: str | None = None
+    """The tenant that shares it; None for what is the tenant's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,6 +447,7 @@ def _recalled(item: Item, score: float) -> RecalledItem:
         valid_at=item.valid_at,
         invalid_at=item.invalid_at,
         metadata=item.metadata,
+        shared_from=item.shared_from,
     )
 
 

@@ -18,7 +18,7 @@ from recollect.service.index import EMBED_TOPIC, derive
 from recollect.service.resources import Resources
 from recollect.service.sanitise import sanitise_items
 from recollect.storage import items, outbox, retention
-from recollect.storage.database import Transaction
+from recollect.storage.database import READ_ONLY, Transaction
 from recollect.storage.items import Key, Row
 from recollect.storage.sessions import thread_of
 
@@ -214,6 +214,12 @@ async def get_item(resources: Resources, identity: Identity, item_id: UUID) -> I
     if found is None or not _may_see(identity, found):
         raise NotFound("there is no such item")
     return found
+
+
+def refuse_shared(item: Item) -> None:
+    """Raise `Conflict` for a copy of what another tenant shares: only its owner changes it."""
+    if item.shared_from is not None:
+        raise Conflict(READ_ONLY, shared_from=item.shared_from)
 
 
 def _may_see(identity: Identity, item: Item) -> bool:

@@ -9,6 +9,7 @@ from datetime import datetime
 from recollect.config import Settings
 from recollect.domain.jobs import Schedule
 from recollect.providers.base import Reranker
+from recollect.providers.distilling import Distiller, OfflineDistiller
 from recollect.providers.embedders import Embedders
 from recollect.providers.extraction import Extractor
 from recollect.providers.llm import LLM, OfflineRules
@@ -57,6 +58,7 @@ class Resources:
     query_places: QueryPlaces = field(default_factory=QueryPlaces)
     llm: LLM = field(default_factory=OfflineRules)
     extractor: Extractor = field(default_factory=Extractor)
+    distiller: Distiller = field(default_factory=OfflineDistiller)
     telemetry: Telemetry = field(default_factory=Telemetry)
     job_names: frozenset[str] = frozenset()
     schedules: tuple[Schedule, ...] = ()

@@ -15,6 +15,7 @@ SELECT i.item_id, i.kind, i.tier, i.trust, i.created_at, COALESCE(a.times, 0) AS
     (SELECT count(*) FROM mentions m WHERE m.tenant_id = i.tenant_id AND m.item_id = i.item_id) AS names,
     (SELECT count(DISTINCT COALESCE(s.session_id, s.item_id::text)) FROM evidence e
      JOIN items s ON s.tenant_id = e.tenant_id AND s.item_id = e.source_item_id AND s.anonymized_at IS NULL
+        AND s.trust IN ('user', 'agent')
      WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id) AS sources
 FROM items i LEFT JOIN access a ON a.tenant_id = i.tenant_id AND a.item_id = i.item_id
 WHERE i.tenant_id = %(tenant_id)s AND i.tier = 'recent' AND i.live

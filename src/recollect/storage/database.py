@@ -29,7 +29,15 @@ queries = Queries("database")
 
 RETENTION_ROLE = "recollect_retention"
 READ_ONLY_ROLE = "recollect_readonly"
+READ_ONLY = "this memory is shared by another tenant and read-only here; decline its link, or ask them to withdraw it"
 _BEGIN_QUEUE = sql.SQL("BEGIN; SET LOCAL app.tenant_id = ''; SET LOCAL app.user_id = ''")
+
+
+def _bound_to(identity: Identity) -> sql.Composed:
+    """What tells row-level security who asks, until the transaction ends."""
+    return sql.SQL("SET LOCAL app.tenant_id = {tenant}; SET LOCAL app.user_id = {user}").format(
+        tenant=sql.Literal(str(identity.tenant_id)), user=sql.Literal(identity.user_id or "")
+    )
 
 
 class Rows:
@@ -96,6 +104,20 @@ class Transaction(Rows):
     def __init__(self, connection: Connection, identity: Identity) -> None:
         super().__init__(connection, {"tenant_id": identity.tenant_id})
         self.identity = identity
+
+    @asynccontextmanager
+    async def crossed(self, identity: Identity) -> AsyncIterator[Transaction]:
+        """The same transaction in another tenant, until the block ends: for sharing, and for nothing else.
+
+        Both tenants change together or not at all, and each statement is bound to one of them by row-level security. What
+        is used on the wrong side of the crossing finds nothing, because it asks for one tenant under the policy of another.
+        """
+        await self._connection.execute(_bound_to(identity))
+        try:
+            yield Transaction(self._connection, identity)
+        finally:
+            if self._connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS:
+                await self._connection.execute(_bound_to(self.identity))
 
 
 class QueueTransaction(Rows):
@@ -175,9 +197,7 @@ class Database:
 
         `role` switches to another database role for its duration (retention, read-only).
         """
-        begin = sql.SQL("BEGIN; SET LOCAL app.tenant_id = {tenant}; SET LOCAL app.user_id = {user}").format(
-            tenant=sql.Literal(str(identity.tenant_id)), user=sql.Literal(identity.user_id or "")
-        )
+        begin = sql.SQL("BEGIN; ") + _bound_to(identity)
         if role is not None:
             begin += sql.SQL("; SET LOCAL ROLE {}").format(sql.Identifier(role))
         async with self._begun(begin) as connection:
@@ -279,6 +299,8 @@ def _translated(error: BaseException) -> BaseException:
                 "this text copies a protected document; say what is known about it and refer to the document",
                 field="content",
             )
+        case psycopg.errors.CheckViolation() if error.diag.constraint_name == "items_shared_are_read_only":
+            return Conflict(READ_ONLY)
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return DatabaseUnavailable()
         case _:

@@ -5,3 +5,8 @@ SET ROLE recollect_owner
 -- name: list_tenants
 -- Every tenant by name.
 SELECT tenant_id, name, language, plan, settings, created_at FROM recollect.tenants ORDER BY name
+
+-- name: list_members
+-- The tenants of every organisation.
+SELECT m.organisation, t.name AS tenant, m.joined_at FROM recollect.memberships m
+JOIN recollect.tenants t ON t.tenant_id = m.tenant_id ORDER BY m.organisation, t.name

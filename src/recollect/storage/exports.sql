@@ -30,7 +30,7 @@ WHERE tenant_id = %(tenant_id)s AND run_ref > COALESCE(NULLIF(%(after)s, ''), '0
 ORDER BY run_ref LIMIT %(limit)s
 
 -- name: export_items
--- Items with what they rest on and the whole body behind them, a page at a time; what is derived from the text is left out.
+-- Items with what they rest on and the whole body behind them, a page at a time; what is derived or another tenant's is left out.
 SELECT t.item_id::text AS key, p.object_key,
     to_jsonb(t) - '{tenant_id,live,tsv,terms,tokens,traits}'::text[] || jsonb_build_object(
         'evidence', (SELECT COALESCE(jsonb_agg(to_jsonb(e) - 'tenant_id' - 'item_id' ORDER BY e.source_item_id), '[]')
@@ -40,7 +40,7 @@ SELECT t.item_id::text AS key, p.object_key,
             'body', translate(encode(p.body, 'base64'), E'\n', '')) END) AS row
 FROM items t LEFT JOIN LATERAL (
     SELECT * FROM payloads p WHERE p.tenant_id = t.tenant_id AND p.item_id = t.item_id LIMIT 1) p ON true
-WHERE t.tenant_id = %(tenant_id)s AND t.item_id > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
+WHERE t.tenant_id = %(tenant_id)s AND t.shared_from IS NULL AND t.item_id > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
     AND (%(user_id)s::text IS NULL OR t.user_id = %(user_id)s OR (t.user_id IS NULL AND t.thread IN (
         SELECT 'session:' || s.session_id FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s)))
 ORDER BY t.item_id LIMIT %(limit)s

@@ -108,7 +108,7 @@ WITH RECURSIVE later AS (
 )
 SELECT i.item_id, i.kind, i.scope, i.tier, i.user_id, i.agent_id, i.session_id, i.run_id, i.source_ref, i.content, i.speaker,
     i.trust, i.event_time, i.created_at, i.valid_at, i.invalid_at, i.superseded_by, i.subject, i.predicate, i.object,
-    i.confidence, i.category, i.payload_key, i.metadata
+    i.confidence, i.category, i.payload_key, i.metadata, i.shared_from
 FROM items i JOIN line ON line.item_id = i.item_id
 WHERE i.tenant_id = %(tenant_id)s
 ORDER BY i.valid_at, i.item_id LIMIT %(limit)s
@@ -125,7 +125,8 @@ UPDATE items SET confidence = %(confidence)s WHERE tenant_id = %(tenant_id)s AND
 -- name: list_items
 -- Items of the identity by the filters given, newest first, a page at a time.
 SELECT item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, content, speaker, trust, event_time,
-    created_at, valid_at, invalid_at, superseded_by, subject, predicate, object, confidence, category, payload_key, metadata
+    created_at, valid_at, invalid_at, superseded_by, subject, predicate, object, confidence, category, payload_key, metadata,
+    shared_from
 FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id < %(before)s AND deleted_at IS NULL AND anonymized_at IS NULL
     AND (scope = 'tenant' OR (scope = 'user' AND user_id = %(user_id)s) OR (scope = 'agent' AND agent_id = %(agent_id)s)

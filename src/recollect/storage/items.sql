@@ -78,13 +78,15 @@ WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND anonymized_at IS N
 -- name: find_item
 -- One item that is not redacted.
 SELECT item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, content, speaker, trust, event_time,
-    created_at, valid_at, invalid_at, superseded_by, subject, predicate, object, confidence, category, payload_key, metadata
+    created_at, valid_at, invalid_at, superseded_by, subject, predicate, object, confidence, category, payload_key, metadata,
+    shared_from
 FROM items WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND deleted_at IS NULL AND anonymized_at IS NULL
 
 -- name: find_items
 -- The items of these ids, in no particular order.
 SELECT item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, content, speaker, trust, event_time,
-    created_at, valid_at, invalid_at, superseded_by, subject, predicate, object, confidence, category, payload_key, metadata
+    created_at, valid_at, invalid_at, superseded_by, subject, predicate, object, confidence, category, payload_key, metadata,
+    shared_from
 FROM items WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 
 -- name: insert_payload

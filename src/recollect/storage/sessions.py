@@ -11,6 +11,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from recollect.domain.identity import AgentId, RunId, Scope, SessionId, UserId
+from recollect.domain.items import Trust
 from recollect.domain.runs import ABANDONED
 from recollect.domain.sessions import CloseReason, Fold, Session, SessionStatus
 from recollect.domain.tokens import message_tokens
@@ -251,6 +252,7 @@ def _messages(session: Session, rows: Sequence[dict[str, Any]]) -> list[Message]
             item_id=row["item_id"],
             position=row["position"],
             role=role_of(row["trust"], row["metadata"]),
+            trust=Trust(row["trust"]),
             speaker=row["speaker"],
             content=row["content"],
             tokens=message_tokens(row["content"]),

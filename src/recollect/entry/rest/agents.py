@@ -47,6 +47,9 @@ class AgentChange(Strict):
     characteristics: str = Field(default="", max_length=65_536, description="How it behaves.")
     model: str | None = Field(default=None, max_length=200)
     window_tokens: int = Field(default=128_000, ge=1, le=100_000_000, description="The model's window.")
+    template: str | None = Field(
+        default=None, min_length=1, max_length=200, description="An agent whose lasting memories it starts with."
+    )
 
 
 IfMatch = Annotated[
@@ -104,7 +107,8 @@ async def save_agent(
         window_tokens=change.window_tokens,
     )
     expected = _expected_version(if_match, if_none_match)
-    return _tagged(await memory.save_agent(agent_id, definition, expected_version=expected), response)
+    agent = await memory.save_agent(agent_id, definition, expected_version=expected, template=change.template)
+    return _tagged(agent, response)
 
 
 @router.delete("/{agent_id}", operation_id="delete_agent", status_code=204)

@@ -13,7 +13,7 @@ from recollect.domain.identity import Scope
 from recollect.domain.sessions import CloseReason, NoteKind, SessionStatus
 from recollect.domain.window import MessageRole, NewMessage
 from recollect.entry.bodies import RememberedShown
-from recollect.entry.rest.access import AgentMemory
+from recollect.entry.rest.access import AdminMemory, AgentMemory
 from recollect.entry.rest.models import PROBLEMS, Cursor, Limit, Moment, Page, Shown, Strict, id_position, page_of
 
 MAX_MESSAGES = 500
@@ -47,6 +47,18 @@ class OpenedShown(Shown):
 
     session: SessionShown
     was_new: bool
+
+
+class ConsolidatedShown(Shown):
+    """What a closed session left behind."""
+
+    session_id: str
+    patterns: list[UUID] = Field(description="Procedures that were learned or borne out.")
+    superseded: int = Field(description="Older ones whose place they took.")
+    archived: int = Field(description="Episodes that left recall, because something lasting rests on them.")
+    summaries: int = Field(description="Summaries that last from now on.")
+    facts: int = Field(description="Corroborated facts that last from now on.")
+    was_new: bool = Field(description="False: it was consolidated before, and nothing was done.")
 
 
 class SessionRequest(Strict):
@@ -227,6 +239,12 @@ async def get_session(memory: AgentMemory, session_id: str) -> object:
 async def close_session(memory: AgentMemory, session_id: str) -> object:
     """Close a session; activity under its id goes on in a successor."""
     return await memory.close_session(session_id)
+
+
+@router.post("/{session_id}/consolidate", operation_id="consolidate_session", response_model=ConsolidatedShown)
+async def consolidate_session(memory: AdminMemory, session_id: str) -> object:
+    """Let what a closed session taught outlive it, now instead of within the hour."""
+    return await memory.consolidate_session(session_id)
 
 
 @router.get("/{session_id}/resume", operation_id="resume_session", response_model=ResumedShown)

@@ -1,0 +1,104 @@
+-- name: find_mark
+-- Up to which item the tenant's memory was compared with itself.
+SELECT examined_to FROM dreams WHERE tenant_id = %(tenant_id)s
+
+-- name: save_mark
+-- Note up to which item the tenant's memory was compared with itself.
+INSERT INTO dreams (tenant_id, examined_to, dreamt_at) VALUES (%(tenant_id)s, %(examined_to)s, %(now)s)
+ON CONFLICT (tenant_id) DO UPDATE SET
+    examined_to = GREATEST(dreams.examined_to, excluded.examined_to), dreamt_at = excluded.dreamt_at
+
+-- name: list_lasting
+-- Live facts and procedures of the tenant's own, by id, a page at a time.
+SELECT item_id FROM items
+WHERE tenant_id = %(tenant_id)s AND item_id > %(after)s AND kind IN ('fact', 'procedure') AND live AND shared_from IS NULL
+ORDER BY item_id LIMIT %(limit)s
+
+-- name: weigh
+-- Items as they are weighed against each other.
+SELECT i.item_id, i.content, i.trust, i.valid_at, i.created_at, i.confidence, i.pinned_at IS NOT NULL AS is_pinned,
+    i.speaker, i.subject, i.predicate, i.object, COALESCE(a.times, 0) AS accesses, a.last_at,
+    (SELECT count(*) FROM evidence e WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id) AS sources,
+    (SELECT count(*) FROM feedback f WHERE f.tenant_id = i.tenant_id AND f.item_id = i.item_id AND f.opinion = 'useful') AS useful,
+    (SELECT count(*) FROM feedback f WHERE f.tenant_id = i.tenant_id AND f.item_id = i.item_id AND f.opinion = 'wrong') AS wrong,
+    EXISTS (SELECT FROM holds h WHERE h.tenant_id = i.tenant_id AND h.item_id = i.item_id) AS is_held
+FROM items i LEFT JOIN access a ON a.tenant_id = i.tenant_id AND a.item_id = i.item_id
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.live AND i.shared_from IS NULL
+
+-- name: insert_proposal
+-- A proposal with its inputs as they stand; nothing when it is open or was refused, or when an input is gone.
+WITH found AS (
+    SELECT i.item_id, i.tier, i.confidence, (
+        SELECT count(*) FROM evidence e WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id) AS sources
+    FROM items i
+    WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(inputs)s) AND i.live AND i.shared_from IS NULL
+), made AS (
+    INSERT INTO proposals (tenant_id, proposal_id, kind, rule, key, successor_id, inputs, proposed_at)
+    SELECT %(tenant_id)s, %(proposal_id)s, %(kind)s, %(rule)s, %(key)s, %(successor_id)s, count(*), %(now)s FROM found
+    HAVING count(*) = cardinality(%(inputs)s::uuid[])
+    ON CONFLICT (tenant_id, key) WHERE status IN ('open', 'rejected', 'undone') DO NOTHING
+    RETURNING proposal_id
+)
+INSERT INTO proposal_inputs (tenant_id, proposal_id, item_id, tier, sources, confidence)
+SELECT %(tenant_id)s, m.proposal_id, f.item_id, f.tier, f.sources, f.confidence FROM made m CROSS JOIN found f
+
+-- name: find_proposal
+-- One proposal with its inputs.
+SELECT p.proposal_id, p.kind, p.status, p.rule, p.successor_id, p.proposed_at, p.decided_at, p.decided_by, p.reason, ARRAY(
+    SELECT n.item_id FROM proposal_inputs n WHERE n.tenant_id = p.tenant_id AND n.proposal_id = p.proposal_id
+        AND n.item_id IS DISTINCT FROM p.successor_id ORDER BY n.item_id) AS item_ids
+FROM proposals p WHERE p.tenant_id = %(tenant_id)s AND p.proposal_id = %(proposal_id)s
+
+-- name: lock_proposal
+-- A proposal that nobody else decides meanwhile: how many inputs it had, and the evidence that accepting it made.
+SELECT inputs, links_made FROM proposals
+WHERE tenant_id = %(tenant_id)s AND proposal_id = %(proposal_id)s FOR UPDATE
+
+-- name: list_proposals
+-- Proposals, newest first, a page at a time.
+SELECT p.proposal_id, p.kind, p.status, p.rule, p.successor_id, p.proposed_at, p.decided_at, p.decided_by, p.reason, ARRAY(
+    SELECT n.item_id FROM proposal_inputs n WHERE n.tenant_id = p.tenant_id AND n.proposal_id = p.proposal_id
+        AND n.item_id IS DISTINCT FROM p.successor_id ORDER BY n.item_id) AS item_ids
+FROM proposals p
+WHERE p.tenant_id = %(tenant_id)s AND p.proposal_id < %(before)s AND (%(status)s::text IS NULL OR p.status = %(status)s)
+    AND (%(kind)s::text IS NULL OR p.kind = %(kind)s)
+ORDER BY p.proposal_id DESC LIMIT %(limit)s
+
+-- name: inputs_of
+-- The inputs of a proposal as they stood when it was made.
+SELECT item_id, tier, sources, confidence FROM proposal_inputs
+WHERE tenant_id = %(tenant_id)s AND proposal_id = %(proposal_id)s ORDER BY item_id
+
+-- name: inputs_now
+-- How items stand now; they are locked before.
+SELECT i.item_id, i.live, i.pinned_at IS NOT NULL AS is_pinned, i.tier, i.confidence, a.last_at,
+    EXISTS (SELECT FROM holds h WHERE h.tenant_id = i.tenant_id AND h.item_id = i.item_id) AS is_held,
+    (SELECT count(*) FROM evidence e WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id) AS sources
+FROM items i LEFT JOIN access a ON a.tenant_id = i.tenant_id AND a.item_id = i.item_id
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s)
+
+-- name: decide
+-- What became of a proposal, and who said so.
+UPDATE proposals SET status = %(status)s, decided_at = %(now)s, decided_by = %(decided_by)s, reason = %(reason)s,
+    links_made = %(links_made)s
+WHERE tenant_id = %(tenant_id)s AND proposal_id = %(proposal_id)s
+
+-- name: lend_links
+-- Let an item rest on what others rested on; the sources that it did not rest on before.
+INSERT INTO evidence (tenant_id, item_id, source_item_id, event_time)
+SELECT DISTINCT ON (source_item_id) tenant_id, %(successor_id)s::uuid, source_item_id, event_time FROM evidence
+WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND source_item_id <> %(successor_id)s
+ORDER BY source_item_id, event_time
+ON CONFLICT (tenant_id, item_id, source_item_id) DO NOTHING
+RETURNING source_item_id
+
+-- name: return_links
+-- Let an item no longer rest on what it was lent.
+DELETE FROM evidence
+WHERE tenant_id = %(tenant_id)s AND item_id = %(successor_id)s AND source_item_id = ANY(%(source_ids)s)
+
+-- name: set_tier
+-- Let items last, or let them fade again.
+UPDATE items SET tier = %(tier)s
+WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND live AND tier = %(was)s
+RETURNING item_id

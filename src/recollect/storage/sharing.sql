@@ -1,0 +1,141 @@
+-- name: find_membership
+-- The organisation of the tenant; nobody changes it until the transaction ends.
+SELECT organisation, joined_at FROM memberships WHERE tenant_id = %(tenant_id)s FOR SHARE
+
+-- name: insert_membership
+-- Put the tenant into an organisation; nothing when it is in one.
+INSERT INTO memberships (tenant_id, organisation, joined_at) VALUES (%(tenant_id)s, %(organisation)s, %(now)s)
+ON CONFLICT (tenant_id) DO NOTHING
+
+-- name: delete_membership
+-- Take the tenant out of its organisation.
+DELETE FROM memberships WHERE tenant_id = %(tenant_id)s
+
+-- name: insert_shares
+-- Note that items are given to a tenant; which of them were not before.
+INSERT INTO shares (tenant_id, item_id, to_tenant_id, to_name, shared_by, shared_at)
+SELECT %(tenant_id)s::uuid, item_id, %(to_tenant_id)s, %(to_name)s, %(shared_by)s, %(now)s FROM unnest(%(item_ids)s::uuid[]) AS item_id
+ON CONFLICT (tenant_id, item_id, to_tenant_id) DO NOTHING
+RETURNING item_id
+
+-- name: list_shares
+-- What the tenant shares, newest items first, a page at a time.
+SELECT item_id, to_tenant_id, to_name AS tenant, shared_by, shared_at FROM shares
+WHERE tenant_id = %(tenant_id)s AND (item_id, to_tenant_id) < (%(before_item)s, %(before_tenant)s)
+ORDER BY item_id DESC, to_tenant_id DESC LIMIT %(limit)s
+
+-- name: shares_of
+-- To whom these items are given.
+SELECT item_id, to_tenant_id, to_name AS tenant, shared_by, shared_at FROM shares
+WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) ORDER BY to_tenant_id, item_id
+
+-- name: shares_with
+-- What is given to one tenant.
+SELECT item_id FROM shares WHERE tenant_id = %(tenant_id)s AND to_tenant_id = %(to_tenant_id)s ORDER BY item_id
+
+-- name: receivers
+-- Every tenant that anything is given to.
+SELECT DISTINCT to_tenant_id FROM shares WHERE tenant_id = %(tenant_id)s ORDER BY to_tenant_id
+
+-- name: delete_shares
+-- Give these items to nobody any more, or not to one tenant.
+DELETE FROM shares WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
+    AND (%(to_tenant_id)s::uuid IS NULL OR to_tenant_id = %(to_tenant_id)s)
+RETURNING item_id, to_tenant_id, to_name AS tenant, shared_by, shared_at
+
+-- name: delete_shares_with
+-- Give one tenant nothing any more.
+DELETE FROM shares WHERE tenant_id = %(tenant_id)s AND to_tenant_id = %(to_tenant_id)s
+
+-- name: find_shareable
+-- Items as they would be given away.
+SELECT item_id, kind, scope, content, content_hash, speaker, event_time, valid_at, subject, predicate, object, confidence,
+    category, payload_key, shared_from, live
+FROM items
+WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND deleted_at IS NULL AND anonymized_at IS NULL
+
+-- name: lock_given
+-- An item as it is given away; it does not end before this transaction does.
+SELECT item_id, kind, scope, content, content_hash, speaker, event_time, valid_at, subject, predicate, object, confidence,
+    category, payload_key, shared_from, live
+FROM items
+WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND deleted_at IS NULL AND anonymized_at IS NULL
+FOR SHARE
+
+-- name: lock_share
+-- Whether an item is given to a tenant; that does not end before this transaction does.
+SELECT true FROM shares
+WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND to_tenant_id = %(to_tenant_id)s
+FOR SHARE
+
+-- name: still_shared
+-- Which of these items are given to a tenant and stand.
+SELECT s.item_id FROM shares s JOIN items i ON i.tenant_id = s.tenant_id AND i.item_id = s.item_id AND i.live
+WHERE s.tenant_id = %(tenant_id)s AND s.to_tenant_id = %(to_tenant_id)s AND s.item_id = ANY(%(item_ids)s)
+
+-- name: offer_link
+-- A tenant that shares with this one for the first time.
+INSERT INTO share_links (tenant_id, from_tenant_id, from_name, offered_at)
+VALUES (%(tenant_id)s, %(from_tenant_id)s, %(from_name)s, %(now)s)
+ON CONFLICT (tenant_id, from_tenant_id) DO NOTHING
+
+-- name: link_status
+-- How the tenant stands to one that shares with it; nobody changes that until the transaction ends.
+SELECT status FROM share_links WHERE tenant_id = %(tenant_id)s AND from_tenant_id = %(from_tenant_id)s FOR SHARE
+
+-- name: decide_link
+-- Accept or decline what a tenant shares.
+UPDATE share_links SET status = %(status)s, decided_at = %(now)s
+WHERE tenant_id = %(tenant_id)s AND from_name = %(from_name)s
+RETURNING from_tenant_id
+
+-- name: delete_link
+-- Forget that a tenant ever shared.
+DELETE FROM share_links WHERE tenant_id = %(tenant_id)s AND from_tenant_id = %(from_tenant_id)s
+
+-- name: list_links
+-- Who shares with the tenant.
+SELECT l.from_tenant_id, l.from_name AS tenant, l.status, l.offered_at, l.decided_at, (
+    SELECT count(*) FROM items i WHERE i.tenant_id = l.tenant_id AND i.shared_from = l.from_name) AS items
+FROM share_links l WHERE l.tenant_id = %(tenant_id)s ORDER BY l.from_name
+
+-- name: insert_copy
+-- The copy of an item that another tenant gives. It needs no judge, and no judge ends it.
+INSERT INTO items (
+    tenant_id, item_id, kind, scope, tier, source_ref, content, content_hash, speaker, trust, event_time, valid_at, subject,
+    predicate, object, confidence, category, metadata, judged_at, pinned_at, shared_from, shared_item_id, tsv, terms, tokens,
+    traits)
+VALUES (
+    %(tenant_id)s, %(item_id)s, %(kind)s, 'tenant', 'persistent', %(source_ref)s, %(content)s, %(content_hash)s, %(speaker)s,
+    %(trust)s, %(event_time)s, %(valid_at)s, %(subject)s, %(predicate)s, %(object)s, %(confidence)s, %(category)s, '{}',
+    %(now)s, %(now)s, %(shared_from)s, %(shared_item_id)s, %(tsv)s::tsvector, %(terms)s, %(tokens)s, %(traits)s)
+ON CONFLICT DO NOTHING
+
+-- name: copy_hashes
+-- The hash of each copy that came from a tenant.
+SELECT shared_item_id, content_hash FROM items
+WHERE tenant_id = %(tenant_id)s AND shared_from = %(shared_from)s AND shared_item_id = ANY(%(item_ids)s)
+
+-- name: list_copies
+-- The copies that came from a tenant, by what they are copies of.
+SELECT shared_item_id FROM items WHERE tenant_id = %(tenant_id)s AND shared_from = %(shared_from)s
+
+-- name: delete_copies
+-- Take copies away with everything derived from them; the entities that they named.
+WITH gone AS (
+    SELECT item_id FROM items
+    WHERE tenant_id = %(tenant_id)s AND shared_from = %(shared_from)s AND shared_item_id = ANY(%(item_ids)s)
+), named AS (
+    SELECT DISTINCT m.entity_id FROM mentions m JOIN gone g ON m.tenant_id = %(tenant_id)s AND m.item_id = g.item_id
+), waiting AS (
+    DELETE FROM outbox o USING gone g WHERE o.tenant_id = %(tenant_id)s AND o.ref = g.item_id
+), deleted AS (
+    DELETE FROM items i USING gone g WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id RETURNING i.shared_item_id
+)
+SELECT ARRAY(SELECT shared_item_id FROM deleted) AS item_ids, ARRAY(SELECT entity_id FROM named) AS entity_ids
+
+-- name: delete_unnamed
+-- Entities that only what was taken away had named.
+DELETE FROM entities e
+WHERE e.tenant_id = %(tenant_id)s AND e.entity_id = ANY(%(entity_ids)s) AND NOT EXISTS (
+    SELECT FROM mentions m WHERE m.tenant_id = e.tenant_id AND m.entity_id = e.entity_id)
