@@ -98,9 +98,9 @@ from recollect.service.remember import News, Remembered, ToolOutput
 from recollect.service.resources import Resources
 from recollect.service.retain import Sweep
 from recollect.service.sessions import Opened, Resumed
+from recollect.service.share import Shared
 from recollect.service.stats import Stats
 from recollect.service.synchronise import Synchronised
-from recollect.service.share import Shared
 from recollect.service.tenants import NewKey
 from recollect.service.webhooks import NewWebhook
 from recollect.storage.erasures import Erasure
@@ -933,6 +933,7 @@ class Memory:
     async def delete_webhook(self, webhook_id: UUID) -> None:
         """Tell an address nothing more."""
         await webhooks.delete_webhook(self.resources, self.identity, webhook_id)
+
     async def dream(self) -> Dreamt:
         """Compare memory with itself and propose what should change, now instead of once a week."""
         return await propose.dream(self.resources, self.identity)
