@@ -122,3 +122,25 @@ def test_jobs_and_dead_letters_are_listed(command: Cli) -> None:
     assert "no such dead letter" in command.run("jobs", "replay", "job:17", code=1)[1]
     assert "no such dead letter" in command.run("jobs", "discard", "job:17", "--yes", code=1)[1]
     command.run("jobs", "replay", code=2)
+
+
+def test_proposals_are_decided_and_memories_shared_on_the_command_line(command: Cli) -> None:
+    for name in ("sales", "support"):
+        command.run("tenant", "create", name)
+        command.run("org", "add", "acme", name)
+    fact = ("--kind", "fact", "--scope", "tenant", "--tenant", "sales")
+    kept = command.json("remember", "The Harbour Project ships on 14 May", *fact)["id"]
+    (given,) = command.json("share", "give", kept, "support", "--tenant", "sales")
+    assert (given["tenant"], given["delivered"]) == ("support", False)
+    assert command.json("share", "accept", "sales", "--tenant", "support")["items"] == 1
+    assert "Harbour" in command.run("recall", "when does Harbour ship", "--tenant", "support")[0]
+    command.run("share", "withdraw", kept, "--tenant", "sales")
+    assert command.run("recall", "when does Harbour ship", "--tenant", "support")[0] == ""
+    command.run("facts", "feedback", kept, "wrong", "--tenant", "sales")
+    assert command.json("proposals", "dream", "--tenant", "sales")["proposed"] == 1
+    (proposal,) = command.json("proposals", "list", "--tenant", "sales")
+    accepted = command.json("proposals", "accept", proposal["proposal_id"], "--tenant", "sales")
+    assert accepted["status"] == "accepted"
+    undone = command.json("proposals", "undo", proposal["proposal_id"], "--tenant", "sales")
+    assert undone["status"] == "undone"
+    assert command.json("proposals", "policy", "--accept", "merge", "--tenant", "sales") == {"accept": ["merge"]}

@@ -46,6 +46,8 @@ COMMANDS = {
     "database": "Connect databases that agents may ask, and ask them.",
     "doctor": "Say what works, what is missing, and what to do about it.",
     "tenant": "Create, list, show and change tenants.",
+    "proposals": "Decide what the weekly consolidation would change.",
+    "share": "Give memories to other tenants of the organisation, and take theirs.",
     "org": "Group tenants that may share memories.",
     "key": "Create, list and revoke API keys.",
     "db": "Start, stop, migrate, back up and restore the database.",

@@ -52,6 +52,19 @@ class AgentChange(Strict):
     )
 
 
+class CopyRequest(Strict):
+    """Whose memories to copy."""
+
+    template: str = Field(min_length=1, max_length=200)
+
+
+class CopiedShown(Shown):
+    """How much was copied; what the agent had already is not counted."""
+
+    items: int
+    procedures: int
+
+
 IfMatch = Annotated[
     str | None,
     Header(alias="If-Match", max_length=100, description="Save only over this version (the ETag)."),
@@ -109,6 +122,12 @@ async def save_agent(
     expected = _expected_version(if_match, if_none_match)
     agent = await memory.save_agent(agent_id, definition, expected_version=expected, template=change.template)
     return _tagged(agent, response)
+
+
+@router.post("/{agent_id}/copy", operation_id="copy_memories", response_model=CopiedShown)
+async def copy_memories(memory: AdminMemory, agent_id: str, wanted: CopyRequest) -> object:
+    """Give an agent what another one knows for good; done again, only what is new."""
+    return await memory.copy_memories(wanted.template, agent_id)
 
 
 @router.delete("/{agent_id}", operation_id="delete_agent", status_code=204)
