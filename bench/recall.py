@@ -1,4 +1,4 @@
-"""Recall quality on LoCoMo and LongMemEval, through the public API, with an ablation of the arms.
+"""Recall quality on LoCoMo, LongMemEval and tau2 banking, through the public API, with an ablation of the arms.
 
     python bench/recall.py --data ../shared/data [--profile best] [--only locomo] [--questions 200]
 
@@ -30,7 +30,7 @@ from recollect.config import Settings
 from recollect.domain.identity import Identity, Role, Scope, tenant_id_of
 from recollect.domain.items import Kind, NewItem, Trust
 from recollect.service import tenants
-from recollect.service.recall import Arm
+from recollect.service.recall import MAX_QUERY_CHARACTERS, Arm
 from recollect.service.resources import Resources
 from recollect.wiring import open_resources
 from recollect.worker.runner import background_worker
@@ -249,6 +249,41 @@ def table(title: str, rows: Sequence[tuple[str, Score]]) -> Table:
     return drawn
 
 
+async def measure_documents(resources: Resources, data: Path, most: int | None, console: Console) -> dict[str, Any]:
+    """tau2 banking: policy documents, and tasks that name those they need; what the customer is told is the question."""
+    tenant = "tau2-banking"
+    await tenants.ensure_tenant(resources, tenant)
+    memory = Memory(resources, Identity(tenant_id=tenant_id_of(tenant), role=Role.ADMIN))
+    started, changed = time.perf_counter(), 0
+    async with background_worker(resources):
+        for file in sorted((data / "documents").glob("*.json")):
+            document = json.loads(file.read_text())
+            added = await memory.add_document(
+                f"{document['id']}.md", text=document["content"], metadata={"title": document["title"]}
+            )
+            changed += added.changed
+        while (await memory.search_knowledge("anything", top_k=1)).degraded:
+            await asyncio.sleep(0.5)
+    console.print(f"{changed} new documents in {time.perf_counter() - started:.0f} s")
+    score, reachable, times = Score(), 0.0, []
+    for file in sorted((data / "tasks").glob("*.json"))[:most]:
+        task = json.loads(file.read_text())
+        needed = frozenset(task["required_documents"])
+        asked = time.perf_counter()
+        answer = await memory.search_knowledge(task["user_scenario"]["instructions"][:MAX_QUERY_CHARACTERS], top_k=20)
+        times.append((time.perf_counter() - asked) * 1000)
+        cited = [item.citation.document.removesuffix(".md") for item in answer.items if item.citation is not None]
+        score.add(list(dict.fromkeys(cited)), needed)
+        reachable += min(10, len(needed)) / len(needed)
+    console.print(table("tau2 banking, documents", [("all", score)]))
+    times.sort()
+    console.print(
+        f"recall@10 could be {reachable / max(score.questions, 1):.3f} at most: many tasks need more than ten documents; "
+        f"a question of {len(times)} took {times[len(times) // 2]:.0f} ms (median)"
+    )
+    return {"scores": {"all": {"questions": score.questions, **score.means()}}, "reachable@10": reachable}
+
+
 async def run(arguments: argparse.Namespace) -> None:
     """Measure what was asked for, print it and write it down."""
     console = Console(width=120)
@@ -286,6 +321,11 @@ async def run(arguments: argparse.Namespace) -> None:
                 ]
                 console.print(table(f"{name}: arms switched on one by one", ablated))
                 report[name]["ablation"] = {title: score.means() for title, score in ablated}
+        banking = arguments.data / "knowledge" / "tau2_banking"
+        if arguments.only in {None, "tau2"} and banking.exists():
+            report["tau2"] = await measure_documents(resources, banking, arguments.questions, console)
+        elif arguments.only in {None, "tau2"}:
+            console.print(f"tau2: not measured, {banking} is not there")
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"recall-{arguments.profile}.json"
     path.write_text(json.dumps(report, indent=1))
@@ -298,7 +338,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--home", type=Path, default=Path("/var/tmp/recollect-bench"))
     parser.add_argument("--profile", choices=["best", "fast"], default="best")
-    parser.add_argument("--only", choices=["locomo", "longmemeval"])
+    parser.add_argument("--only", choices=["locomo", "longmemeval", "tau2"])
     parser.add_argument("--stores", type=int, default=None, help="only the first stores of each set")
     parser.add_argument("--questions", type=int, default=None, help="only the first questions of each store")
     parser.add_argument("--ablation", action="store_true", help="also with arms switched on one by one")

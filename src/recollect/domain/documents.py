@@ -19,7 +19,8 @@ from recollect.domain.tokens import cut_to_tokens, estimated_tokens
 
 TARGET_TOKENS = 280
 MOST_TOKENS = 350
-FEW_TOKENS = 120  # a section shorter than this is joined by the next one
+FEW_TOKENS = 200  # what is shorter than this is joined by the next section
+SCRAP_TOKENS = 60  # so little is not left for a chunk of its own
 MOST_CHARACTERS = 4_000  # of a chunk, whatever the estimate says
 MOST_HEADING = 120  # characters of one heading in a path
 SEPARATOR = "\n\n"
@@ -245,7 +246,7 @@ def _joins(open_pieces: Sequence[_Piece], size: int, piece: _Piece) -> bool:
     if last.opens:
         return True  # a heading is never left alone at the end of a chunk
     if piece.heading == last.heading:
-        return size + piece.tokens <= TARGET_TOKENS or piece.tokens < FEW_TOKENS // 2
+        return size + piece.tokens <= TARGET_TOKENS or piece.tokens < SCRAP_TOKENS
     # Another section begins: it joins only a chunk that is still small.
     return size < FEW_TOKENS and size + piece.tokens <= TARGET_TOKENS
 

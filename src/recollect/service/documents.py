@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 from uuid import UUID
 
@@ -30,13 +31,14 @@ from recollect.domain.identity import Identity, Scope
 from recollect.domain.items import Kind, NewItem
 from recollect.domain.json_values import json_text
 from recollect.domain.knowledge import Source, SourceKind, checked_text
+from recollect.domain.questions import fused, parts_of
 from recollect.errors import Conflict, InvalidInput, NotFound, TooLarge
 from recollect.ids import new_id
 from recollect.providers.extraction import BINARY, Extracted, ReadingLimits, media_type_of
 from recollect.service import forget
 from recollect.service.index import EMBED_TOPIC
 from recollect.service.knowledge import DEFAULT_SOURCE, NO_SUCH_SOURCE, find_named
-from recollect.service.recall import RecallAnswer, RecallRequest, recall
+from recollect.service.recall import MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest, recall
 from recollect.service.remember import OBJECT_BYTES, make_ready
 from recollect.service.resources import Resources
 from recollect.service.sanitise import sanitise_items
@@ -52,6 +54,7 @@ MAX_TITLE = 300
 AT_ONCE = 500  # chunks made ready or written together
 TRIES = 3
 MOST_CHUNKS_READ = 200
+PARTS_AT_ONCE = 4
 NO_SUCH_DOCUMENT = "there is no such document"
 
 Progress = Callable[[int, int], None]
@@ -547,7 +550,54 @@ async def search_knowledge(
         async with resources.database.transaction(identity) as tx:
             source_id = (await _named(tx, source)).source_id
     request = RecallRequest(query=query, top_k=top_k, source_kinds=(Kind.DOCUMENT_CHUNK,), source_id=source_id, **more)
-    answer = await recall(resources, identity, request)
+    parts = parts_of(query)
+    if len(parts) == 1 or request.explain:
+        return await _cited(resources, identity, await recall(resources, identity, request))
+    wide = [replace(request, query=part, top_k=MAX_TOP_K, enable_rerank=False) for part in parts]
+    answers = []
+    for start in range(0, len(wide), PARTS_AT_ONCE):
+        some = wide[start : start + PARTS_AT_ONCE]
+        answers += await asyncio.gather(*(recall(resources, identity, one) for one in some))
+    return await _cited(resources, identity, _joined(answers, top_k))
+
+
+def _joined(answers: Sequence[RecallAnswer], top_k: int) -> RecallAnswer:
+    """One answer to the parts of a long question: the best chunk of each document first, then further ones."""
+    best: dict[UUID, RecalledItem] = {}
+    for answer in answers:
+        for item in answer.items:
+            if item.id not in best or item.score > best[item.id].score:
+                best[item.id] = item
+    scores = fused([_by_document(answer.items) for answer in answers])
+    ranked: dict[str, list[RecalledItem]] = {document: [] for document in scores}
+    for item in sorted(best.values(), key=lambda one: -one.score):
+        ranked[_document_of(item)].append(item)
+    rounds = zip_longest(*ranked.values())
+    chosen = [
+        replace(item, score=round(scores[_document_of(item)], 6)) for one in rounds for item in one if item is not None
+    ][:top_k]
+    return RecallAnswer(
+        items=tuple(chosen),
+        total=len(chosen),
+        degraded=any(answer.degraded for answer in answers),
+        rerank_used=False,
+    )
+
+
+def _by_document(found: Sequence[RecalledItem]) -> list[tuple[str, float]]:
+    """Documents by their best chunk, best first."""
+    best: dict[str, float] = {}
+    for item in found:
+        best.setdefault(_document_of(item), item.score)
+    return list(best.items())
+
+
+def _document_of(item: RecalledItem) -> str:
+    """What tells the chunks of one document: all but the last two parts of their reference, revision and place."""
+    return item.source_ref.rsplit(":", 2)[0] if item.source_ref.startswith("document:") else item.source_ref
+
+
+async def _cited(resources: Resources, identity: Identity, answer: RecallAnswer) -> RecallAnswer:
     async with resources.database.transaction(identity) as tx:
         cited = await documents.citations(tx, [item.id for item in answer.items])
     return replace(answer, items=tuple(replace(item, citation=cited.get(item.id)) for item in answer.items))

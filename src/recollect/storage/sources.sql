@@ -28,8 +28,13 @@ SELECT source_id, name, kind, description, tool, folder, documents, chunks, sync
 WHERE tenant_id = %(tenant_id)s AND name > %(after)s ORDER BY name LIMIT %(limit)s
 
 -- name: list_entries
--- What the knowledge map says of every source.
-SELECT name, kind, description, tool, documents FROM sources WHERE tenant_id = %(tenant_id)s ORDER BY name LIMIT 1000
+-- What the knowledge map says of every source, connected databases included.
+SELECT name, kind, description, tool, documents FROM sources WHERE tenant_id = %(tenant_id)s
+UNION ALL
+SELECT d.name, 'database', d.description, NULL, 0 FROM databases d
+WHERE d.tenant_id = %(tenant_id)s AND NOT EXISTS (
+    SELECT FROM sources s WHERE s.tenant_id = d.tenant_id AND s.name = d.name)
+ORDER BY name LIMIT 1000
 
 -- name: count_change
 -- How many documents and chunks a source has more.

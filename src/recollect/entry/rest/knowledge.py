@@ -309,11 +309,11 @@ async def _form(request: Request, most: int) -> tuple[bytes, dict[str, str | Non
         form = await parser.parse()
     except (MultiPartException, KeyError):
         raise InvalidInput("the form cannot be read; send multipart/form-data with its boundary") from None
-    file = form.get("file")
-    if not isinstance(file, UploadFile):
-        raise InvalidInput("the form needs a part `file`", field="file")
-    given = {part: text for part in ("name", "source", "metadata") if isinstance(text := form.get(part), str)}
     try:
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise InvalidInput("the form needs a part `file`", field="file")
+        given = {part: text for part in ("name", "source", "metadata") if isinstance(text := form.get(part), str)}
         return await file.read(), {
             "name": given.get("name") or file.filename,
             "source": given.get("source") or None,

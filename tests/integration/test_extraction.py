@@ -1,0 +1,175 @@
+"""Reading files: every format, and files made to do harm."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import zipfile
+from collections.abc import Mapping
+
+import pypdf
+import pytest
+from tests.pdf_writer import written
+
+from recollect.domain.documents import Block, BlockKind
+from recollect.errors import InvalidInput
+from recollect.providers.extraction import DOCX, HTML, PDF, PPTX, XLSX, Extractor, ReadingLimits, decoded, media_type_of
+
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+P = (
+    'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
+    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" '
+    'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+)
+S = (
+    'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" '
+    'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+)
+RELS = "http://schemas.openxmlformats.org/package/2006/relationships"
+
+
+def packed(members: Mapping[str, str | bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, body in members.items():
+            archive.writestr(name, body)
+    return out.getvalue()
+
+
+def relation(target: str) -> str:
+    return f'<Relationships xmlns="{RELS}"><Relationship Id="r1" Target="{target}"/></Relationships>'
+
+
+def docx(body: str) -> bytes:
+    styles = f'<w:styles {W}><w:style w:styleId="Ueberschrift1"><w:name w:val="heading 1"/></w:style></w:styles>'
+    return packed(
+        {"word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>", "word/styles.xml": styles}
+    )
+
+
+async def read(data: bytes, media_type: str, **limits: int) -> list[Block]:
+    found = await Extractor().extract(data, media_type, limits=ReadingLimits(**{"seconds": 60, **limits}))
+    return list(found.blocks)
+
+
+async def test_word_headings_lists_and_tables_are_read() -> None:
+    blocks = await read(
+        docx(
+            '<w:p><w:pPr><w:pStyle w:val="Ueberschrift1"/></w:pPr><w:r><w:t>Leave</w:t></w:r></w:p>'
+            "<w:p><w:r><w:t>Ask </w:t></w:r><w:r><w:t>early.</w:t></w:r></w:p>"
+            "<w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>by mail</w:t></w:r></w:p>"
+            "<w:tbl><w:tr><w:tc><w:p><w:r><w:t>days</w:t></w:r></w:p></w:tc>"
+            "<w:tc><w:p><w:r><w:t>30</w:t></w:r></w:p></w:tc></w:tr></w:tbl>"
+        ),
+        DOCX,
+    )
+    assert [(block.kind, block.text) for block in blocks] == [
+        (BlockKind.HEADING, "Leave"),
+        (BlockKind.PARAGRAPH, "Ask early."),
+        (BlockKind.LIST, "- by mail"),
+        (BlockKind.TABLE, "days | 30"),
+    ]
+
+
+async def test_slides_and_sheets_are_read_in_order() -> None:
+    slide = (
+        f'<p:sld {P}><p:cSld><p:spTree><p:sp><p:nvSpPr><p:nvPr><p:ph type="title"/></p:nvPr></p:nvSpPr><p:txBody>'
+        "<a:p><a:r><a:t>Plan</a:t></a:r></a:p></p:txBody></p:sp><p:sp><p:nvSpPr><p:nvPr/></p:nvSpPr><p:txBody>"
+        "<a:p><a:r><a:t>Ship in May</a:t></a:r></a:p></p:txBody></p:sp></p:spTree></p:cSld></p:sld>"
+    )
+    slides = packed(
+        {
+            "ppt/presentation.xml": f'<p:presentation {P}><p:sldIdLst><p:sldId r:id="r1"/></p:sldIdLst></p:presentation>',
+            "ppt/_rels/presentation.xml.rels": relation("slides/s.xml"),
+            "ppt/slides/s.xml": slide,
+        }
+    )
+    assert [(block.text, block.page) for block in await read(slides, PPTX)] == [("Plan", 1), ("Ship in May", 1)]
+    row = '<row><c t="s"><v>0</v></c><c><v>2.5</v></c></row>'
+    book = packed(
+        {
+            "xl/workbook.xml": f'<workbook {S}><sheets><sheet name="Prices" r:id="r1"/></sheets></workbook>',
+            "xl/_rels/workbook.xml.rels": relation("/xl/s.xml"),
+            "xl/sharedStrings.xml": f"<sst {S}><si><t>bolt</t></si></sst>",
+            "xl/s.xml": f"<worksheet {S}><sheetData>{row}</sheetData></worksheet>",
+        }
+    )
+    assert [block.text for block in await read(book, XLSX)] == ["Prices", "bolt | 2.5"]
+
+
+async def test_html_shows_what_a_browser_shows() -> None:
+    page = (
+        "<html><head><title>x</title><style>p{}</style></head><body><h2>Hours</h2><p>Open\n daily<br>from 8</p>"
+        "<script>alert('no')</script><ul><li>Mon</li><li>Tue</li></ul>"
+        "<table><tr><th>day</th><th>to</th></tr><tr><td>Mon</td><td>17</td></tr></table>"
+        "<pre>a\n  b</pre></body></html>"
+    )
+    assert [(block.kind, block.text) for block in await read(page.encode(), HTML)] == [
+        (BlockKind.HEADING, "Hours"),
+        (BlockKind.PARAGRAPH, "Open daily\nfrom 8"),
+        (BlockKind.LIST, "- Mon\n- Tue"),
+        (BlockKind.TABLE, "day | to\nMon | 17"),
+        (BlockKind.CODE, "a\n  b"),
+    ]
+
+
+def encrypted_pdf() -> bytes:
+    writer = pypdf.PdfWriter(clone_from=io.BytesIO(written(["secret"])))
+    writer.encrypt("password", algorithm="RC4-128")
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+BILLION = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+
+
+@pytest.mark.parametrize(
+    ("data", "media_type", "reason"),
+    [
+        (b"%PDF-1.7 and nothing else", PDF, "damaged"),
+        (encrypted_pdf(), PDF, "encrypted"),
+        (written(["page"])[:300], PDF, "damaged"),
+        (b"PK\x03\x04 not an archive", DOCX, "damaged or encrypted"),
+        (packed({"hello.txt": "x"}), DOCX, "lacks a part"),
+        (packed({"word/document.xml": f"{BILLION}<w:document {W}/>"}), DOCX, "entities"),
+        (packed({"word/document.xml": b"<" + b" " * (450 * 2**20)}), DOCX, "unpacks to more|too much memory"),
+    ],
+    ids=["broken pdf", "encrypted pdf", "cut pdf", "no archive", "other archive", "entities", "zip bomb"],
+)
+async def test_a_hostile_or_broken_file_is_refused_with_a_reason(data: bytes, media_type: str, reason: str) -> None:
+    with pytest.raises(InvalidInput, match=reason):
+        await read(data, media_type)
+
+
+async def test_a_file_that_takes_too_long_is_stopped_and_its_process_with_it() -> None:
+    deep = b"<" + b"div><" * 2_000_000
+    with pytest.raises(InvalidInput, match=r"not read within|damaged|memory"):
+        await Extractor().extract(deep, HTML, limits=ReadingLimits(seconds=0.2))
+    with pytest.raises(InvalidInput, match=r"memory|damaged"):
+        await read(b"<p>" + b"x" * 60_000_000, HTML, megabytes=128)
+    assert len(asyncio.all_tasks()) == 1
+
+
+def test_a_type_is_told_by_what_is_said_then_the_name_then_the_bytes() -> None:
+    assert media_type_of("a.md", b"x", "application/pdf; x=1") == PDF
+    assert media_type_of("a.docx", b"x", "application/octet-stream") == DOCX
+    assert media_type_of("blob", b"%PDF-1.4") == PDF
+    assert media_type_of("blob", packed({"xl/workbook.xml": "x"})) == XLSX
+    assert media_type_of("notes", b"hello") == "text/plain"
+    for name, data, given in (
+        ("a.doc", b"\xd0\xcf\x11\xe0", None),
+        ("a.gif", b"\x00\x01", None),
+        ("a", b"", "image/png"),
+    ):
+        with pytest.raises(InvalidInput):
+            media_type_of(name, data, given)
+
+
+def test_text_is_decoded_as_it_says_or_refused() -> None:
+    assert decoded("größer".encode("latin-1"), "text/plain; charset=latin-1") == "größer"
+    assert decoded("größer".encode("utf-16")) == "größer"
+    assert decoded(b"\xef\xbb\xbfplain") == "plain"
+    for data, given in ((b"\xff\xff", None), (b"a", "text/plain; charset=nonsense"), (b"a", "text/plain; charset=hex")):
+        with pytest.raises(InvalidInput):
+            decoded(data, given)
