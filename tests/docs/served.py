@@ -51,10 +51,14 @@ class Served:
     address: str
     key: str
     environment: dict[str, str]
+    names: dict[str, str]
+    """What stands on a page, and what it is for us: addresses and the key."""
 
     def written_for_us(self, code: str) -> str:
-        """The reader's address and key in place of those of the page."""
-        return re.sub(r"rcl_…", self.key, code.replace("http://127.0.0.1:8765", self.address))
+        """The block with a reader's own addresses and key in place of those of the page."""
+        for theirs, ours in self.names.items():
+            code = code.replace(theirs, ours)
+        return code
 
     def run_shell(self, code: str, folder: Path) -> str:
         """Run a block of a shell; what it printed. It must end well."""
@@ -106,8 +110,8 @@ class Interpreter:
 
 
 @contextmanager
-def serving() -> Iterator[Served]:
-    """A server that is ready, and stopped at the end."""
+def serving(names: dict[str, str]) -> Iterator[Served]:
+    """A server that is ready, and stopped at the end; `names` are what else a page means for us."""
     require_model("potion-base-8M")
     # Not under pytest's folder: that is closed to the unprivileged user who runs the database when we are root.
     home = Path(tempfile.mkdtemp(prefix="recollect-docs-"))
@@ -129,7 +133,8 @@ def serving() -> Iterator[Served]:
         assert process.stdout is not None
         address, key = _told(process.stdout, process)
         reader = {**environment, "KEY": key, "RECOLLECT_KEY": key, "RECOLLECT_URL": address}
-        yield Served(address=address, key=key, environment=reader)
+        ours = {"http://127.0.0.1:8765": address, "rcl_…": key, **names}
+        yield Served(address=address, key=key, environment=reader, names=ours)
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
@@ -144,7 +149,7 @@ def _told(output: IO[str], process: subprocess.Popen[str]) -> tuple[str, str]:
     try:
         for line in output:
             said += line
-            key, address = re.search(r"rcl_\w+", said), re.search(r"http://127\.0\.0\.1:\d+", said)
+            key, address = re.search(r"rcl_[\w.~-]+", said), re.search(r"http://127\.0\.0\.1:\d+", said)
             if key and address:
                 return address.group(), key.group()
     finally:

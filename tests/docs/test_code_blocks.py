@@ -7,12 +7,17 @@ languages are shown only.
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
 import pytest
 from tests.docs.served import Interpreter, Served, serving
+
+from recollect.storage.postgres import EmbeddedServer
+from recollect.wiring import APP_LOGIN
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -45,9 +50,19 @@ def blocks(page: Path) -> list[Block]:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with serving() as server:
-        yield server
+def served(server: EmbeddedServer) -> Iterator[Served]:
+    """The server of a reader, and an empty database that stands for one of their own."""
+    name = f"docs_{uuid.uuid4().hex[:12]}"
+    theirs = {
+        "postgresql://admin:…@db.example/recollect": server.dsn(database=name),
+        "postgresql://recollect:…@db.example/recollect": server.dsn(user=APP_LOGIN, database=name),
+    }
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    with serving(theirs) as started:
+        yield started
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
