@@ -82,6 +82,8 @@ class RecallRequest:
     source_id: UUID | None = None
     """Only documents of this source."""
     arms: frozenset[Arm] = frozenset(Arm)
+    counts_as_use: bool = True
+    """Whether what is found counts as used; False where the caller notes itself what it shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +170,10 @@ class _Recall:
         ordered, rerank_used = await self._reranked(merged, found)
         self._mark("total", started)
         chosen = tuple(_recalled(found[one.candidate.item_id], one.score) for one in ordered[: self.request.top_k])
-        self.resources.accesses.note(self.identity.tenant_id, [one.id for one in chosen], now=self.resources.clock())
+        if self.request.counts_as_use:
+            self.resources.accesses.note(
+                self.identity.tenant_id, [one.id for one in chosen], now=self.resources.clock()
+            )
         return RecallAnswer(
             items=chosen,
             total=len(chosen),
@@ -281,7 +286,7 @@ class _Recall:
             "terms": {term: round(weight, 3) for term, weight in searched.terms.items()},
             "terms_too_common": sorted(set(question.terms) - searched.terms.keys()),
             "entities": list(searched.entity_keys),
-            "interval": _written(question.interval),
+            "interval": written_interval(question.interval),
             "scopes": {scope: self.weights[scope] for scope in sorted(self.scopes)},
             "model_id": searched.model_id or None,
             "candidates": {
@@ -455,7 +460,8 @@ def _is_beside(one: Candidate) -> bool:
     return not any((one.text_rank, one.vector_rank, one.time_rank, one.entity_rank))
 
 
-def _written(interval: Interval | None) -> dict[str, str | None] | None:
+def written_interval(interval: Interval | None) -> dict[str, str | None] | None:
+    """An interval as a trace shows it."""
     if interval is None:
         return None
     return {
