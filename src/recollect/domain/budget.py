@@ -95,14 +95,16 @@ def fill(bids: Sequence[Bid[T]], total: int, cost: Cost[T]) -> dict[str, Filled[
     for bid in ordered:
         before = filled.pop(bid.name)
         spare = pool - _used(filled) - before.tokens
-        if (spare > 0 and any(reason is Reason.BUDGET for _, reason in before.left)) or any(
-            k.is_cut for k in before.kept
-        ):
+        if spare > 0 and (any(reason is Reason.BUDGET for _, reason in before.left) or _is_cut(before)):
             again = packed(bid, before.tokens + spare, _shown(filled), cost)
             filled[bid.name] = again if again.tokens > before.tokens else before
         else:
             filled[bid.name] = before
     return {bid.name: filled[bid.name] for bid in bids}
+
+
+def _is_cut(one: Filled[T]) -> bool:
+    return any(kept.is_cut for kept in one.kept)
 
 
 def _used(filled: dict[str, Filled[T]]) -> int:

@@ -1,7 +1,7 @@
 """Recalled text as data: one line of JSON each, inside a block that nothing in it can close.
 
 Three things hold whatever the text says. It cannot begin a line of its own, because line breaks are escaped. It cannot
-write the mark that closes its block, because the mark is made from the block and looked for in every text. And it has no
+write the mark that closes its block, because a mark that stands in any text is not taken. And it has no
 character that a reader does not see or that a model's vocabulary may take for more than text: those are escaped too, so
 that `json.loads` gives back the text to the letter.
 """
@@ -30,7 +30,8 @@ _SUSPECT = re.compile(
 )
 # The three flags that are written with otherwise invisible characters: of England, Scotland and Wales.
 _FLAG = re.compile(
-    "\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074|\U000e0077\U000e006c\U000e0073)\U000e007f"
+    "\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
+    "|\U000e0077\U000e006c\U000e0073)\U000e007f"
 )
 _JOINER, _NON_JOINER, _EMOJI_STYLE = "\u200d", "\u200c", "\ufe0f"
 
@@ -46,11 +47,12 @@ def block(title: str, lines: Sequence[str], mark: str) -> str:
 
 
 def mark_of(title: str, lines: Sequence[str], others: Sequence[str] = ()) -> str:
-    """The mark of a block: always the same for the same lines, and found in no text.
+    """The mark of a block: found in no text, and the same as long as the block begins with the same line.
 
-    `others` are the texts of all blocks; those of its own are among `lines`.
+    A block that only grows keeps its mark, so that a prompt cache keeps its beginning. That the mark can be known
+    beforehand helps nobody: a text that has it makes it another one. `others` are the lines of all blocks.
     """
-    digest = hashlib.sha256("\x1f".join([title, *lines]).encode(errors="surrogatepass"))
+    digest = hashlib.sha256("\x1f".join([title, *lines[:1]]).encode(errors="surrogatepass"))
     while True:
         mark = digest.hexdigest()[:MARK_LENGTH]
         if not any(mark in text for text in (*lines, *others)):

@@ -24,8 +24,7 @@ from recollect.domain.context import (
 )
 from recollect.domain.identity import Identity
 from recollect.domain.items import Kind, checked_content
-from recollect.domain.rendering import ChatMessage as ChatMessage
-from recollect.domain.rendering import Rendered, Section, bid_of, cost, preface_cost, render
+from recollect.domain.rendering import ChatMessage, Rendered, Section, bid_of, cost, preface_cost, render
 from recollect.domain.steps import joined, next_questions
 from recollect.domain.temporal import Interval
 from recollect.errors import InvalidInput
@@ -240,7 +239,9 @@ class _Assembly:
         async def load() -> RecallAnswer:
             return await recall.recall(self.resources, self.identity, request)
 
-        answer, is_kept = await self.resources.recall_cache.read(self.resources.database, self.identity, request, load)
+        answer, is_kept = await self.resources.recall_cache.read(
+            self.resources.database, self.identity, replace(request, explain=False), load
+        )
         return _Found(items=list(answer.items), degraded=answer.degraded, from_cache=is_kept, trace=answer.trace)
 
     def _packed(

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from recollect.domain.context import ContextItem, Plan, SectionName, steady_tail
 from recollect.domain.identity import Identity
-from recollect.domain.items import Item, Trust
+from recollect.domain.items import Item, Trust, normalised
 from recollect.domain.sessions import Note, Session, SessionStatus, may_see
 from recollect.domain.state import DELEGATED_PREFIX, Owner, OwnerKind
 from recollect.domain.window import HINT, TAIL, Message, Window
@@ -223,7 +223,10 @@ def _summary_items(session: Session, before: Session | None, noted: Sequence[Not
         for session_id, text in summaries
         if text.strip()
     ]
-    ordered = sorted(noted, key=lambda note: -note.importance)
+    told = normalised(" ".join(text for _, text in summaries))
+    ordered = sorted(
+        (note for note in noted if normalised(note.content) not in told), key=lambda note: -note.importance
+    )
     return items + [
         ContextItem(
             content=note.content,
