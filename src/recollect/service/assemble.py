@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from recollect.domain.budget import Bid, Filled, Reason, fill
+from recollect.domain.budget import Filled
+from recollect.domain.composition import compose
 from recollect.domain.context import (
     ContextItem,
     Iteration,
@@ -24,7 +25,7 @@ from recollect.domain.context import (
 )
 from recollect.domain.identity import Identity
 from recollect.domain.items import Kind, checked_content
-from recollect.domain.rendering import ChatMessage, Rendered, Section, bid_of, cost, preface_cost, render
+from recollect.domain.rendering import ChatMessage, Section
 from recollect.domain.steps import joined, next_questions
 from recollect.domain.temporal import Interval
 from recollect.errors import InvalidInput
@@ -110,7 +111,6 @@ class _Assembly:
         self.resources = resources
         self.identity = identity
         self.request = request
-        self.count = resources.count_tokens
         self.timings: dict[str, float] = {}
 
     async def context(self) -> Context:
@@ -124,14 +124,17 @@ class _Assembly:
             **_recalled(wanted, SectionName.LONG_TERM, long_term),
             **_recalled(wanted, SectionName.TEMPORAL, temporal),
         }
-        bids = [
-            bid_of(name, _widened(share, long_term if name is SectionName.LONG_TERM else None), found.items, self.count)
-            for name, share in wanted.shares.items()
-            if (found := fetched.get(name)) is not None and found.items
-        ]
-        filled, sections, rendered = self._packed(bids, wanted, base.hint)
+        composed = compose(
+            {name: _widened(share, name, long_term) for name, share in wanted.shares.items()},
+            {name: found.items for name, found in fetched.items()},
+            budget=wanted.budget,
+            hint=base.hint,
+            how=self.request.render,
+            count=self.resources.count_tokens,
+        )
+        rendered = composed.rendered
         self._mark("total", started)
-        self._note_use(sections)
+        self._note_use(composed.sections)
         return Context(
             profile=wanted.profile.name,
             budget=wanted.budget,
@@ -139,10 +142,10 @@ class _Assembly:
             left=wanted.budget - rendered.tokens,
             epoch=base.epoch,
             degraded=long_term.degraded or temporal.degraded,
-            sections=sections,
+            sections=composed.sections,
             text=rendered.text,
             messages=rendered.messages,
-            trace=self._trace(wanted, fetched, filled, {"long_term": long_term, "temporal": temporal})
+            trace=self._trace(wanted, fetched, composed.filled, {"long_term": long_term, "temporal": temporal})
             if self.request.explain
             else None,
         )
@@ -244,20 +247,6 @@ class _Assembly:
         )
         return _Found(items=list(answer.items), degraded=answer.degraded, from_cache=is_kept, trace=answer.trace)
 
-    def _packed(
-        self, bids: Sequence[Bid[ContextItem]], wanted: Plan, hint: str | None
-    ) -> tuple[dict[str, Filled[ContextItem]], tuple[Section, ...], Rendered]:
-        """Fill the budget, and let go of the least important while the written whole is still past it."""
-        places = {id(item): SectionName(bid.name) for bid in bids for item in bid.items}
-        room = wanted.budget - preface_cost(hint, self.count)
-        filled = fill(bids, max(0, room), lambda item, content: cost(places[id(item)], item, content, self.count))
-        while True:
-            sections = _sections(filled, wanted.shares)
-            rendered = render(sections, hint, self.request.render, self.count)
-            if rendered.tokens <= wanted.budget or not sections:
-                return filled, sections, rendered
-            _let_go(filled, bids)
-
     def _note_use(self, sections: Sequence[Section]) -> None:
         """What is shown of recall counts as used; what was only considered does not."""
         asked = {SectionName.LONG_TERM, SectionName.TEMPORAL}
@@ -315,32 +304,10 @@ def _recalled(wanted: Plan, name: SectionName, found: _Found) -> dict[SectionNam
     }
 
 
-def _widened(share: Share, found: _Found | None) -> Share:
-    """The share of a section with the places that further steps add."""
-    return replace(share, most=share.most + found.more) if found is not None and share.most is not None else share
-
-
-def _sections(filled: Mapping[str, Filled[ContextItem]], shares: Mapping[SectionName, Share]) -> tuple[Section, ...]:
-    """What is shown, in the order in which it is read; the window oldest first."""
-    return tuple(
-        Section(
-            name=name,
-            items=filled[name].kept[::-1] if name is SectionName.WINDOW else filled[name].kept,
-            budget=shares[name].tokens,
-        )
-        for name in SectionName
-        if name in filled and filled[name].kept
-    )
-
-
-def _let_go(filled: dict[str, Filled[ContextItem]], bids: Sequence[Bid[ContextItem]]) -> None:
-    """Leave out the last item of the section with the least priority."""
-    bid = min((bid for bid in bids if filled[bid.name].kept), key=lambda bid: bid.priority)
-    one = filled[bid.name]
-    last = one.kept[-1]
-    filled[bid.name] = Filled(
-        kept=one.kept[:-1], left=((last.item, Reason.BUDGET), *one.left), tokens=one.tokens - last.tokens
-    )
+def _widened(share: Share, name: SectionName, found: _Found) -> Share:
+    """The share of a section, with the places that further steps add to long-term memory."""
+    is_wider = name is SectionName.LONG_TERM and share.most is not None
+    return replace(share, most=(share.most or 0) + found.more) if is_wider else share
 
 
 def _section_trace(name: SectionName, share: Share, fetched: Fetched, filled: Filled[ContextItem]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from recollect.service.resources import Resources
 from recollect.service.sessions import read_window
 from recollect.storage import context, notes, sessions, state, tenants
 from recollect.storage.database import Transaction
+from recollect.storage.sessions import END
 
 SHARED_READ = 20
 ACTIVITY_READ = 20
@@ -123,14 +124,14 @@ class _Reader:
         """Summary and window of the session, and when its present epoch began."""
         asked = {SectionName.SUMMARY, SectionName.WINDOW} & self.plan.shares.keys()
         if self.identity.session_id is None or not asked:
-            return None, self.now
+            return None, END
         started = time.perf_counter()
         standing = await sessions.find_newest(tx, self.identity.session_id)
         session = standing.session if standing is not None else None
         if standing is None or session is None or not self._may_see(session):
             for name in asked:
                 self._keep(name, [], started, "there is no such session")
-            return None, self.now
+            return None, END
         is_over = session.status is SessionStatus.CLOSED or session.is_idle(self.now)
         if SectionName.SUMMARY in asked:
             before = await sessions.find_session(tx, session.continues) if session.continues else None
@@ -138,7 +139,7 @@ class _Reader:
             self._keep(SectionName.SUMMARY, _summary_items(session, before, noted), started)
         if is_over:  # what comes next begins a new session, with an empty window
             self._keep(SectionName.WINDOW, [], started, "the session is over; its summary is carried over")
-            return None, self.now
+            return None, END
         window = await read_window(self.resources, tx, standing)
         messages = self._steady(window) if self.plan.profile.steady else window.active
         self._keep(SectionName.WINDOW, [_message_item(session, one) for one in reversed(messages)], started)
@@ -163,7 +164,7 @@ class _Reader:
             found = await context.list_shared_as_of(tx, as_of=self.as_of, limit=SHARED_READ)
         else:
             # Where the beginning is to stay the same, what came since waits for the next epoch; what was retired goes.
-            before = began if self.plan.profile.steady else self.now
+            before = began if self.plan.profile.steady else END
             found = await context.list_shared(tx, before=before, limit=SHARED_READ)
         return [item_of(one) for one in found]
 
@@ -202,9 +203,8 @@ def _bound(
 
 
 async def _began(tx: Transaction, session: Session) -> datetime:
-    """When the present epoch of a session began."""
-    at = await context.written_at(tx, session.session_id, session.epoch_to) if session.epoch_to is not None else None
-    return at or session.opened_at
+    """When the present epoch of a session began, by the clock that stamps items."""
+    return await context.written_at(tx, session.session_id, session.epoch_to or 1) or END
 
 
 def _summary_items(session: Session, before: Session | None, noted: Sequence[Note]) -> list[ContextItem]:

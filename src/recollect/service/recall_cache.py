@@ -2,8 +2,8 @@
 
 An answer is kept with the count of changes that `memory_versions` had before it was asked for. Every write of any kind
 and by any process raises the count of the owners it touches, in its own transaction: an answer whose count still holds
-shows nothing forgotten or superseded and misses nothing written. An answer that says `degraded` is not kept, because it
-will be better in a moment.
+shows nothing forgotten or superseded and misses nothing written. An answer that says `degraded` is kept for seconds only,
+because it will be better in a moment.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from recollect.storage import context
 from recollect.storage.database import Database
 
 SECONDS = 300.0  # C4
+DEGRADED_SECONDS = 5.0
 MOST_ANSWERS = 2_000
 
 
@@ -69,8 +70,8 @@ class RecallCache:
             return kept, True
         self._counts["misses"] += 1
         answer = await load()
-        if not answer.degraded:
-            self._keep(key, _Kept(answer, version, time.monotonic() + self._seconds))
+        seconds = min(self._seconds, DEGRADED_SECONDS) if answer.degraded else self._seconds
+        self._keep(key, _Kept(answer, version, time.monotonic() + seconds))
         return answer, False
 
     def statistics(self) -> dict[str, int]:
