@@ -14,15 +14,20 @@ from typing import Any
 
 import pytest
 from tests.doors.rest_door import open_door
+from tests.local_models import require_model
 from tests.working import at, work_off
 
 from recollect.app import Memory
 from recollect.config import Settings
-from recollect.domain.context import SectionName
+from recollect.domain.context import PROFILES, SECTIONS, SectionName
+from recollect.domain.identity import Identity, Role
 from recollect.domain.tenants import AgentDefinition
 from recollect.domain.tokens import prudent_tokens
 from recollect.domain.window import MessageRole, NewMessage
 from recollect.errors import InvalidInput
+from recollect.providers.embedders import Embedders
+from recollect.providers.models import find_model
+from recollect.service import tenants
 from recollect.service.assemble import Context
 from recollect.service.resources import Resources
 from recollect.wiring import open_resources
@@ -417,9 +422,38 @@ async def test_tokens_are_counted_by_the_vocabulary_that_is_set(memory: Memory, 
         assert context.text == estimated.text and context.tokens < estimated.tokens
 
 
-def test_every_section_is_described() -> None:
-    from recollect.domain.context import PROFILES, SECTIONS
+class Silent:
+    """An embedder that has stopped answering."""
 
+    model_id = find_model("potion-base-8M").model_id
+    dimensions = 256
+
+    async def embed_query(self, text: str) -> Any:
+        raise TimeoutError
+
+    async def embed_passages(self, texts: Sequence[str]) -> Any:
+        raise TimeoutError
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_a_context_goes_on_by_keywords_when_the_embedder_does_not_answer(settings: Settings) -> None:
+    """Quality fails open: "Embedder refused or hanging: no 5xx … flags true to fact"."""
+    require_model("potion-base-8M")
+    embedding = settings.model_copy(update={"embedding_provider": "local", "profile": "fast"})
+    async with open_resources(embedding) as resources:
+        tenant = await tenants.ensure_tenant(resources, "test")
+        ana = Memory(resources, Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN)).acting_as(user="ana")
+        await ana.remember_fact("Ana prefers tea.")
+        await work_off(ana)
+        assert not (await ana.get_context("What does Ana prefer?")).degraded
+        silent = replace(resources, embedders=Embedders(Silent(), lambda _: None))
+        context = await Memory(silent, ana.identity).get_context("What drink does Ana prefer?")
+        assert context.degraded and section(context, "long_term") == ["Ana prefers tea."]
+
+
+def test_every_section_is_described() -> None:
     assert SECTIONS.keys() == set(SectionName)
     assert PROFILES["router"].shares.keys() == set(SectionName)
     spent = {name: SECTIONS[SectionName(name)].tokens for name in ("summary", "long_term", "temporal", "daily_log")}

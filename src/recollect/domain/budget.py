@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
-SHORTEST_CUT = 12  # tokens; less of an item tells nothing
+SHORTEST = 12  # tokens; with less room nothing is begun
 
 # The end of a sentence: a mark that white space follows, a mark of a script without spaces, or the end of a line.
 _END = re.compile(r"[.!?…؟।]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*|(?=\n)")
@@ -138,10 +138,12 @@ def packed(bid: Bid[T], room: int, shown: set[Hashable], cost: Cost[T]) -> Fille
 
 
 def _fitted(item: T, room: int, cost: Cost[T], *, whole: bool) -> Kept[T] | None:
+    if room < SHORTEST:
+        return None
     tokens = cost(item, item.content)
     if tokens <= room:
         return Kept(item, item.content, tokens)
-    if whole or room < SHORTEST_CUT:
+    if whole:
         return None
     shorter = cut_at_sentence(item.content, lambda text: cost(item, text) <= room)
     return Kept(item, shorter, cost(item, shorter)) if shorter else None

@@ -62,7 +62,8 @@ def mark_of(title: str, lines: Sequence[str], others: Sequence[str] = ()) -> str
 
 def _visible(text: str) -> str:
     """Escape what does not show or might act; the text is JSON already, where \\u is understood."""
-    text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    if "<" in text or "[" in text or "|>" in text:
+        text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     if text.isascii() and "\x7f" not in text:
         return text
     pieces, place = [], 0

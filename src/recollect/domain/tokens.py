@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 TokenCounter = Callable[[str], int]
 """Counts the tokens of a text: an estimate, or a model's own vocabulary."""
@@ -57,13 +58,13 @@ def cut_to_tokens(text: str, limit: int) -> str:
 
 
 _WORD = re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
-_DIGIT = re.compile(r"\d")
-_MARK = re.compile(r"[!-/:-@\[-`{-~\u00a0-\u00bf\u2000-\u206f]")
-_BREAK = re.compile(r"\s*\n\s*|\s{2,}")
+_DIGITS = b"0123456789"
+_MARKS = bytes(range(0x21, 0x30)) + b":;<=>?@[\\]^_`{|}~"
 # What a character costs by its script, set above what five vocabularies count; a test holds it against three of them.
 _SCRIPTS = tuple(
     (re.compile(f"[{characters}]"), cost)
     for characters, cost in (
+        ("\u00a0-\u00bf\u2000-\u206f", 0.9),  # signs of Latin scripts, and what does not show
         ("\u0370-\u058f\u0600-\u06ff", 0.65),  # Greek, Cyrillic, Armenian, Arabic
         ("\u0590-\u05ff", 1.0),  # Hebrew
         ("\u0700-\u1dff", 0.85),  # of India and South-East Asia, among others
@@ -86,23 +87,34 @@ def prudent_tokens(text: str) -> int:
     """Estimate the tokens of a text from above; 0 only for an empty one."""
     if not text:
         return 0
-    cost = 0.0
-    plain: list[int] = []
-    english = 0
+    plain = known = 0
+    english = foreign = 0.0
     for word in _WORD.findall(text):
-        size = len(word)
-        if size > 1 and not word.islower() and not word.istitle():
-            cost += 1.2 if size <= 3 and word.isupper() else max(1.0, size / 1.5)
-        elif word.isascii():
-            plain.append(size)
-            english += word.lower() in _ENGLISH
-        else:
-            cost += max(1.0, size / 1.85)
-    if english * ENGLISH_SHARE >= len(plain):
-        cost += sum(1.0 if size <= 5 else 1.2 if size <= 8 else size / 5 for size in plain)
-    else:
-        cost += sum(1.0 if size <= 2 else size / 2.15 for size in plain)
-    cost += len(_DIGIT.findall(text)) + len(_MARK.findall(text)) * 0.9 + len(_BREAK.findall(text)) * 0.7
+        in_english, elsewhere, is_plain, is_known = _weighed(word)
+        english += in_english
+        foreign += elsewhere
+        plain += is_plain
+        known += is_known
+    cost = english if known * ENGLISH_SHARE >= plain else foreign
+    written = text.encode(errors="surrogatepass")
+    without_digits = written.translate(None, _DIGITS)
+    cost += len(written) - len(without_digits)
+    cost += (len(without_digits) - len(without_digits.translate(None, _MARKS))) * 0.9
+    cost += (text.count("\n") + text.count("  ")) * 0.7
     if not text.isascii():
         cost += sum(len(script.findall(text)) * each for script, each in _SCRIPTS)
     return int(cost) + 1
+
+
+@lru_cache(maxsize=50_000)
+def _weighed(word: str) -> tuple[float, float, bool, bool]:
+    """What a word costs in an English text and in another one, whether it is a plain one, and a well-known English one."""
+    size = len(word)
+    if size > 1 and not word.islower() and not word.istitle():
+        cost = 1.2 if size <= 3 and word.isupper() else max(1.0, size / 1.5)
+        return cost, cost, False, False
+    if not word.isascii():
+        cost = max(1.0, size / 1.85)
+        return cost, cost, False, False
+    english = 1.0 if size <= 5 else 1.2 if size <= 8 else size / 5
+    return english, 1.0 if size <= 2 else size / 2.15, True, word.lower() in _ENGLISH

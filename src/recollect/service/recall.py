@@ -150,7 +150,9 @@ class _Recall:
         vector, model_id, embedded = await self._embedded(view)
         self._mark("prepare", started)
         question = self._question(terms, model_id)
-        searched = self._search(terms, view, vector, model_id or "", question.interval)
+        # Without a vector there is nothing to compare: naming the model would compare vectors of different lengths.
+        compared = model_id if model_id is not None and vector is not None else ""
+        searched = self._search(terms, view, vector, compared, question.interval)
         async with self.resources.database.transaction(self.identity) as tx:
             candidates = await search.find_candidates(tx, searched)
             self._mark("candidates", started)
