@@ -12,10 +12,10 @@ from uuid import UUID
 from recollect.config import Settings
 from recollect.domain.audit import AuditEntry
 from recollect.domain.bandit import Posterior
+from recollect.domain.context import Iteration, Rendering
 from recollect.domain.databases import ConnectedDatabase, DataAnswer
 from recollect.domain.documents import Document
 from recollect.domain.events import Event, EventType, Webhook
-from recollect.domain.context import Iteration, Rendering
 from recollect.domain.evidence import Opinion
 from recollect.domain.identity import AskedScope, Identity, Role, Scope, checked_choice, tenant_id_of
 from recollect.domain.items import Item, Kind, NewItem
@@ -345,6 +345,7 @@ class Memory:
     async def remove_database(self, database_id: UUID) -> None:
         """Forget a connected database and the way in."""
         await connect.remove_database(self.resources, self.identity, database_id)
+
     async def get_context(
         self, question: str | None = None, *, render: Rendering | str = Rendering.TEXT, **more: Any
     ) -> Context:
@@ -353,10 +354,6 @@ class Memory:
             more["iterate"] = checked_choice("iterate", Iteration, more["iterate"])
         request = ContextRequest(question=question, render=checked_choice("render", Rendering, render), **more)
         return await assemble.assemble(self.resources, self.identity, request)
-
-    async def search_knowledge(self, query: str, *, top_k: int = 5, **more: Any) -> RecallAnswer:
-        """Recall over documents only."""
-        return await self.recall(query, top_k=top_k, source_kinds=[Kind.DOCUMENT_CHUNK], **more)
 
     async def read_tool_output(self, key: str, *, start: int = 0, length: int | None = None) -> ToolOutput:
         """The whole body behind an elided item, or a range of its bytes."""

@@ -189,6 +189,8 @@ class Settings(BaseSettings):
     )
     object_grace_hours: float = Field(
         default=24.0, ge=1, description="Age from which an object that nothing points to is removed."
+    )
+
     # Context
     token_counter: str = Field(
         default="estimate",

@@ -161,10 +161,17 @@ async def test_the_map_says_what_can_be_looked_up(memory: Memory) -> None:
     clerk = await furnished(memory)
     (before,) = section(await clerk.get_context("What does Ana drink?"), "knowledge_map")
     assert "recall" in before and "search_knowledge" not in before and prudent_tokens(before) < 200
-    await memory.remember("Parcels are returned within 14 days.", kind="document_chunk", source_ref="returns#1")
+    await memory.add_document("returns.md", text="Parcels are returned within 14 days.")
     (after,) = section(await clerk.get_context("What does Ana drink?"), "knowledge_map")
     assert "search_knowledge" in after
     assert "Parcels" not in ((await clerk.get_context("When are parcels returned?")).text or "")
+
+
+async def test_the_standing_profile_is_part_of_the_context(memory: Memory) -> None:
+    """X4: standing profile of a user or agent, read in one database read."""
+    clerk = await furnished(memory)
+    (profile,) = section(await clerk.get_context(), "profile")
+    assert "Ana prefers tea" in profile
 
 
 async def test_a_small_budget_keeps_the_most_important(memory: Memory) -> None:
@@ -273,7 +280,7 @@ async def test_the_trace_says_what_was_considered_cut_and_why(memory: Memory) ->
     long_term = traced["long_term"]
     assert long_term["considered"] == len(long_term["kept"]) + len(long_term["left"]) and len(long_term["kept"]) == 5
     assert {one["reason"] for one in long_term["left"]} >= {"top_k"}
-    assert context.trace["left_out"]["profile"]
+    assert context.trace["left_out"]["temporal"] == "the question has no time in it"
     assert context.trace["recalls"]["long_term"]["trace"]["items"]
     assert all(one["milliseconds"] >= 0 and one["tokens"] <= context.budget for one in traced.values())
 

@@ -117,7 +117,7 @@ SECTIONS: Mapping[SectionName, SectionRule] = {
 }
 INSTRUCTIONS = frozenset({SectionName.CORE, SectionName.CHARACTERISTICS})
 """The agent's own definition; everything else is data and stands in a block."""
-_OF_THE_PRESENT = frozenset({SectionName.SUMMARY, SectionName.WINDOW, SectionName.DELEGATED})
+_OF_THE_PRESENT = frozenset({SectionName.SUMMARY, SectionName.WINDOW, SectionName.DELEGATED, SectionName.PROFILE})
 _ASKED = frozenset({SectionName.LONG_TERM, SectionName.TEMPORAL, SectionName.DAILY_LOG})
 
 

@@ -18,6 +18,7 @@ from recollect.domain.items import Item, Trust, normalised
 from recollect.domain.sessions import Note, Session, SessionStatus, may_see
 from recollect.domain.state import DELEGATED_PREFIX, Owner, OwnerKind
 from recollect.domain.window import HINT, TAIL, Message, Window
+from recollect.service import knowledge, profiles
 from recollect.service.recall import RecalledItem
 from recollect.service.resources import Resources
 from recollect.service.sessions import read_window
@@ -29,7 +30,7 @@ SHARED_READ = 20
 ACTIVITY_READ = 20
 ACTIVITY_SPAN = timedelta(days=1)
 
-Source = Callable[[Resources, Identity, Transaction], Awaitable[Sequence[ContextItem]]]
+Source = Callable[[Resources, Identity], Awaitable[Sequence[ContextItem]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +78,6 @@ class _Reader:
             SectionName.DELEGATED: self._delegated,
             SectionName.DAILY_LOG: self._activity,
         }
-        for name, source in SOURCES.items():
-            readers[name] = _bound(source, self.resources, self.identity)
         for name in self.plan.shares:
             if name in readers:
                 started = time.perf_counter()
@@ -196,12 +195,6 @@ class _Reader:
         return [item_of(one) for one in found]
 
 
-def _bound(
-    source: Source, resources: Resources, identity: Identity
-) -> Callable[[Transaction], Awaitable[Sequence[ContextItem]]]:
-    return lambda tx: source(resources, identity, tx)
-
-
 async def _began(tx: Transaction, session: Session) -> datetime:
     """When the present epoch of a session began, by the clock that stamps items."""
     return await context.written_at(tx, session.session_id, session.epoch_to or 1) or END
@@ -277,15 +270,44 @@ def item_of(found: Item | RecalledItem) -> ContextItem:
     )
 
 
-async def memory_map(resources: Resources, identity: Identity, tx: Transaction) -> list[ContextItem]:
+async def read_source(resources: Resources, identity: Identity, name: SectionName) -> Fetched:
+    """What another part of the product provides for a section."""
+    started = time.perf_counter()
+    found = await SOURCES[name](resources, identity)
+    spent = (time.perf_counter() - started) * 1000
+    return Fetched(items=found, missing=None if found else "there is none", milliseconds=spent)
+
+
+async def _map(resources: Resources, identity: Identity) -> list[ContextItem]:
     """What can be looked up, and the tool that reaches it (C3)."""
-    lines = ["Earlier conversations, facts, tool results and what was done: `recall(query)`."]
-    if await context.has_documents(tx):
-        lines.append("Documents: `search_knowledge(query)`.")
-    lines.append("The whole of a shortened text: `read_tool_output(key)`.")
-    lines.append("What is not shown here may still be known: look it up before you say that it is not.")
-    return [ContextItem(content="\n".join(lines), kind="knowledge_map", trust=Trust.AGENT, source_ref="knowledge_map")]
+    text = await knowledge.map_knowledge(resources, identity)
+    return [ContextItem(content=text, kind="knowledge_map", trust=Trust.AGENT, source_ref="knowledge_map")]
 
 
-SOURCES: dict[SectionName, Source] = {SectionName.KNOWLEDGE_MAP: memory_map}
-"""The sections that are provided from elsewhere: `SectionName.PROFILE` is one, once there are standing profiles."""
+async def _profiles(resources: Resources, identity: Identity) -> list[ContextItem]:
+    """What is known of the user, then of the agent."""
+    owners: list[dict[str, str]] = []
+    if identity.user_id is not None:
+        owners.append({"user": identity.user_id})
+    if identity.agent_id is not None:
+        owners.append({"agent": identity.agent_id})
+    items = []
+    for owner in owners:
+        found = await profiles.profile(resources, identity, **owner)
+        if found.content.strip():
+            ((kind, name),) = owner.items()
+            items.append(
+                ContextItem(
+                    content=found.content,
+                    kind="profile",
+                    trust=Trust.AGENT,
+                    source_ref=f"profile:{kind}:{name}",
+                    who=name,
+                    when=found.made_at,
+                )
+            )
+    return items
+
+
+SOURCES: dict[SectionName, Source] = {SectionName.KNOWLEDGE_MAP: _map, SectionName.PROFILE: _profiles}
+"""The sections that other parts of the product provide; a section without a source is not there."""

@@ -13,7 +13,6 @@ from recollect.providers.base import Reranker
 from recollect.providers.distilling import Distiller, OfflineDistiller
 from recollect.providers.embedders import Embedders
 from recollect.providers.extraction import Extractor
-from recollect.providers.llm import LLM, OfflineRules
 from recollect.providers.llm import LLM, OfflineRules, Splitter
 from recollect.providers.objects import Objects
 from recollect.providers.secrets import Secrets

@@ -38,11 +38,6 @@ async def list_activity(tx: Transaction, *, since: datetime, until: datetime, li
     )
 
 
-async def has_documents(tx: Transaction) -> bool:
-    """Whether the tenant has anything to look up."""
-    return bool(await tx.value(queries.has_documents))
-
-
 async def written_at(tx: Transaction, session_id: SessionId, position: int) -> datetime | None:
     """When the message at a place of a session was written."""
     moment: datetime | None = await tx.value(queries.written_at, thread=thread_of(session_id), position=position)

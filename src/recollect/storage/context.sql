@@ -26,10 +26,6 @@ WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND agent_id = %(agent_id)s
     AND (scope = 'agent' OR (scope = 'user' AND user_id = %(user_id)s) OR (scope = 'session' AND session_id = %(session_id)s))
 ORDER BY event_time DESC, item_id DESC LIMIT %(limit)s
 
--- name: has_documents
--- Whether the tenant has anything to look up.
-SELECT EXISTS (SELECT FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'document_chunk' AND live)
-
 -- name: written_at
 -- When the message at a place of a thread was written.
 SELECT created_at FROM items WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position = %(position)s

@@ -20,9 +20,9 @@ from recollect.entry.auth import Authenticator
 from recollect.entry.rest import (
     agents,
     audit,
+    contexts,
     curation,
     databases,
-    contexts,
     errors,
     events,
     exports,

@@ -64,4 +64,4 @@ CREATE TRIGGER items_count_deleted AFTER DELETE ON items
     REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION count_new_items();
 
 -- What is shared by the whole tenant stands in every context, and must be found however many documents there are.
-CREATE INDEX items_shared ON items (tenant_id, item_id) WHERE scope = 'tenant' AND kind IN ('fact', 'procedure');
+CREATE INDEX items_of_everyone ON items (tenant_id, item_id) WHERE scope = 'tenant' AND kind IN ('fact', 'procedure');
