@@ -61,6 +61,10 @@ bench-peers: $(VENV)/.installed-dev ## Measure other memory systems in the same 
 bench-scale: $(VENV)/.installed-dev ## Measure recall for tenants of 200 to 100,000 items
 	@$(BIN)/python bench/recall_scale.py $(ARGS)
 
+.PHONY: bench-context
+bench-context: $(VENV)/.installed-dev ## Measure the assembly of contexts for tenants of 1,000 to 100,000 items
+	@$(BIN)/python bench/context.py $(ARGS)
+
 .PHONY: bench-runs
 bench-runs: $(VENV)/.installed-dev ## Replay real agent runs, and learn from their rewards (DATA=folder)
 	@$(BIN)/python bench/agent_runs.py $(if $(DATA),--data $(DATA)) $(ARGS)

@@ -12,6 +12,7 @@ from uuid import UUID
 from recollect.config import Settings
 from recollect.domain.audit import AuditEntry
 from recollect.domain.bandit import Posterior
+from recollect.domain.context import Iteration, Rendering
 from recollect.domain.databases import ConnectedDatabase, DataAnswer
 from recollect.domain.documents import Document
 from recollect.domain.events import Event, EventType, Webhook
@@ -43,6 +44,7 @@ from recollect.domain.state import OwnerKind, StateEntry
 from recollect.domain.tenants import Agent, AgentDefinition, ApiKey, Tenant, User
 from recollect.domain.window import Message, NewMessage, Window, WindowState
 from recollect.service import (
+    assemble,
     choose,
     collect,
     connect,
@@ -80,6 +82,7 @@ from recollect.service import (
     tenants,
     webhooks,
 )
+from recollect.service.assemble import Context, ContextRequest
 from recollect.service.choose import Rewarded, SavedProcedure
 from recollect.service.consolidate import Consolidated
 from recollect.service.copy_agent import Copied
@@ -342,6 +345,15 @@ class Memory:
     async def remove_database(self, database_id: UUID) -> None:
         """Forget a connected database and the way in."""
         await connect.remove_database(self.resources, self.identity, database_id)
+
+    async def get_context(
+        self, question: str | None = None, *, render: Rendering | str = Rendering.TEXT, **more: Any
+    ) -> Context:
+        """What the agent is to see; `more` are the further fields of `ContextRequest`, such as `budget`, `profile`."""
+        if "iterate" in more:
+            more["iterate"] = checked_choice("iterate", Iteration, more["iterate"])
+        request = ContextRequest(question=question, render=checked_choice("render", Rendering, render), **more)
+        return await assemble.assemble(self.resources, self.identity, request)
 
     async def read_tool_output(self, key: str, *, start: int = 0, length: int | None = None) -> ToolOutput:
         """The whole body behind an elided item, or a range of its bytes."""

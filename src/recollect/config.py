@@ -191,6 +191,13 @@ class Settings(BaseSettings):
         default=24.0, ge=1, description="Age from which an object that nothing points to is removed."
     )
 
+    # Context
+    token_counter: str = Field(
+        default="estimate",
+        description="Who counts the tokens of a context: `estimate`, or a vocabulary such as `o200k_base` or `llama3` "
+        "(needs the extra `tokens`).",
+    )
+
     # Sessions
     window_override: int | None = Field(
         default=None, ge=100, description="Tokens to take for every model's window. For development only."

@@ -22,12 +22,14 @@ from recollect.providers.reranking import DEFAULT_CROSS_ENCODER, RerankProvider,
 from recollect.providers.secrets import Secrets
 from recollect.providers.sql_writing import ModelSqlWriter, SqlWriter, SqlWriterSpec
 from recollect.providers.static import StaticTokens, load_static_tokens
+from recollect.providers.tokenising import make_token_counter
 from recollect.service import (
     doctor,
     models,
 )
 from recollect.service.access import AccessCounts
 from recollect.service.doctor import Check
+from recollect.service.recall_cache import RecallCache
 from recollect.service.resources import Resources
 from recollect.service.session_cache import SessionCache
 from recollect.service.usage import Usages
@@ -130,6 +132,8 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
         cache = make_cache(settings)
         stack.push_async_callback(cache.close)
         session_cache = SessionCache(cache, database)
+        recall_cache = RecallCache()
+        telemetry.watch("recollect_recall_cache", "Answers kept for contexts.", recall_cache.statistics)
         accesses, usages = AccessCounts(database), Usages(database)
         stack.push_async_callback(accesses.close)
         stack.push_async_callback(usages.close)
@@ -150,6 +154,8 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             sql_writer=make_sql_writer(settings),
             vector_indexes=VectorIndexes(address.owner_dsn) if address.owner_dsn else None,
             telemetry=telemetry,
+            count_tokens=make_token_counter(settings.token_counter),
+            recall_cache=recall_cache,
             job_names=frozenset(tasks.JOBS),
             schedules=tasks.schedules(tasks.JOBS),
         )

@@ -72,6 +72,17 @@ def test_a_large_text_from_standard_input_is_printed_whole_again(command: Cli) -
     assert (part["content"], part["is_whole"]) == ("0\nr", False)
 
 
+def test_a_context_is_printed_with_what_it_costs(command: Cli) -> None:
+    command.run("remember", "Ana prefers tea", "--kind", "fact", *CHAT)
+    out, note = command.run("context", "What does Ana prefer?", *CHAT, "--budget", "900", "--explain")
+    assert '"text": "Ana prefers tea"' in out and "[begin memory " in out
+    assert " of 900 tokens" in note and "temporal: the question has no time in it" in note
+    shown = command.json("context", "What does Ana prefer?", *CHAT, "--render", "messages")
+    assert shown["messages"][0]["role"] == "user" and shown["tokens"] <= shown["budget"] == 4_000
+    _, error = command.run("context", "What?", "--profile", "nonsense", code=1)
+    assert "router, stable" in error
+
+
 def test_text_of_others_cannot_act_on_the_terminal(command: Cli) -> None:
     evil = "red \x1b[31malert\x07 \u202eend"
     command.run("remember", evil, "--kind", "tool_output", *CHAT)

@@ -1,12 +1,18 @@
 """How many tokens a text will cost a model, estimated in microseconds without any model's vocabulary.
 
 Budgets need a figure that is quick and seldom too low; they do not need the exact one, which differs from model
-to model by more than this estimate errs.
+to model by more than this estimate errs. `estimated_tokens` is the quickest and about right for English;
+`prudent_tokens` looks at words and scripts and stays above what present models count, in any language.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import lru_cache
+
+TokenCounter = Callable[[str], int]
+"""Counts the tokens of a text: an estimate, or a model's own vocabulary."""
 
 CHARACTERS_PER_TOKEN = 4.0  # letters and single spaces of a language in Latin script
 MESSAGE_OVERHEAD = 4  # role and separators around each message
@@ -49,3 +55,66 @@ def cut_to_tokens(text: str, limit: int) -> str:
         else:
             high = middle - 1
     return text[:low]
+
+
+_WORD = re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
+_DIGITS = b"0123456789"
+_MARKS = bytes(range(0x21, 0x30)) + b":;<=>?@[\\]^_`{|}~"
+# What a character costs by its script, set above what five vocabularies count; a test holds it against three of them.
+_SCRIPTS = tuple(
+    (re.compile(f"[{characters}]"), cost)
+    for characters, cost in (
+        ("\u00a0-\u00bf\u2000-\u206f", 0.9),  # signs of Latin scripts, and what does not show
+        ("\u0370-\u058f\u0600-\u06ff", 0.65),  # Greek, Cyrillic, Armenian, Arabic
+        ("\u0590-\u05ff", 1.0),  # Hebrew
+        ("\u0700-\u1dff", 0.85),  # of India and South-East Asia, among others
+        ("\u2070-\u2e7f\ue000-\uf8ff\ufb00-\uffff", 2.0),  # symbols and presentation forms
+        ("\u2e80-\ud7ff\uf900-\ufaff", 1.25),  # Chinese, Japanese, Korean
+        ("\U00010000-\U0010ffff", 4.0),  # emoji and what else is written in four bytes
+    )
+)
+# A text with enough of these is English, whose words are seldom split.
+_ENGLISH = frozenset(
+    """the be to of and a in that have i it for not on with he as you do at this but his by from they we say her she or
+    an will my one all would there their what so up out if about who get which go me when make can like time no just him
+    know take into your some could them see other than then now look only its over also after use how our first want new
+    because any these give most us is are was were been has had did am more please thanks should may here where why""".split()
+)
+ENGLISH_SHARE = 6  # one of so many words
+
+
+def prudent_tokens(text: str) -> int:
+    """Estimate the tokens of a text from above; 0 only for an empty one."""
+    if not text:
+        return 0
+    plain = known = 0
+    english = foreign = 0.0
+    for word in _WORD.findall(text):
+        in_english, elsewhere, is_plain, is_known = _weighed(word)
+        english += in_english
+        foreign += elsewhere
+        plain += is_plain
+        known += is_known
+    cost = english if known * ENGLISH_SHARE >= plain else foreign
+    written = text.encode(errors="surrogatepass")
+    without_digits = written.translate(None, _DIGITS)
+    cost += len(written) - len(without_digits)
+    cost += (len(without_digits) - len(without_digits.translate(None, _MARKS))) * 0.9
+    cost += (text.count("\n") + text.count("  ")) * 0.7
+    if not text.isascii():
+        cost += sum(len(script.findall(text)) * each for script, each in _SCRIPTS)
+    return int(cost) + 1
+
+
+@lru_cache(maxsize=50_000)
+def _weighed(word: str) -> tuple[float, float, bool, bool]:
+    """What a word costs in an English text and in another one, whether it is a plain one, and a well-known English one."""
+    size = len(word)
+    if size > 1 and not word.islower() and not word.istitle():
+        cost = 1.2 if size <= 3 and word.isupper() else max(1.0, size / 1.5)
+        return cost, cost, False, False
+    if not word.isascii():
+        cost = max(1.0, size / 1.85)
+        return cost, cost, False, False
+    english = 1.0 if size <= 5 else 1.2 if size <= 8 else size / 5
+    return english, 1.0 if size <= 2 else size / 2.15, True, word.lower() in _ENGLISH

@@ -24,6 +24,14 @@ class LLM(Protocol):
         """For each of the others, whether the newer of the two ends the older one."""
 
 
+@runtime_checkable
+class Splitter(Protocol):
+    """Cuts a question that needs several steps into questions that can be asked one by one."""
+
+    async def split(self, question: str) -> Sequence[str]:
+        """The steps in order; one or none when the question needs no more."""
+
+
 class OfflineRules:
     """The rules of the domain: no model, no network, always the same answer."""
 

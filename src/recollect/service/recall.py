@@ -82,6 +82,8 @@ class RecallRequest:
     source_id: UUID | None = None
     """Only documents of this source."""
     arms: frozenset[Arm] = frozenset(Arm)
+    counts_as_use: bool = True
+    """Whether what is found counts as used; False where the caller notes itself what it shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +150,9 @@ class _Recall:
         vector, model_id, embedded = await self._embedded(view)
         self._mark("prepare", started)
         question = self._question(terms, model_id)
-        searched = self._search(terms, view, vector, model_id or "", question.interval)
+        # Without a vector there is nothing to compare: naming the model would compare vectors of different lengths.
+        compared = model_id if model_id is not None and vector is not None else ""
+        searched = self._search(terms, view, vector, compared, question.interval)
         async with self.resources.database.transaction(self.identity) as tx:
             candidates = await search.find_candidates(tx, searched)
             self._mark("candidates", started)
@@ -168,7 +172,10 @@ class _Recall:
         ordered, rerank_used = await self._reranked(merged, found)
         self._mark("total", started)
         chosen = tuple(_recalled(found[one.candidate.item_id], one.score) for one in ordered[: self.request.top_k])
-        self.resources.accesses.note(self.identity.tenant_id, [one.id for one in chosen], now=self.resources.clock())
+        if self.request.counts_as_use:
+            self.resources.accesses.note(
+                self.identity.tenant_id, [one.id for one in chosen], now=self.resources.clock()
+            )
         return RecallAnswer(
             items=chosen,
             total=len(chosen),
@@ -281,7 +288,7 @@ class _Recall:
             "terms": {term: round(weight, 3) for term, weight in searched.terms.items()},
             "terms_too_common": sorted(set(question.terms) - searched.terms.keys()),
             "entities": list(searched.entity_keys),
-            "interval": _written(question.interval),
+            "interval": written_interval(question.interval),
             "scopes": {scope: self.weights[scope] for scope in sorted(self.scopes)},
             "model_id": searched.model_id or None,
             "candidates": {
@@ -455,7 +462,8 @@ def _is_beside(one: Candidate) -> bool:
     return not any((one.text_rank, one.vector_rank, one.time_rank, one.entity_rank))
 
 
-def _written(interval: Interval | None) -> dict[str, str | None] | None:
+def written_interval(interval: Interval | None) -> dict[str, str | None] | None:
+    """An interval as a trace shows it."""
     if interval is None:
         return None
     return {

@@ -8,11 +8,12 @@ from datetime import datetime
 
 from recollect.config import Settings
 from recollect.domain.jobs import Schedule
+from recollect.domain.tokens import TokenCounter, prudent_tokens
 from recollect.providers.base import Reranker
 from recollect.providers.distilling import Distiller, OfflineDistiller
 from recollect.providers.embedders import Embedders
 from recollect.providers.extraction import Extractor
-from recollect.providers.llm import LLM, OfflineRules
+from recollect.providers.llm import LLM, OfflineRules, Splitter
 from recollect.providers.objects import Objects
 from recollect.providers.secrets import Secrets
 from recollect.providers.sql_writing import SqlWriter
@@ -20,6 +21,7 @@ from recollect.providers.static import StaticTokens
 from recollect.providers.summarising import OfflineSummariser, Summariser
 from recollect.service.access import AccessCounts
 from recollect.service.query_places import QueryPlaces
+from recollect.service.recall_cache import RecallCache
 from recollect.service.session_cache import SessionCache
 from recollect.service.usage import Usages
 from recollect.service.views import TenantViews
@@ -59,6 +61,10 @@ class Resources:
     llm: LLM = field(default_factory=OfflineRules)
     extractor: Extractor = field(default_factory=Extractor)
     distiller: Distiller = field(default_factory=OfflineDistiller)
+    splitter: Splitter | None = None
+    """Who cuts a question into steps; without one, rules do."""
+    count_tokens: TokenCounter = prudent_tokens
+    recall_cache: RecallCache = field(default_factory=RecallCache)
     telemetry: Telemetry = field(default_factory=Telemetry)
     job_names: frozenset[str] = frozenset()
     schedules: tuple[Schedule, ...] = ()

@@ -10,6 +10,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from recollect.domain.audit import AuditEntry
+from recollect.domain.context import ContextSettings
 from recollect.domain.identity import AgentId, Identity, Role, UserId, checked_id, tenant_id_of
 from recollect.domain.jobs import next_run
 from recollect.domain.privacy import PrivacyPolicy
@@ -90,6 +91,7 @@ async def update_tenant(
     require_admin(identity)
     if settings is not None:
         PrivacyPolicy.read(settings.get("privacy"))
+        ContextSettings.read(settings.get("context"))
     async with resources.database.transaction(identity) as tx:
         if language is not None and not await tenants.has_language(tx, language):
             raise InvalidInput("the database has no text search configuration of that name", field="language")
@@ -119,7 +121,8 @@ async def save_user(
             tx, UserId(checked_id("user_id", user_id)), display_name=display_name, time_zone=time_zone
         )
         await audit.record(tx, "user.save", "user", user_id)
-        return user
+    resources.views.forget(identity.tenant_id)
+    return user
 
 
 async def get_user(resources: Resources, identity: Identity, user_id: str) -> User:

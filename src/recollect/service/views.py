@@ -10,8 +10,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from zoneinfo import ZoneInfo
 
-from recollect.domain.identity import Identity, TenantId
+from recollect.domain.context import ContextSettings
+from recollect.domain.identity import Identity, TenantId, UserId
 from recollect.domain.privacy import PrivacyPolicy
 from recollect.domain.ranking import Collection
 from recollect.errors import InvalidInput
@@ -45,12 +47,22 @@ class TenantView:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preferences:
+    """What a tenant and a user want of every context."""
+
+    context: ContextSettings
+    zone: ZoneInfo
+    expires: float
+
+
 class TenantViews:
     """Keeps a view of each tenant seen lately; the smaller the tenant, the sooner it is looked at again."""
 
     def __init__(self) -> None:
         self._views: OrderedDict[TenantId, TenantView] = OrderedDict()
         self._policies: OrderedDict[TenantId, tuple[PrivacyPolicy, float]] = OrderedDict()
+        self._preferences: OrderedDict[tuple[TenantId, UserId | None], Preferences] = OrderedDict()
 
     async def get(self, database: Database, identity: Identity) -> TenantView:
         """The view of the identity's tenant."""
@@ -89,8 +101,27 @@ class TenantViews:
                 self._policies.popitem(last=False)
         return policy
 
+    async def preferences(self, database: Database, identity: Identity) -> Preferences:
+        """What the identity's tenant and user want of a context."""
+        key = (identity.tenant_id, identity.user_id)
+        found = self._preferences.get(key)
+        if found is None or found.expires < time.monotonic():
+            async with database.transaction(identity) as tx:
+                tenant = await tenants.find_tenant(tx)
+                user = await tenants.find_user(tx, identity.user_id) if identity.user_id is not None else None
+            self._preferences[key] = found = Preferences(
+                context=_context_settings(tenant.settings.get("context") if tenant is not None else None),
+                zone=ZoneInfo(user.time_zone if user is not None else "UTC"),
+                expires=time.monotonic() + POLICY_SECONDS,
+            )
+            while len(self._preferences) > MOST_TENANTS:
+                self._preferences.popitem(last=False)
+        return found
+
     def forget(self, tenant_id: TenantId) -> None:
         """Look again at the next call: something about the tenant was changed."""
+        for key in [key for key in self._preferences if key[0] == tenant_id]:
+            del self._preferences[key]
         self._views.pop(tenant_id, None)
         self._policies.pop(tenant_id, None)
 
@@ -113,6 +144,14 @@ def _policy(setting: object) -> PrivacyPolicy:
         return PrivacyPolicy.read(setting)
     except InvalidInput:
         return PrivacyPolicy()
+
+
+def _context_settings(setting: object) -> ContextSettings:
+    """The settings of a context. One that an older version wrote and this one cannot read must not stop a turn."""
+    try:
+        return ContextSettings.read(setting)
+    except InvalidInput:
+        return ContextSettings()
 
 
 def _uncapped(found: int, items: int) -> int:

@@ -27,6 +27,7 @@ COMMANDS = {
     "mcp": "Serve MCP over standard input and output, for an agent on this machine.",
     "remember": "Remember something.",
     "recall": "Ask memory.",
+    "context": "Print what an agent would see for a question.",
     "read-tool-output": "Print the whole text behind a preview.",
     "facts": "List, correct, end, restore and pin what is known.",
     "sessions": "List conversations, show and close one.",

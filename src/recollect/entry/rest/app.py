@@ -20,6 +20,7 @@ from recollect.entry.auth import Authenticator
 from recollect.entry.rest import (
     agents,
     audit,
+    contexts,
     curation,
     databases,
     errors,
@@ -72,6 +73,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     items.router,
     curation.router,
     recall.router,
+    contexts.router,
     sessions.router,
     runs.router,
     runs.episodes_router,
@@ -103,6 +105,7 @@ ROUTERS: tuple[APIRouter, ...] = (
 TAGS = [
     {"name": "items", "description": "What is remembered."},
     {"name": "recall", "description": "What memory answers."},
+    {"name": "context", "description": "What an agent is to see."},
     {"name": "sessions", "description": "Conversations: messages, window, summary and notes."},
     {"name": "runs", "description": "Agent runs with their turns and tool calls."},
     {"name": "episodes", "description": "What an agent did."},
