@@ -66,9 +66,8 @@ def running_mariadb() -> Iterator[MariaDb]:
         [PROGRAM, *common, *small, "--bootstrap"], input=_first_statements(), check=True, capture_output=True
     )
     listen = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 's'}"]
-    process = subprocess.Popen(
-        [PROGRAM, *common, *small, *listen], stdout=subprocess.DEVNULL, stderr=(folder / "log").open("wb")
-    )
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen([PROGRAM, *common, *small, *listen], stdout=subprocess.DEVNULL, stderr=log)
     try:
         server = MariaDb(port, folder / "s")
         _wait(server, process, folder)
