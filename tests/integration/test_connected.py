@@ -207,7 +207,7 @@ async def test_a_sqlite_view_that_is_allowed_reads_what_is_below_it(files: Path)
     (answer,) = await read(target, ["SELECT count(*) FROM paid, json_each('[1, 2]')"], tables=["paid"])
     assert answer.rows == [[2 * (ORDERS // 3)]]
     with pytest.raises(InvalidInput):
-        await read(target, ["SELECT count(*) FROM orders"], tables=["paid"])
+        await read(target, ["SELECT id FROM orders"], tables=["paid"])
 
 
 async def test_nothing_changes_a_duckdb_file_or_reads_another(files: Path) -> None:
@@ -227,7 +227,7 @@ async def test_nothing_changes_a_mariadb(mariadb: MariaDb) -> None:
     await try_all(await at(mariadb.dsn("reader", "pw", "shop")), MYSQL)
     assert state() == before
     (answer,) = await read(
-        await at(mariadb.dsn("reader", "pw", "shop")), ["SELECT @@transaction_read_only, IS_FREE_LOCK('trace')"]
+        await at(mariadb.dsn("reader", "pw", "shop")), ["SELECT @@tx_read_only, IS_FREE_LOCK('trace')"]
     )
     assert answer.rows == [[1, 1]]
 

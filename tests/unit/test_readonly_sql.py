@@ -82,6 +82,7 @@ def test_what_is_not_one_question_about_allowed_tables_is_refused(sql: str, engi
         (Engine.POSTGRES, "SELECT 1 OPERATOR(public.+) 2"),
         (Engine.POSTGRES, "SELECT current_setting('data_directory')"),
         (Engine.POSTGRES, "SELECT version(), current_user"),
+        (Engine.POSTGRES, "SELECT user"),
         (Engine.POSTGRES, "SELECT 1 --\r; DROP TABLE orders"),
         (Engine.POSTGRES, "SELECT query_to_xml('SELECT 1', true, true, '')"),
         (Engine.MYSQL, "SELECT @@version"),
@@ -197,6 +198,19 @@ def test_strings_come_back_as_strings_or_not_at_all(sql: str) -> None:
 )
 def test_a_monster_is_refused_and_breaks_nothing(sql: str) -> None:
     refused(sql)
+
+
+@pytest.mark.parametrize(
+    ("engine", "sql"),
+    [
+        (Engine.POSTGRES, "SELECT jsonb_array_elements(data -> 'items') FROM orders"),
+        (Engine.POSTGRES, "SELECT unnest(tags), make_interval(days => 10) FROM orders"),
+        (Engine.MYSQL, "SELECT DATE_SUB(NOW(), INTERVAL 7 DAY) FROM orders"),
+    ],
+)
+def test_what_only_reads_is_accepted_as_it_is_written(engine: Engine, sql: str) -> None:
+    wanted = sql.lower().replace("orders", "").split("from")[0].strip()
+    assert checked(sql, engine).sql.lower().startswith(wanted.replace("interval 7 day", "interval '7' day"))
 
 
 def test_hints_are_left_out() -> None:

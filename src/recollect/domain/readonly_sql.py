@@ -22,6 +22,7 @@ from recollect.domain.readonly_names import (
     MAX_SIZE,
     NODES,
     PARTS,
+    SESSION_WORDS,
     SIZED_NAMES,
     SIZED_NODES,
     SYSTEM_COLUMNS,
@@ -164,6 +165,8 @@ def _check_node(node: exp.Expr, engine: Engine) -> None:
         case exp.Column():
             if engine is Engine.POSTGRES and node.name.lower() in SYSTEM_COLUMNS:
                 raise refuse(f"the system column {node.name.lower()} is not allowed")
+            if not (node.table or node.this.args.get("quoted")) and node.name.lower() in SESSION_WORDS:
+                raise refuse(f"{node.name.lower()} is not allowed; put a column of that name in quotes")
             for part in ("db", "catalog"):  # the table's name alone says which of the tables is meant
                 node.set(part, None)
         case exp.Identifier():
