@@ -33,7 +33,7 @@ from recollect.errors import (
     Overloaded,
     ProviderError,
 )
-from recollect.providers.secrets import KEY_FILE, Seal
+from recollect.providers.secrets import KEY_FILE, Secrets
 from recollect.providers.sql_writing import ModelSqlWriter, SqlWriterSpec
 from recollect.service.connect import refresh_databases
 from recollect.service.tenants import ensure_tenant
@@ -250,20 +250,20 @@ async def test_the_dsn_is_sealed_and_never_shown_again(
         await open_memory.refresh_database(added.database_id)
 
 
-def test_a_seal_opens_only_what_it_closed_for_the_same_row(tmp_path: Path) -> None:
-    seal = Seal(tmp_path)
-    sealed = seal.close("secret", bound_to="a")
-    assert Seal(tmp_path).open(sealed, bound_to="a") == "secret"
-    assert seal.close("secret", bound_to="a") != sealed
-    other = Seal(tmp_path, base64.b64encode(bytes(32)).decode())
+def test_a_secret_opens_only_for_what_it_was_sealed_for(tmp_path: Path) -> None:
+    seal = Secrets(home=tmp_path)
+    sealed = seal.seal("secret", purpose="a")
+    assert Secrets(home=tmp_path).open(sealed, purpose="a") == "secret"
+    assert seal.seal("secret", purpose="a") != sealed
+    other = Secrets(home=tmp_path, key=base64.b64encode(bytes(32)).decode())
     for wrong, row in ((seal, "b"), (other, "a")):
         with pytest.raises(ConfigurationError, match="RECOLLECT_SECRET_KEY"):
-            wrong.open(sealed, bound_to=row)
+            wrong.open(sealed, purpose=row)
     with pytest.raises(ConfigurationError, match="32 bytes"):
-        Seal(tmp_path, "short").close("x", bound_to="a")
+        Secrets(home=tmp_path, key="short").seal("x")
     (tmp_path / KEY_FILE).chmod(0o644)
     with pytest.raises(ConfigurationError, match="chmod 600"):
-        Seal(tmp_path).open(sealed, bound_to="a")
+        Secrets(home=tmp_path).open(sealed, purpose="a")
 
 
 async def test_only_an_administrator_connects_databases(shop: Memory) -> None:
