@@ -66,9 +66,8 @@ def running_mariadb() -> Iterator[MariaDb]:
         [PROGRAM, *common, *small, "--bootstrap"], input=_first_statements(), check=True, capture_output=True
     )
     listen = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 's'}"]
-    process = subprocess.Popen(
-        [PROGRAM, *common, *small, *listen], stdout=subprocess.DEVNULL, stderr=(folder / "log").open("wb")
-    )
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen([PROGRAM, *common, *small, *listen], stdout=subprocess.DEVNULL, stderr=log)
     try:
         server = MariaDb(port, folder / "s")
         _wait(server, process, folder)
@@ -98,11 +97,13 @@ def _unprivileged(folder: Path) -> str | None:
 
 def _wait(server: MariaDb, process: subprocess.Popen[bytes], folder: Path) -> None:
     for _ in range(600):
-        try:
-            server.run("SELECT 1")
-        except pymysql.err.MySQLError:
+        try:  # not by pymysql, which leaves the socket of a failed try open
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(str(folder / "s"))
+        except OSError:
             assert process.poll() is None, (folder / "log").read_text()[-2000:]
             time.sleep(0.05)
         else:
+            server.run("SELECT 1")
             return
     raise AssertionError("MariaDB does not answer")

@@ -13,7 +13,8 @@ NODES = frozenset(
     BitwiseRightShift BitwiseXor Boolean Bracket ByteString CTE Column ColumnDef Cube DPipe DataType DataTypeParam Distinct
     Div Dot EQ Escape Except ExtendsLeft ExtendsRight Fetch Filter From GT GTE Glob Group GroupingSets Having HavingMax
     HexString ILike Identifier IgnoreNulls In IntDiv Intersect Interval IntervalSpan Is JSONPath JSONPathKey
-    JSONPathRoot JSONPathSelector JSONPathSlice JSONPathSubscript JSONPathWildcard JSONKeyValue Join LT LTE Lateral Like
+    JSONPathRoot JSONPathSelector JSONPathSlice JSONPathSubscript JSONPathWildcard JSONKeyValue Join Kwarg LT LTE Lambda
+    Lateral Like
     Limit LimitOptions Literal Mod Mul NEQ National Neg Not Null NullSafeEQ NullSafeNEQ Offset Order Ordered Overlaps
     Paren PropertyEQ Qualify RawString RespectNulls Rollup Select SimilarTo Slice Star Sub Subquery Table TableAlias
     TableSample Tuple UnicodeString Union Values Var Where Window WindowSpec With WithinGroup
@@ -57,7 +58,8 @@ FUNCTION_NODES = frozenset(
     CovarPop CovarSamp CumeDist CurrentDate CurrentDatetime CurrentTime CurrentTimestamp Date DateAdd DateBin DateDiff
     DateFromParts DateStrToDate DateSub DateToDateStr DateTrunc Datetime DatetimeAdd DatetimeDiff DatetimeSub
     DatetimeTrunc Day DayOfMonth DayOfWeek DayOfWeekIso DayOfYear Dayname Decode Degrees DenseRank Elt Encode EndsWith
-    EqualNull Exists Exp ExplodingGenerateSeries Extract Factorial First FirstValue Floor Format FromBase64 GenerateSeries
+    EqualNull Exists Exp Explode ExplodingGenerateSeries Extract Factorial First FirstValue Floor Format FromBase64
+    GenerateSeries
     Greatest GroupConcat Grouping GroupingId Hex Hour If Initcap IsInf IsNan JSONArray JSONArrayAgg JSONArrayContains
     JSONBContains JSONBContainsAllTopKeys JSONBContainsAnyTopKeys JSONBContainsTopKey JSONBDeleteAtPath JSONBExists
     JSONBExtract JSONBExtractScalar JSONBObjectAgg JSONBPathExists JSONExists JSONExtract JSONExtractArray
@@ -117,7 +119,8 @@ _MYSQL = """
     isnull json_array json_array_length json_arrayagg json_contains json_contains_path json_depth json_extract json_exists
     json_keys json_length json_merge_patch json_merge_preserve json_object json_objectagg json_overlaps json_pretty
     json_query json_quote json_search json_type json_unquote json_valid json_value last_day locate log10 log2 lpad
-    ltrim make_set makedate maketime microsecond mid minute mod month monthname natural_sort_key nvl nvl2 octet_length
+    ltrim make_set makedate maketime microsecond mid minute mod month monthname natural_sort_key now nvl nvl2
+    octet_length sysdate
     ord period_add period_diff position quarter quote regexp_instr regexp_like regexp_replace regexp_substr rpad rtrim
     sec_to_time sha sha1 sha2 soundex space std stddev_pop stddev_samp strcmp str_to_date subdate subtime
     substring_index time timediff time_format timestampadd timestampdiff time_to_sec to_base64 to_days to_seconds
@@ -181,4 +184,8 @@ TYPES = frozenset(
 """Names of sqlglot's data types that a cast may have."""
 
 # Columns that every PostgreSQL table has besides its own, and what is said about others through them.
+SESSION_WORDS = frozenset(
+    ["user", "current_user", "session_user", "system_user", "current_role", "current_catalog", "current_schema"]
+)
+"""Words that look like columns and tell who is connected."""
 SYSTEM_COLUMNS = frozenset(["tableoid", "ctid", "xmin", "xmax", "cmin", "cmax"])

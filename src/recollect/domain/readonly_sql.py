@@ -22,6 +22,7 @@ from recollect.domain.readonly_names import (
     MAX_SIZE,
     NODES,
     PARTS,
+    SESSION_WORDS,
     SIZED_NAMES,
     SIZED_NODES,
     SYSTEM_COLUMNS,
@@ -33,13 +34,16 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 MAX_ROWS = 1000  # seed 002 §8.2: a contract, not a setting
-MAX_CHARACTERS = 20_000
+MAX_CHARACTERS = 10_000
 MAX_TOKENS = 2_500
 MAX_DEPTH = 60
+MAX_BRACKETS = 400
+MAX_NAME = 200
 _OPENERS = frozenset(["SELECT", "WITH", "VALUES", "L_PAREN"])
 _MODIFIED_WIDTH = re.compile(r"\*|\d{4}")
 _RUNNING_COMMENT = re.compile(r"/\*M?!")
 _GLUED_DASHES = re.compile(r"--(?![ \t\n\r]|$)")
+_PLAIN_NAME = re.compile(r"[^\W\d][\w$#]*")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 
 
@@ -81,6 +85,8 @@ def _parsed(sql: str, engine: Engine) -> exp.Expr:
         raise refuse("it is empty")
     if len(sql) > MAX_CHARACTERS:
         raise refuse(f"it is longer than {MAX_CHARACTERS} characters")
+    if sql.count("(") > MAX_BRACKETS:
+        raise refuse("it is nested too deeply")
     dialect = Dialect.get_or_raise(engine.value)
     try:
         tokens = dialect.tokenize(sql)
@@ -159,10 +165,13 @@ def _check_node(node: exp.Expr, engine: Engine) -> None:
         case exp.Column():
             if engine is Engine.POSTGRES and node.name.lower() in SYSTEM_COLUMNS:
                 raise refuse(f"the system column {node.name.lower()} is not allowed")
+            if not (node.table or node.this.args.get("quoted")) and node.name.lower() in SESSION_WORDS:
+                raise refuse(f"{node.name.lower()} is not allowed; put a column of that name in quotes")
             for part in ("db", "catalog"):  # the table's name alone says which of the tables is meant
                 node.set(part, None)
-        case exp.Identifier() if "\0" in node.this or len(node.this) > 200:
-            raise refuse("a name is too long")
+        case exp.Identifier():
+            if len(node.this) > MAX_NAME or not (node.args.get("quoted") or _PLAIN_NAME.fullmatch(node.this)):
+                raise refuse("a name in it is not one; put odd names in quotes")
 
 
 def _check_type(node: exp.DataType) -> None:
@@ -327,6 +336,6 @@ def _written(tree: exp.Expr, engine: Engine) -> str:
     from sqlglot import ErrorLevel, errors
 
     try:
-        return tree.sql(dialect=engine.value, comments=False, unsupported_level=ErrorLevel.RAISE)
+        return tree.sql(dialect=engine.value, comments=False, copy=False, unsupported_level=ErrorLevel.RAISE)
     except errors.UnsupportedError:
         raise refuse(f"{engine.label} does not have something that it uses") from None

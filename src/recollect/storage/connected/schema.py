@@ -57,7 +57,7 @@ async def _checked_role(target: Target) -> list[str]:
     if target.engine.is_file:
         return []
     (powers,) = await read(target, [_QUERIES[target.engine].powers.sql], limits=LIMITS, describe=True)
-    if powers.failed or not powers.rows:
+    if powers.failed:
         return ["what the role may do could not be found out"]
     if target.engine is Engine.MYSQL:
         held = sorted(str(row[0]) for row in powers.rows)

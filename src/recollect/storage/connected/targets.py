@@ -71,6 +71,8 @@ def _postgres(dsn: str) -> dict[str, Any]:
         raise InvalidInput("the DSN cannot be read; check how special characters are written", field="dsn") from None
     if unknown := sorted(given.keys() - _POSTGRES_PARTS):
         raise InvalidInput(f"the DSN may not have the part {unknown[0]!r}; leave it out", field="dsn")
+    if not str(given.get("port", "5432")).isdigit():
+        raise InvalidInput("the port of the DSN must be a number", field="dsn")
     if not given.get("user") or not given.get("dbname") or "," in str(given.get("host", "")):
         raise InvalidInput("the DSN must name one host, a user and a database", field="dsn")
     return given
