@@ -25,6 +25,7 @@ REST_BY_ANOTHER_NAME = {
     "erase_user": ("start_erasing_user", "a request does not wait for it; the library's own call does"),
     "start_reembed": ("reembed", "a request does not wait for it"),
     "start_reindex": ("reindex", "a request does not wait for it"),
+    "follow_events": ("list_events", "the same address, as a stream"),
 }
 
 COMMANDS = {
@@ -66,20 +67,6 @@ COMMANDS = {
     "list_notes": "sessions show",
     "list_messages": "sessions messages",
     "close_session": "sessions close",
-    "dream": "proposals dream",
-    "list_proposals": "proposals list",
-    "get_proposal": "proposals show",
-    "accept_proposal": "proposals accept",
-    "reject_proposal": "proposals reject",
-    "undo_proposal": "proposals undo",
-    "get_proposal_policy": "proposals policy",
-    "set_proposal_policy": "proposals policy",
-    "share": "share give",
-    "list_shares": "share list",
-    "withdraw": "share withdraw",
-    "list_share_links": "share links",
-    "accept_share_link": "share accept",
-    "decline_share_link": "share decline",
     "list_runs": "runs list",
     "get_run": "runs show",
     "replay_run": "runs replay",
@@ -95,7 +82,12 @@ COMMANDS = {
     "create_key": "key create",
     "list_keys": "key list",
     "revoke_key": "key revoke",
-    "reapply_erasures": "db restore",
+    "reapply_erasures": "policy reapply",
+    "create_webhook": "webhooks add",
+    "list_webhooks": "webhooks list",
+    "get_webhook": "webhooks show",
+    "set_webhook_active": "webhooks resume",
+    "delete_webhook": "webhooks remove",
 }
 
 AN_AGENT_CALLS_IT = "an agent calls it, while it runs"
@@ -155,9 +147,7 @@ NO_COMMAND = {
         ],
         A_PROGRAM_CALLS_IT,
     ),
-    "consolidate_session": "`recollect jobs run consolidate_sessions` does it for all that ended",
-    "copy_memories": A_PROGRAM_CALLS_IT,
-    "get_organisation": "`recollect org list` shows all of them",
+    **dict.fromkeys(["follow_events", "get_job", "list_events"], "a program follows what happens"),
     "start_erasing_user": "`recollect erase` waits for it",
     "get_erasure": "`recollect erase` waits for it",
     "start_reembed": "`recollect reembed` waits for it",
