@@ -47,8 +47,8 @@ from recollect.entry.rest import (
 from recollect.entry.rest.access import Gate
 from recollect.entry.rest.admission import Admission
 from recollect.entry.rest.context import RequestContext
-from recollect.entry.rest.idempotency import Idempotent
-from recollect.entry.rest.limits import Admitted, Body, Hosts, RateLimit, Timeout
+from recollect.entry.rest.idempotency import KEY_PARAMETER, Idempotent
+from recollect.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
 from recollect.service.resources import Resources
 from recollect.wiring import open_resources
 
@@ -182,11 +182,26 @@ def create_app(
         **NO_TELEMETRY,
     )
     errors.install(app)
+    _describe_keys(app)
     for router in ROUTERS:
         app.include_router(router)
     for door in mcp:
         app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
     return app
+
+
+def _describe_keys(app: FastAPI) -> None:
+    """Say of every POST that it takes an `Idempotency-Key`: a layer reads it, so that no route names it."""
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            for path, methods in described()["paths"].items():
+                if "post" in methods and path not in STREAMED:
+                    methods["post"].setdefault("parameters", []).append(KEY_PARAMETER)
+        return described()
+
+    app.openapi = openapi  # type: ignore[method-assign]  # how FastAPI wants its description changed
 
 
 def _layers(settings: Settings, admission: Admission) -> list[Middleware]:

@@ -101,10 +101,12 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         401: "No valid credential.",
         403: "The credential does not reach this.",
         404: "Missing, or not yours.",
+        409: "The present state forbids it, or the `Idempotency-Key` was used for another request.",
         413: "Too large.",
         422: "Not valid.",
         429: "Too many requests, or a quota is used up.",
         503: "At capacity, or the database is away.",
+        504: "It took too long.",
     }.items()
 }
 """The answers that any route may give when it does not give its own."""
