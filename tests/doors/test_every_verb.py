@@ -26,7 +26,14 @@ REST_BY_ANOTHER_NAME = {
     "start_reembed": ("reembed", "a request does not wait for it"),
     "start_reindex": ("reindex", "a request does not wait for it"),
     "follow_events": ("list_events", "the same address, as a stream"),
+    "profile": ("user_profile", "one address for users, another for agents"),
+    "start_sync": ("sync_source", "a request does not wait for it"),
 }
+NO_ROUTE = {
+    "collect_objects": "a job, which `enqueue_job` starts",
+    "copy_memories": "a new agent's start: `save_agent` names the template",
+}
+
 
 COMMANDS = {
     "remember": "remember",
@@ -60,6 +67,22 @@ COMMANDS = {
     "protect_source": "policy protect",
     "unprotect_source": "policy unprotect",
     "list_protected_sources": "policy protected",
+    "add_database": "database add",
+    "list_databases": "database list",
+    "refresh_database": "database refresh",
+    "remove_database": "database remove",
+    "query_data": "database ask",
+    "add_document": "document add",
+    "list_documents": "document list",
+    "read_document": "document read",
+    "delete_document": "document remove",
+    "search_knowledge": "document search",
+    "add_source": "source add",
+    "list_sources": "source list",
+    "knowledge_map": "source map",
+    "remove_source": "source remove",
+    "sync_source": "source sync",
+    "profile": "profile",
     "get_privacy_policy": "policy privacy",
     "set_privacy_policy": "policy privacy",
     "list_sessions": "sessions list",
@@ -92,6 +115,7 @@ COMMANDS = {
 
 AN_AGENT_CALLS_IT = "an agent calls it, while it runs"
 A_PROGRAM_CALLS_IT = "a program sets it up; a person reads the result elsewhere"
+AN_ADMINISTRATOR_CALLS_IT = "an administrator calls it, from a program of theirs"
 NO_COMMAND = {
     **dict.fromkeys(
         [
@@ -118,7 +142,6 @@ NO_COMMAND = {
             "report_usage",
             "resume_session",
             "reward",
-            "search_knowledge",
             "set_state",
             "start_run",
             "start_turn",
@@ -148,6 +171,36 @@ NO_COMMAND = {
         A_PROGRAM_CALLS_IT,
     ),
     **dict.fromkeys(["follow_events", "get_job", "list_events"], "a program follows what happens"),
+    **dict.fromkeys(
+        [
+            "accept_proposal",
+            "accept_share_link",
+            "consolidate_session",
+            "copy_memories",
+            "decline_share_link",
+            "dream",
+            "get_database",
+            "get_document",
+            "get_organisation",
+            "get_proposal",
+            "get_proposal_policy",
+            "get_source",
+            "list_proposals",
+            "list_share_links",
+            "list_shares",
+            "read_original",
+            "reject_proposal",
+            "set_proposal_policy",
+            "share",
+            "undo_proposal",
+            "update_database",
+            "update_source",
+            "withdraw",
+        ],
+        AN_ADMINISTRATOR_CALLS_IT,
+    ),
+    "collect_objects": "`recollect jobs run` starts it",
+    "start_sync": "`recollect source sync` waits for it",
     "start_erasing_user": "`recollect erase` waits for it",
     "get_erasure": "`recollect erase` waits for it",
     "start_reembed": "`recollect reembed` waits for it",
@@ -171,7 +224,9 @@ def commands() -> set[str]:
 
 def test_every_verb_has_a_rest_route() -> None:
     operations = {route.operation_id for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)}
-    missing = [verb for verb in VERBS if REST_BY_ANOTHER_NAME.get(verb, (verb,))[0] not in operations]
+    missing = [
+        verb for verb in VERBS if verb not in NO_ROUTE and REST_BY_ANOTHER_NAME.get(verb, (verb,))[0] not in operations
+    ]
     assert missing == [], "give each a route whose operation_id is the verb, or say why not"
 
 
@@ -179,7 +234,9 @@ def test_every_verb_has_a_command_or_a_reason_why_not() -> None:
     assert [verb for verb in VERBS if verb not in COMMANDS and verb not in NO_COMMAND] == []
     assert COMMANDS.keys().isdisjoint(NO_COMMAND)
     assert set(COMMANDS.values()) <= commands()
-    assert COMMANDS.keys() | NO_COMMAND.keys() | REST_BY_ANOTHER_NAME.keys() <= set(VERBS), "it is gone"
+    assert COMMANDS.keys() | NO_COMMAND.keys() | REST_BY_ANOTHER_NAME.keys() | NO_ROUTE.keys() <= set(VERBS), (
+        "it is gone"
+    )
 
 
 def test_every_verb_and_every_command_has_a_line_in_the_docs() -> None:
