@@ -162,6 +162,16 @@ async def test_odd_texts_in_every_field_are_no_error_of_ours(resources: Resource
             assert await kept_or_refused(door, text)
 
 
+async def test_a_time_that_the_database_does_not_know_is_refused(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        for moment in ("4218-09-14T23:35:53+21:26", "9999-12-31T23:59:59-15:00", "0001-01-01T00:00:00+15:00"):
+            said = {"content": "x", "session_id": "s", "event_time": moment}
+            answer = await door.request("POST", "/v1/items", json=said)
+            assert answer.status_code in {201, 422}, answer.text
+            listed = await door.request("GET", "/v1/items", params={"since": moment})
+            assert listed.status_code in {200, 422}, listed.text
+
+
 async def test_a_collection_of_odd_texts_is_no_error_of_ours(resources: Resources) -> None:
     file = os.environ.get("RECOLLECT_TEST_WEIRD")
     if not file:

@@ -47,6 +47,7 @@ from recollect.entry.rest import (
 from recollect.entry.rest.access import Gate
 from recollect.entry.rest.admission import Admission
 from recollect.entry.rest.context import RequestContext
+from recollect.entry.rest.errors import ProblemResponse
 from recollect.entry.rest.idempotency import KEY_PARAMETER, Idempotent
 from recollect.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
 from recollect.service.resources import Resources
@@ -182,7 +183,7 @@ def create_app(
         **NO_TELEMETRY,
     )
     errors.install(app)
-    _describe_keys(app)
+    _complete_description(app)
     for router in ROUTERS:
         app.include_router(router)
     for door in mcp:
@@ -190,8 +191,8 @@ def create_app(
     return app
 
 
-def _describe_keys(app: FastAPI) -> None:
-    """Say of every POST that it takes an `Idempotency-Key`: a layer reads it, so that no route names it."""
+def _complete_description(app: FastAPI) -> None:
+    """Describe what layers do and no route names: the `Idempotency-Key` of every POST, and the type of every error."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -199,9 +200,18 @@ def _describe_keys(app: FastAPI) -> None:
             for path, methods in described()["paths"].items():
                 if "post" in methods and path not in STREAMED:
                     methods["post"].setdefault("parameters", []).append(KEY_PARAMETER)
+                for operation in methods.values():
+                    _type_errors(operation["responses"])
         return described()
 
     app.openapi = openapi  # type: ignore[method-assign]  # how FastAPI wants its description changed
+
+
+def _type_errors(responses: dict[str, Any]) -> None:
+    for status, response in responses.items():
+        content = response.get("content", {})
+        if status.startswith(("4", "5")) and "application/json" in content:
+            response["content"] = {ProblemResponse.media_type: content["application/json"]}
 
 
 def _layers(settings: Settings, admission: Admission) -> list[Middleware]:
