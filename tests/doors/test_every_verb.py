@@ -31,7 +31,6 @@ REST_BY_ANOTHER_NAME = {
 }
 NO_ROUTE = {
     "collect_objects": "a job, which `enqueue_job` starts",
-    "copy_memories": "a new agent's start: `save_agent` names the template",
 }
 
 
@@ -67,6 +66,20 @@ COMMANDS = {
     "protect_source": "policy protect",
     "unprotect_source": "policy unprotect",
     "list_protected_sources": "policy protected",
+    "dream": "proposals dream",
+    "list_proposals": "proposals list",
+    "get_proposal": "proposals show",
+    "accept_proposal": "proposals accept",
+    "reject_proposal": "proposals reject",
+    "undo_proposal": "proposals undo",
+    "get_proposal_policy": "proposals policy",
+    "set_proposal_policy": "proposals policy",
+    "share": "share give",
+    "list_shares": "share list",
+    "withdraw": "share withdraw",
+    "list_share_links": "share links",
+    "accept_share_link": "share accept",
+    "decline_share_link": "share decline",
     "add_database": "database add",
     "list_databases": "database list",
     "refresh_database": "database refresh",
@@ -115,7 +128,6 @@ COMMANDS = {
 
 AN_AGENT_CALLS_IT = "an agent calls it, while it runs"
 A_PROGRAM_CALLS_IT = "a program sets it up; a person reads the result elsewhere"
-AN_ADMINISTRATOR_CALLS_IT = "an administrator calls it, from a program of theirs"
 NO_COMMAND = {
     **dict.fromkeys(
         [
@@ -173,32 +185,18 @@ NO_COMMAND = {
     **dict.fromkeys(["follow_events", "get_job", "list_events"], "a program follows what happens"),
     **dict.fromkeys(
         [
-            "accept_proposal",
-            "accept_share_link",
-            "consolidate_session",
             "copy_memories",
-            "decline_share_link",
-            "dream",
             "get_database",
             "get_document",
-            "get_organisation",
-            "get_proposal",
-            "get_proposal_policy",
             "get_source",
-            "list_proposals",
-            "list_share_links",
-            "list_shares",
             "read_original",
-            "reject_proposal",
-            "set_proposal_policy",
-            "share",
-            "undo_proposal",
             "update_database",
             "update_source",
-            "withdraw",
         ],
-        AN_ADMINISTRATOR_CALLS_IT,
+        A_PROGRAM_CALLS_IT,
     ),
+    "consolidate_session": "`recollect jobs run consolidate_sessions` does it for all that ended",
+    "get_organisation": "`recollect org list` shows all of them",
     "collect_objects": "`recollect jobs run` starts it",
     "start_sync": "`recollect source sync` waits for it",
     "start_erasing_user": "`recollect erase` waits for it",
