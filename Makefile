@@ -79,6 +79,9 @@ docs: $(VENV)/.installed-site ## Build the documentation into site/, with the re
 	@$(BIN)/python -m tools.reference
 	@$(BIN)/mkdocs build --quiet
 	@echo "site/index.html"
+.PHONY: fuzz
+fuzz: $(VENV)/.installed-dev ## Fuzz the REST API by its own description (MINUTES=2)
+	@$(BIN)/python bench/fuzz.py --minutes $(or $(MINUTES),2) $(ARGS)
 
 .PHONY: pins
 pins: ## Pin afresh what the development install pulls (requirements/dev.txt)

@@ -25,7 +25,14 @@ REST_BY_ANOTHER_NAME = {
     "erase_user": ("start_erasing_user", "a request does not wait for it; the library's own call does"),
     "start_reembed": ("reembed", "a request does not wait for it"),
     "start_reindex": ("reindex", "a request does not wait for it"),
+    "follow_events": ("list_events", "the same address, as a stream"),
+    "profile": ("user_profile", "one address for users, another for agents"),
+    "start_sync": ("sync_source", "a request does not wait for it"),
 }
+NO_ROUTE = {
+    "collect_objects": "a job, which `enqueue_job` starts",
+}
+
 
 COMMANDS = {
     "remember": "remember",
@@ -59,13 +66,6 @@ COMMANDS = {
     "protect_source": "policy protect",
     "unprotect_source": "policy unprotect",
     "list_protected_sources": "policy protected",
-    "get_privacy_policy": "policy privacy",
-    "set_privacy_policy": "policy privacy",
-    "list_sessions": "sessions list",
-    "get_session": "sessions show",
-    "list_notes": "sessions show",
-    "list_messages": "sessions messages",
-    "close_session": "sessions close",
     "dream": "proposals dream",
     "list_proposals": "proposals list",
     "get_proposal": "proposals show",
@@ -80,6 +80,29 @@ COMMANDS = {
     "list_share_links": "share links",
     "accept_share_link": "share accept",
     "decline_share_link": "share decline",
+    "add_database": "database add",
+    "list_databases": "database list",
+    "refresh_database": "database refresh",
+    "remove_database": "database remove",
+    "query_data": "database ask",
+    "add_document": "document add",
+    "list_documents": "document list",
+    "read_document": "document read",
+    "delete_document": "document remove",
+    "search_knowledge": "document search",
+    "add_source": "source add",
+    "list_sources": "source list",
+    "knowledge_map": "source map",
+    "remove_source": "source remove",
+    "sync_source": "source sync",
+    "profile": "profile",
+    "get_privacy_policy": "policy privacy",
+    "set_privacy_policy": "policy privacy",
+    "list_sessions": "sessions list",
+    "get_session": "sessions show",
+    "list_notes": "sessions show",
+    "list_messages": "sessions messages",
+    "close_session": "sessions close",
     "list_runs": "runs list",
     "get_run": "runs show",
     "replay_run": "runs replay",
@@ -95,7 +118,12 @@ COMMANDS = {
     "create_key": "key create",
     "list_keys": "key list",
     "revoke_key": "key revoke",
-    "reapply_erasures": "db restore",
+    "reapply_erasures": "policy reapply",
+    "create_webhook": "webhooks add",
+    "list_webhooks": "webhooks list",
+    "get_webhook": "webhooks show",
+    "set_webhook_active": "webhooks resume",
+    "delete_webhook": "webhooks remove",
 }
 
 AN_AGENT_CALLS_IT = "an agent calls it, while it runs"
@@ -126,7 +154,6 @@ NO_COMMAND = {
             "report_usage",
             "resume_session",
             "reward",
-            "search_knowledge",
             "set_state",
             "start_run",
             "start_turn",
@@ -155,9 +182,23 @@ NO_COMMAND = {
         ],
         A_PROGRAM_CALLS_IT,
     ),
+    **dict.fromkeys(["follow_events", "get_job", "list_events"], "a program follows what happens"),
+    **dict.fromkeys(
+        [
+            "copy_memories",
+            "get_database",
+            "get_document",
+            "get_source",
+            "read_original",
+            "update_database",
+            "update_source",
+        ],
+        A_PROGRAM_CALLS_IT,
+    ),
     "consolidate_session": "`recollect jobs run consolidate_sessions` does it for all that ended",
-    "copy_memories": A_PROGRAM_CALLS_IT,
     "get_organisation": "`recollect org list` shows all of them",
+    "collect_objects": "`recollect jobs run` starts it",
+    "start_sync": "`recollect source sync` waits for it",
     "start_erasing_user": "`recollect erase` waits for it",
     "get_erasure": "`recollect erase` waits for it",
     "start_reembed": "`recollect reembed` waits for it",
@@ -181,7 +222,9 @@ def commands() -> set[str]:
 
 def test_every_verb_has_a_rest_route() -> None:
     operations = {route.operation_id for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)}
-    missing = [verb for verb in VERBS if REST_BY_ANOTHER_NAME.get(verb, (verb,))[0] not in operations]
+    missing = [
+        verb for verb in VERBS if verb not in NO_ROUTE and REST_BY_ANOTHER_NAME.get(verb, (verb,))[0] not in operations
+    ]
     assert missing == [], "give each a route whose operation_id is the verb, or say why not"
 
 
@@ -189,7 +232,9 @@ def test_every_verb_has_a_command_or_a_reason_why_not() -> None:
     assert [verb for verb in VERBS if verb not in COMMANDS and verb not in NO_COMMAND] == []
     assert COMMANDS.keys().isdisjoint(NO_COMMAND)
     assert set(COMMANDS.values()) <= commands()
-    assert COMMANDS.keys() | NO_COMMAND.keys() | REST_BY_ANOTHER_NAME.keys() <= set(VERBS), "it is gone"
+    assert COMMANDS.keys() | NO_COMMAND.keys() | REST_BY_ANOTHER_NAME.keys() | NO_ROUTE.keys() <= set(VERBS), (
+        "it is gone"
+    )
 
 
 def test_every_verb_and_every_command_has_a_line_in_the_docs() -> None:

@@ -101,6 +101,7 @@ async def test_a_foreign_id_answers_byte_for_byte_like_a_missing_one(resources: 
             "key_id": str(uuid4()),
             "key": "tout_nothing",
             "owner": "session",
+            "job_id": "999999999",
         }
         compared = 0
         for method, path, _ in CLOSED:

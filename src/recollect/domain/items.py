@@ -6,7 +6,7 @@ import hashlib
 import re
 import unicodedata
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
@@ -151,6 +151,14 @@ KINDS: dict[Kind, KindRule] = {
 }
 
 
+def check_moment(name: str, moment: datetime) -> None:
+    """Raise `InvalidInput` for a moment at the edge of the calendar, which could be written and not read again."""
+    try:
+        moment.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput(f"{name} must lie within the years 1 to 9999 in UTC", field=name) from None
+
+
 def layer(kind: Kind, tier: Tier) -> str:
     """The storey an item stands on, as people draw it: L1 working, L2 recent, L3 lasting, L4 looked up."""
     if kind is Kind.DOCUMENT_CHUNK:
@@ -254,6 +262,7 @@ def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool)
     event_time = new.event_time or now
     if event_time.tzinfo is None:
         raise InvalidInput("event_time must carry a time zone, as in 2026-05-02T14:23:01Z", field="event_time")
+    check_moment("event_time", event_time)
     if new.confidence is not None and not 0 <= new.confidence <= 1:
         raise InvalidInput("confidence must lie between 0 and 1", field="confidence")
     # Cross-session by definition: a lasting fact does not belong to the session it was said in.

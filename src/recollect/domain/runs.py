@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from recollect.domain.identity import AgentId, RunId, SessionId, UserId, checked_id
-from recollect.domain.items import Item
+from recollect.domain.items import Item, check_moment
 from recollect.domain.json_values import json_text
 from recollect.errors import Conflict, InvalidInput
 
@@ -216,6 +216,8 @@ def checked_call(call: NewToolCall) -> NewToolCall:
         raise InvalidInput("latency_ms must be a time in milliseconds", field="latency_ms")
     if call.started_at is not None and call.started_at.tzinfo is None:
         raise InvalidInput("started_at must carry a time zone, as in 2026-05-02T14:23:01Z", field="started_at")
+    if call.started_at is not None:
+        check_moment("started_at", call.started_at)
     return call
 
 

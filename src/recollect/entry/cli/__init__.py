@@ -37,6 +37,7 @@ COMMANDS = {
     "forget": "Redact an item with everything derived from it.",
     "erase": "Erase a user everywhere.",
     "policy": "How long memory is kept, what may not be removed or copied, what is masked.",
+    "webhooks": "List, add, pause, resume and remove webhooks.",
     "stats": "Show how a tenant's memory fares.",
     "document": "Take documents in; list, read, search and remove them.",
     "source": "Register what can be looked up, and synchronise folders of documents.",

@@ -48,8 +48,9 @@ from recollect.entry.rest import (
 from recollect.entry.rest.access import Gate
 from recollect.entry.rest.admission import Admission
 from recollect.entry.rest.context import RequestContext
-from recollect.entry.rest.idempotency import Idempotent
-from recollect.entry.rest.limits import Admitted, Body, Hosts, RateLimit, Timeout
+from recollect.entry.rest.errors import ProblemResponse
+from recollect.entry.rest.idempotency import KEY_PARAMETER, Idempotent
+from recollect.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
 from recollect.service.resources import Resources
 from recollect.wiring import open_resources
 
@@ -185,11 +186,35 @@ def create_app(
         **NO_TELEMETRY,
     )
     errors.install(app)
+    _complete_description(app)
     for router in ROUTERS:
         app.include_router(router)
     for door in mcp:
         app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
     return app
+
+
+def _complete_description(app: FastAPI) -> None:
+    """Describe what layers do and no route names: the `Idempotency-Key` of every POST, and the type of every error."""
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            for path, methods in described()["paths"].items():
+                if "post" in methods and path not in STREAMED:
+                    methods["post"].setdefault("parameters", []).append(KEY_PARAMETER)
+                for operation in methods.values():
+                    _type_errors(operation["responses"])
+        return described()
+
+    app.openapi = openapi  # type: ignore[method-assign]  # how FastAPI wants its description changed
+
+
+def _type_errors(responses: dict[str, Any]) -> None:
+    for status, response in responses.items():
+        content = response.get("content", {})
+        if status.startswith(("4", "5")) and "application/json" in content:
+            response["content"] = {ProblemResponse.media_type: content["application/json"]}
 
 
 def _layers(settings: Settings, admission: Admission) -> list[Middleware]:

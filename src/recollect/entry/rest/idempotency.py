@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -17,6 +17,13 @@ from recollect.service.idempotency import Answer, Asked
 from recollect.service.resources import Resources
 
 KEY = re.compile(r"[\x21-\x7e]{1,200}")
+KEY_PARAMETER: dict[str, Any] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "A key of your own for this request: sent again under it, it is answered alike and done once.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
+}
 KEPT_HEADERS = frozenset({"content-type", "etag", "location"})
 LOOK_SECONDS = 0.1  # how soon an answer that another process is about to give is found
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
 from fastapi import Query
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from recollect.entry.rest.errors import Problem
 from recollect.errors import InvalidInput
@@ -39,7 +39,20 @@ def _only_text(value: object) -> object:
     return value
 
 
-Moment = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_only_text, json_schema_input_type=datetime)]
+def _within_calendar(value: datetime) -> datetime:
+    try:
+        value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("must lie within the years 1 to 9999 in UTC") from None
+    return value
+
+
+Moment = Annotated[
+    AwareDatetime,
+    Field(strict=False),
+    BeforeValidator(_only_text, json_schema_input_type=datetime),
+    AfterValidator(_within_calendar),
+]
 """A moment in a body: ISO 8601 text with its offset, never a bare number."""
 
 
@@ -101,10 +114,12 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         401: "No valid credential.",
         403: "The credential does not reach this.",
         404: "Missing, or not yours.",
+        409: "The present state forbids it, or the `Idempotency-Key` was used for another request.",
         413: "Too large.",
         422: "Not valid.",
         429: "Too many requests, or a quota is used up.",
         503: "At capacity, or the database is away.",
+        504: "It took too long.",
     }.items()
 }
 """The answers that any route may give when it does not give its own."""

@@ -12,6 +12,7 @@ from pydantic import Field
 from recollect.domain.bandit import Posterior
 from recollect.domain.procedures import Procedure
 from recollect.entry.rest.access import AdminMemory, AgentMemory
+from recollect.entry.rest.etags import MISMATCH
 from recollect.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, id_position, page_of, position
 
 router = APIRouter(prefix="/v1/procedures", tags=["procedures"], responses=PROBLEMS)
@@ -106,7 +107,12 @@ class RetireRequest(Strict):
 Name = Annotated[str, Query(min_length=1, max_length=200)]
 
 
-@router.put("", operation_id="save_procedure", response_model=SavedShown)
+@router.put(
+    "",
+    operation_id="save_procedure",
+    response_model=SavedShown,
+    responses={201: {"model": SavedShown, "description": "A new version."}, **MISMATCH},
+)
 async def save_procedure(memory: AdminMemory, wanted: ProcedureRequest, response: Response) -> object:
     """Keep a procedure; a changed one supersedes its old version."""
     prior = Posterior(alpha=wanted.alpha or 1.0, beta=wanted.beta or 1.0) if wanted.alpha or wanted.beta else None

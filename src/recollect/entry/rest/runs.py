@@ -192,7 +192,13 @@ When = Annotated[datetime | None, Query()]
 Number = Annotated[int, Query(ge=1, le=MOST_EPISODES_GIVEN)]
 
 
-@router.post("", operation_id="start_run", response_model=StartedShown, status_code=201)
+@router.post(
+    "",
+    operation_id="start_run",
+    response_model=StartedShown,
+    status_code=201,
+    responses={200: {"model": StartedShown, "description": "It was started before."}},
+)
 async def start_run(memory: AgentMemory, wanted: RunRequest, response: Response) -> object:
     """Start a run and its first turn; the same `run_id` again is the same run."""
     started = await memory.start_run(**wanted.model_dump())

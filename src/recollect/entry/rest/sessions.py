@@ -200,7 +200,13 @@ Owner = Annotated[str | None, Query(max_length=200)]
 After = Annotated[int, Query(ge=0, description="Messages after this place.")]
 
 
-@router.post("", operation_id="open_session", response_model=OpenedShown, status_code=201)
+@router.post(
+    "",
+    operation_id="open_session",
+    response_model=OpenedShown,
+    status_code=201,
+    responses={200: {"model": OpenedShown, "description": "It was open already."}},
+)
 async def open_session(memory: AgentMemory, wanted: SessionRequest, response: Response) -> object:
     """Open the session of that id or make it; without an id, make one."""
     opened = await memory.open_session(

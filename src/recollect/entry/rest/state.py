@@ -10,6 +10,7 @@ from pydantic import Field
 
 from recollect.domain.state import LONGEST_TTL, OwnerKind
 from recollect.entry.rest.access import AgentMemory
+from recollect.entry.rest.etags import MISMATCH
 from recollect.entry.rest.models import PROBLEMS, Shown, Strict
 
 router = APIRouter(prefix="/v1/state", tags=["state"], responses=PROBLEMS)
@@ -37,7 +38,9 @@ Version = Annotated[int | None, Query(ge=0)]
 Prefix = Annotated[str, Query(max_length=200)]
 
 
-@router.put("/{owner}/{owner_id}/{state_key:path}", operation_id="set_state", response_model=StateShown)
+@router.put(
+    "/{owner}/{owner_id}/{state_key:path}", operation_id="set_state", response_model=StateShown, responses=MISMATCH
+)
 async def set_state(
     memory: AgentMemory, owner: OwnerKind, owner_id: str, state_key: str, wanted: StateRequest
 ) -> object:
@@ -60,7 +63,7 @@ async def get_state(memory: AgentMemory, owner: OwnerKind, owner_id: str, state_
     return await memory.get_state(state_key, owner=owner, owner_id=owner_id)
 
 
-@router.delete("/{owner}/{owner_id}/{state_key:path}", operation_id="delete_state", status_code=204)
+@router.delete("/{owner}/{owner_id}/{state_key:path}", operation_id="delete_state", status_code=204, responses=MISMATCH)
 async def delete_state(
     memory: AgentMemory, owner: OwnerKind, owner_id: str, state_key: str, if_version: Version = None
 ) -> None:

@@ -73,7 +73,7 @@ END $$;
 
 CREATE FUNCTION tell_new_items() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO events (tenant_id, type, subject_id, kind)
+    INSERT INTO recollect.events (tenant_id, type, subject_id, kind)
     SELECT tenant_id, 'item.created', item_id, kind FROM added WHERE anonymized_at IS NULL;
     RETURN NULL;
 END $$;
@@ -82,7 +82,7 @@ CREATE TRIGGER items_tell_new AFTER INSERT ON items REFERENCING NEW TABLE AS add
 
 CREATE FUNCTION tell_changed_item() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO events (tenant_id, type, subject_id, kind) VALUES (NEW.tenant_id, CASE
+    INSERT INTO recollect.events (tenant_id, type, subject_id, kind) VALUES (NEW.tenant_id, CASE
         WHEN (NEW.anonymized_at IS NOT NULL OR NEW.deleted_at IS NOT NULL)
             AND OLD.anonymized_at IS NULL AND OLD.deleted_at IS NULL THEN 'item.forgotten'
         WHEN NEW.superseded_by IS NOT NULL AND OLD.superseded_by IS NULL THEN 'item.superseded'
@@ -99,14 +99,14 @@ CREATE TRIGGER items_tell_changed AFTER UPDATE ON items FOR EACH ROW
 
 CREATE FUNCTION tell_removed_item() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO events (tenant_id, type, subject_id, kind) VALUES (OLD.tenant_id, 'item.removed', OLD.item_id, OLD.kind);
+    INSERT INTO recollect.events (tenant_id, type, subject_id, kind) VALUES (OLD.tenant_id, 'item.removed', OLD.item_id, OLD.kind);
     RETURN NULL;
 END $$;
 CREATE TRIGGER items_tell_removed AFTER DELETE ON items FOR EACH ROW EXECUTE FUNCTION tell_removed_item();
 
 CREATE FUNCTION tell_erasure() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO events (tenant_id, type, subject_id) VALUES (NEW.tenant_id, 'user.erased', NEW.erasure_id);
+    INSERT INTO recollect.events (tenant_id, type, subject_id) VALUES (NEW.tenant_id, 'user.erased', NEW.erasure_id);
     RETURN NULL;
 END $$;
 CREATE TRIGGER erasures_tell AFTER UPDATE ON erasures FOR EACH ROW
@@ -117,7 +117,7 @@ CREATE TRIGGER erasures_tell AFTER UPDATE ON erasures FOR EACH ROW
 CREATE FUNCTION wake_webhooks() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO recollect_queue.outbox (topic, tenant_id, ref)
-    SELECT 'webhook', w.tenant_id, w.webhook_id FROM webhooks w
+    SELECT 'webhook', w.tenant_id, w.webhook_id FROM recollect.webhooks w
     WHERE w.tenant_id IN (SELECT tenant_id FROM told) AND w.is_active AND w.failing_since IS NULL
         AND (w.types = '{}' OR w.types && ARRAY(SELECT type FROM told));
     IF FOUND THEN
