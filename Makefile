@@ -69,10 +69,16 @@ bench-context: $(VENV)/.installed-dev ## Measure the assembly of contexts for te
 bench-runs: $(VENV)/.installed-dev ## Replay real agent runs, and learn from their rewards (DATA=folder)
 	@$(BIN)/python bench/agent_runs.py $(if $(DATA),--data $(DATA)) $(ARGS)
 
+.PHONY: plots
+plots: $(VENV)/.installed-dev ## Draw the pictures of the docs again
+	@$(BIN)/python bench/decay_plot.py docs/images/decay.svg
+	@$(BIN)/python bench/posterior.py --plot docs/images/posterior.svg
+
 .PHONY: faults
 faults: $(VENV)/.installed-dev ## The long fault campaigns: many more kills than `make test` makes
 	@RECOLLECT_TEST_KILLS=30 RECOLLECT_TEST_ITEMS=5000 RECOLLECT_TEST_MESSAGES=1000 \
 	    $(BIN)/python -m pytest -m faults tests/faults --timeout 1800 $(ARGS)
+	@RECOLLECT_TEST_EXAMPLES=300 $(BIN)/python -m pytest tests/integration/test_truth_machine.py --timeout 7200 $(ARGS)
 
 .PHONY: docs
 docs: $(VENV)/.installed-site ## Build the documentation into site/, with the reference written from the code

@@ -24,11 +24,13 @@ from uuid import UUID
 from rich.console import Console
 from rich.table import Table
 
-from recall import Asked, Score, Store, _at, longmemeval, open_store
+from recall import Asked, Score, Store, _at, longmemeval
 from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.conflict import Statement, Verdict, is_newer, ruling
+from recollect.domain.identity import Identity, Role, tenant_id_of
 from recollect.domain.items import Item, Kind
+from recollect.service import tenants
 from recollect.service.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
 from recollect.service.recall import Arm
 from recollect.service.resources import Resources
@@ -54,6 +56,12 @@ class Outcome:
     newest_first: int = 0
     lost: list[str] = field(default_factory=list)
     scores: dict[str, Score] = field(default_factory=lambda: defaultdict(Score))
+
+
+async def open_store(resources: Resources, store: Store) -> Memory:
+    """The memory of a store's own tenant, which takes facts from what its user says."""
+    await tenants.ensure_tenant(resources, store.name)
+    return Memory(resources, Identity(tenant_id=tenant_id_of(store.name), role=Role.ADMIN)).acting_as(user="person")
 
 
 async def ingest(resources: Resources, stores: Sequence[Store], console: Console) -> None:

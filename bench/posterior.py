@@ -2,19 +2,19 @@
 
 Procedures of known worth are chosen and rewarded as an agent would do it; the outcome of each choice is a success with
 the probability of its worth. Regret is what always choosing the best one would have gained more. It is compared with
-choosing blindly. All of it is pure: no database is needed. Writes `bench/results/posterior.json`, and with --plot a
-picture beside it (needs matplotlib).
+choosing blindly. All of it is pure: no database is needed. Writes `bench/results/posterior.json`, and with
+`--plot docs/images/posterior.svg` a picture of it.
 """
 
 import argparse
 import json
 import random
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import svg
 from recollect.domain.bandit import Posterior, thompson
 
 CHECKPOINTS = 50
@@ -44,8 +44,10 @@ def main() -> int:
     results = Path(__file__).parent / "results"
     results.mkdir(exist_ok=True)
     (results / "posterior.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-    if arguments.plot:
-        _plot(figures, results / "posterior.png")
+    if arguments.plot is not None:
+        arguments.plot.parent.mkdir(parents=True, exist_ok=True)
+        arguments.plot.write_text(_picture(figures), "utf-8")
+        print(f"{arguments.plot}: drawn")
     return 0
 
 
@@ -54,7 +56,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--worth", type=float, nargs="+", default=[0.35, 0.5, 0.6], help="worth of each procedure")
     parser.add_argument("--rounds", type=int, default=1_000, help="choices in a run")
     parser.add_argument("--runs", type=int, default=40, help="runs to average over")
-    parser.add_argument("--plot", action="store_true", help="draw a picture too")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw a picture too")
     return parser.parse_args()
 
 
@@ -91,21 +93,37 @@ def _print(figures: dict[str, Any]) -> None:
         print(f"regret after {figures['rounds']} choices, {name}: {curve[-1]:.1f}")
 
 
-def _plot(figures: dict[str, Any], file: Path) -> None:
-    pyplot = import_module("matplotlib.pyplot")  # not among our dependencies
-
-    drawing, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4))
-    for worth, belief in zip(figures["worths"], figures["posteriors"], strict=True):
-        left.plot(*zip(*belief["density"], strict=True), label=f"worth {worth}")
-    left.set(title="What is believed after one run", xlabel="worth", ylabel="density")
-    for name, curve in figures["regret"].items():
-        step = figures["rounds"] / len(curve)
-        right.plot([step * (n + 1) for n in range(len(curve))], curve, label=name)
-    right.set(title="Regret", xlabel="choices", ylabel="lost reward")
-    for axes in (left, right):
-        axes.legend()
-    drawing.tight_layout()
-    drawing.savefig(file, dpi=120)
+def _picture(figures: dict[str, Any]) -> str:
+    """What is believed of each procedure after one run, and what was lost on the way."""
+    densities = [belief["density"] for belief in figures["posteriors"]]
+    highest = max(height for density in densities for _, height in density)
+    left = svg.Frame(left=60, top=50, width=330, height=290, most_x=1.0, most_y=highest * 1.05)
+    body = left.axes(
+        [tenth / 10 for tenth in range(0, 11, 2)], [], title="what is believed after one run", below="worth"
+    )
+    body.append(svg.line(left.left, left.y(0), left.x(1), left.y(0), stroke="#444"))
+    names = zip(figures["worths"], figures["posteriors"], densities, svg.COLOURS, strict=False)
+    for place, (worth, belief, density, colour) in enumerate(names):
+        tries = belief["alpha"] + belief["beta"] - 2
+        body.append(left.curve(density, colour))
+        body.append(svg.line(left.x(worth), left.y(0), left.x(worth), left.y(0) + 7, stroke=colour))
+        said = f"{worth:g}: chosen {tries:.0f} times"
+        body.append(svg.text(left.left + 8, left.top + 18 + 18 * place, said, fill=colour))
+    most = max(curve[-1] for curve in figures["regret"].values())
+    rounds = figures["rounds"]
+    right = svg.Frame(left=480, top=50, width=300, height=290, most_x=rounds, most_y=most * 1.05)
+    step = max(1, round(most / 5 / 10) * 10)
+    body += right.axes(
+        [rounds * part / 4 for part in range(5)],
+        [float(figure) for figure in range(0, int(most) + 1, step)],
+        title="reward lost against always choosing the best",
+        below="choices",
+    )
+    for (name, curve), colour in zip(figures["regret"].items(), reversed(svg.COLOURS), strict=False):
+        points = [(rounds * (place + 1) / len(curve), lost) for place, lost in enumerate(curve)]
+        body.append(right.curve([(0, 0), *points], colour))
+        body.append(svg.text(right.x(rounds) + 6, right.y(curve[-1]) + 4, f"{name}: {curve[-1]:.0f}", fill=colour))
+    return svg.picture(900, 400, "How choosing learns", body)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@ import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
+from tests.doors.rest_door import open_door
 
 from recollect.app import Memory
 from recollect.domain.evidence import Trend
@@ -15,7 +17,8 @@ from recollect.domain.identity import Identity, Scope
 from recollect.domain.items import Kind, Tier, Trust
 from recollect.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recollect.service.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
-from recollect.storage import evidence, outbox
+from recollect.service.resources import Resources
+from recollect.storage import access, evidence, outbox
 from recollect.worker.runner import background_worker
 
 JANUARY = datetime(2026, 1, 10, tzinfo=UTC)
@@ -70,6 +73,87 @@ async def test_learned_facts_are_recalled_with_subject_predicate_object_and_run(
     item = await chat.get_item(found.items[0].id)
     assert (item.predicate, item.object, item.confidence) == ("responded_positively_to", "direct_roi_framing", 0.82)
     assert item.run_id is not None and item.run_id.startswith("run-")
+
+
+OUTCOMES = (
+    "responded positively to direct ROI framing",
+    "asked for a call next quarter",
+    "did not answer the second e-mail",
+    "wanted a security questionnaire first",
+)
+
+
+async def learn_over_runs(chat: Memory) -> None:
+    """Twelve runs of a sales agent, each with episodes, a message and one fact at its end."""
+    for number in range(12):
+        run = chat.acting_as(run=f"run-{number}")
+        await run.append_episode(f"opened the mail of contact {number} and drafted an answer", run_id=f"run-{number}")
+        await run.remember(f"The framing of the offer to contact {number} was fine, thank you.", speaker="Ana")
+        await run.remember_fact(
+            f"Contact {number} of account {number % 5} {OUTCOMES[number % 4]}", scope="agent", confidence=0.8
+        )
+    await settled(chat)
+
+
+async def test_learned_facts_are_in_the_top_five_among_everything_else(chat: Memory) -> None:
+    await learn_over_runs(chat)
+    found = await chat.recall("responded positively to direct ROI framing")
+    relevant = [item for item in found.items if "ROI framing" in item.content]
+    assert len(found.items) == 5 and len(relevant) == 3
+    assert found.items[:3] == tuple(relevant)
+
+
+async def test_learned_facts_are_in_the_top_five_over_rest(chat: Memory, resources: Resources) -> None:
+    await learn_over_runs(chat)
+    headers = {"Recollect-User": "ana", "Recollect-Agent": "helper", "Recollect-Session": "chat-1"}
+    async with open_door(resources) as door:
+        asked = {"query": "responded positively to direct ROI framing"}
+        found = await door.request("POST", "/v1/recall", key="agent", headers=headers, json=asked)
+        # "learn(tenant_id, fact) completes without error and fact appears in subsequent recall results."
+        learned = {"content": "Contact 99 responded positively to direct ROI framing too", "scope": "agent"}
+        made = await door.request("POST", "/v1/remember_fact", key="agent", headers=headers, json=learned)
+        then = await door.request("POST", "/v1/recall", key="agent", headers=headers, json=asked)
+    assert sum("ROI framing" in item["content"] for item in found.json()["items"][:5]) == 3
+    assert made.status_code == 201
+    assert made.json()["id"] in [item["id"] for item in then.json()["items"]]
+
+
+# "the same thing must not take two of the top k": a fact and the message that it was taken from are one
+
+
+async def test_a_fact_and_its_message_take_one_place(chat: Memory) -> None:
+    said = await chat.remember(
+        "Thanks! By the way, I prefer window seats on long flights. Is it going to rain?", speaker="Ana"
+    )
+    await chat.remember("Window seats were sold out on the train.", kind="tool_output")
+    await settled(chat)
+    (fact,) = (await chat.list_items(kinds=[Kind.FACT])).items
+    found = await chat.recall("which seats on flights does Ana prefer", explain=True)
+    (shown,) = [item for item in found.items if "prefer" in item.content]
+    assert (shown.id, shown.same_as) == (said.id, (fact.item_id,))
+    assert found.trace is not None and found.trace["facts_folded"] == [str(fact.item_id)]
+    assert {item.id for item in (await chat.recall("window seats", source_kinds=["fact"])).items} == {fact.item_id}
+
+
+async def test_a_corrected_fact_is_shown_instead_of_the_message_that_it_corrects(chat: Memory) -> None:
+    said = await chat.remember("Well, I prefer window seats on long flights.", speaker="Ana")
+    await settled(chat)
+    (fact,) = (await chat.list_items(kinds=[Kind.FACT])).items
+    corrected = await chat.edit_item(fact.item_id, "I prefer aisle seats on long flights.", reason="misheard")
+    await settled(chat)
+    (shown,) = (await chat.recall("which seats on flights does Ana prefer")).items
+    assert (shown.id, shown.same_as) == (corrected.id, (said.id,))
+
+
+async def test_a_fact_that_is_shown_as_its_message_does_not_fade_for_it(chat: Memory) -> None:
+    await chat.remember("By the way, I prefer window seats on long flights.", speaker="Ana")
+    await settled(chat)
+    (fact,) = (await chat.list_items(kinds=[Kind.FACT])).items
+    await chat.recall("which seats on flights does Ana prefer")
+    await chat.resources.accesses.flush()
+    async with chat.resources.database.transaction(chat.identity) as tx:
+        page = await access.list_recent(tx, after=JANUARY - timedelta(days=9_999), after_id=UUID(int=0), limit=10)
+    assert {trace.accesses for trace in page} == {1} and fact.item_id in {trace.item_id for trace in page}
 
 
 # "LLM fact extraction pulls out key facts, not verbatim storage" "Store raw in L2 always; L3 extraction is bonus"
@@ -193,6 +277,79 @@ async def test_what_becomes_true_again_is_a_new_version(chat: Memory) -> None:
     assert await facts(chat) == ["I live in Berlin these days."]
     (current,) = (await chat.list_items(kinds=[Kind.FACT])).items
     assert len(await chat.item_history(current.item_id)) == 3
+
+
+async def test_a_retired_fact_that_is_stated_again_is_current_again(memory: Memory, chat: Memory) -> None:
+    first = await chat.remember_fact("Ana lives in Berlin", event_time=JANUARY)
+    between = await chat.remember_fact("Ana lives in Lisbon", event_time=JANUARY + timedelta(days=30))
+    await settled(chat)
+    late = await chat.remember_fact("Ana lives in Berlin", event_time=JANUARY + timedelta(days=3))
+    assert (late.id, late.was_new) == (first.id, False), "said late of the time before, it changes nothing"
+    again = await chat.remember_fact("Ana lives in Berlin.", event_time=JANUARY + timedelta(days=60))
+    assert again.was_new and again.id not in {first.id, between.id}
+    await settled(chat)
+    assert await facts(chat) == ["Ana lives in Berlin."]
+    assert [one.item_id for one in await chat.item_history(first.id)] == [first.id, between.id, again.id]
+    repeated = await chat.remember_fact("Ana lives in Berlin", event_time=JANUARY + timedelta(days=90))
+    assert (repeated.id, repeated.was_new) == (again.id, False)
+    (entry,) = await memory.list_audit(subject_kind="item", subject_id=str(again.id))
+    assert (entry.action, entry.details) == ("fact.restate", {"follows": str(first.id)})
+
+
+async def test_an_invalidated_fact_that_is_stated_again_follows_itself(chat: Memory) -> None:
+    ids = []
+    for _ in range(12):  # as often as it may be
+        ids.append((await chat.remember_fact("The standup is at nine")).id)
+        await chat.invalidate_item(ids[-1])
+    assert len(set(ids)) == 12
+    current = await chat.remember_fact("The standup is at nine")
+    assert current.was_new and await facts(chat) == ["The standup is at nine"]
+    assert [one.item_id for one in await chat.item_history(ids[0])] == [*ids, current.id]
+    with pytest.raises(Conflict):
+        await chat.restore_item(ids[3])
+    await chat.invalidate_item(current.id)
+    await chat.restore_item(ids[3])
+    found = await chat.remember_fact("The standup is at nine")
+    assert (found.id, found.was_new) == (ids[3], False), "who is restored is found by its words"
+
+
+async def test_many_who_state_a_retired_fact_at_once_make_one_version(chat: Memory) -> None:
+    first = await chat.remember_fact("The standup is at nine")
+    await chat.invalidate_item(first.id)
+    stated = await asyncio.gather(*(chat.remember_fact("The standup is at nine") for _ in range(6)))
+    assert len({one.id for one in stated}) == 1 and [one.was_new for one in stated].count(True) == 1
+    assert await facts(chat) == ["The standup is at nine"]
+
+
+async def test_a_retry_under_the_callers_own_reference_revives_nothing(chat: Memory) -> None:
+    sent: dict[str, Any] = {"content": "The standup is at nine", "source_ref": "calendar-7"}
+    first = await chat.remember_fact(**sent)
+    await chat.invalidate_item(first.id)
+    again = await chat.remember_fact(**sent)
+    assert (again.id, again.was_new) == (first.id, False)
+    assert await facts(chat) == []
+
+
+async def test_a_faded_fact_that_is_said_again_comes_back_and_lasts(memory: Memory, chat: Memory) -> None:
+    await chat.remember("I live in Lisbon with two cats.", speaker="Ana", event_time=JANUARY)
+    await settled(chat)
+    (first,) = (await chat.list_items(kinds=[Kind.FACT])).items
+    clock = lambda: datetime.now(UTC) + timedelta(days=40)  # noqa: E731 - shorter than a function
+    await Memory(replace(memory.resources, clock=clock), memory.identity).fade()
+    assert await facts(chat) == []
+    await chat.acting_as(session="chat-2").remember("I live in Lisbon with two cats.", speaker="Ana")
+    await settled(chat)
+    (back,) = (await chat.list_items(kinds=[Kind.FACT])).items
+    assert (back.item_id, back.tier) == (first.item_id, Tier.PERSISTENT)
+    assert back.content in texts(await chat.recall("where does Ana live", scope="user"))
+
+
+async def test_forgetting_a_fact_forgets_its_versions_of_the_same_words(memory: Memory, chat: Memory) -> None:
+    first = await chat.remember_fact("Ana keeps zebrafinches")
+    await chat.invalidate_item(first.id)
+    again = await chat.remember_fact("Ana keeps zebrafinches")
+    assert set((await chat.forget(again.id)).item_ids) == {first.id, again.id}
+    assert await facts(memory, state="any") == []
 
 
 async def test_the_trend_of_a_fact_follows_its_sources(chat: Memory) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -28,8 +29,6 @@ def chat(memory: Memory) -> Memory:
 
 async def embedded(memory: Memory) -> None:
     """Let a worker embed everything that waits."""
-    import asyncio
-
     async with background_worker(memory.resources):
         while (await memory.recall("anything")).degraded:
             await asyncio.sleep(0.02)
@@ -388,3 +387,42 @@ async def test_content_that_cannot_be_kept_is_refused_and_changes_nothing(bad: s
     with pytest.raises(InvalidInput):
         await chat.remember(bad)
     assert (await chat.recall("nul byte half pair", top_k=20)).total == 0
+
+
+# "Newest fact above the outdated one (knowledge update)"
+
+
+async def test_where_a_question_asks_how_things_stand_what_was_said_last_comes_first(memory: Memory) -> None:
+    start = datetime(2026, 1, 10, tzinfo=UTC)
+    said = {
+        0: "I really must air the room. I keep my old sneakers under the bed, and they start to smell.",
+        20: "By the way, my old sneakers are in the shoe rack of the hall.",
+        3: "I go to the gym at seven in the evening, usually with Maja.",
+        30: "The meeting must end in time, because I go to the gym at six.",
+        9: "The gym has new machines, and old sneakers are not allowed on them.",
+    }
+    person = memory.acting_as(user="ana")
+    for day, text in said.items():
+        await person.remember(
+            text, scope="user", session_id=f"s{day}", speaker="Ana", event_time=start + timedelta(days=day)
+        )
+    async with background_worker(memory.resources), asyncio.timeout(60):
+        while (await memory.job_counts()).outbox_pending:  # facts are taken from it too
+            await asyncio.sleep(0.02)
+
+    async def places(question: str) -> list[int]:
+        days = {text: day for day, text in said.items()}
+        answer = await person.recall(question, explain=True)
+        assert answer.trace is not None
+        return [days[text] for text in texts(answer)]
+
+    for question, new, old in (
+        ("Where do I currently keep my old sneakers?", 20, 0),
+        ("Where are my old sneakers now?", 20, 0),
+        ("What time do I go to the gym?", 30, 3),
+    ):
+        found = await places(question)
+        assert found.index(new) < found.index(old), question
+    before = await person.recall("Where did I keep my old sneakers before?", explain=True)
+    assert before.trace is not None and before.trace["asks_for_now"] == 0
+    assert all("newer" not in one["parts"] for one in before.trace["items"])

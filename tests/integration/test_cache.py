@@ -17,12 +17,14 @@ from pathlib import Path
 import psycopg
 import pytest
 from pydantic import SecretStr
+from redis.asyncio import from_url
 from tests.conftest import cloned_database
 from tests.redis_server import RedisServer, running_redis
 
 from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Identity, Role, SessionId
+from recollect.domain.window import NewMessage
 from recollect.errors import ConfigurationError, NotFound, QuotaExceeded
 from recollect.providers.cache import RedisCache
 from recollect.service.session_cache import SessionCache, Timing
@@ -122,6 +124,35 @@ async def test_no_read_is_older_than_the_last_write_of_any_process(
     with pytest.raises(NotFound):
         await there.get_state("key")
     assert await there.list_state() == []
+
+
+async def everything_in(redis: RedisServer) -> str:
+    """Every name and value that Redis holds."""
+    async with from_url(redis.url, decode_responses=True) as client:
+        names = [name async for name in client.scan_iter()]
+        return str([(name, await client.hgetall(name)) for name in names])
+
+
+async def test_nothing_of_an_erased_user_is_left_in_redis(here: Memory, redis: RedisServer) -> None:
+    sessions = ["chat-of-quillfeather", "state-of-quillfeather", "bobs"]
+    working = [here.acting_as(user="bob" if name == "bobs" else "ana", session=name) for name in sessions]
+    await working[0].add_messages([NewMessage(content="Quillfeather is my name")])  # the second has state alone
+    for one in working:
+        await one.set_state("draft", f"zebrafinch of {one.identity.user_id}")
+    for _ in range(200):  # until everybody had time to learn that the cache is on
+        for one in working:
+            await one.get_state("draft")
+        held = await everything_in(redis)
+        if all(name in held for name in sessions):
+            break
+        await asyncio.sleep(0.05)
+    assert "zebrafinch of ana" in await everything_in(redis)
+    await here.erase_user("ana")
+    left = await everything_in(redis)
+    assert "quillfeather" not in left and "zebrafinch of ana" not in left
+    assert "zebrafinch of bob" in left, "others are left alone"
+    with pytest.raises(NotFound):
+        await working[1].get_state("draft")
 
 
 async def test_a_read_that_overlaps_a_write_leaves_no_old_copy(here: Memory, there: Memory, settings: Settings) -> None:

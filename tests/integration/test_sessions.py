@@ -357,3 +357,27 @@ async def test_messages_remembered_without_a_session_still_keep_the_windows_boun
     window = await small.get_window("chat")
     assert window.state.limit == 100 and 50 < window.state.tokens <= 100
     assert window.messages[-1].content.endswith("29.")
+
+
+async def test_recall_follows_a_session_into_its_successor(memory: Memory) -> None:
+    agent = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(user="ana", agent="helper")
+    chat = agent.acting_as(session="chat-1")
+    await chat.add_messages([NewMessage(content="the parcel left Lund")])
+    output = await chat.remember("parcel scan " * 2_000, kind="tool_output", source_ref="scan-1")
+    await chat.close_session("chat-1")
+    await chat.add_messages([NewMessage(content="the parcel reached Malmö")])
+    (newest, *_) = await chat.list_sessions(agent_id="helper")
+    assert newest.continues == "chat-1"
+    for session in ("chat-1", newest.session_id):
+        here = agent.acting_as(session=session)
+        found = {item.content for item in (await here.recall("where is the parcel", scope="session", top_k=20)).items}
+        assert {"the parcel left Lund", "the parcel reached Malmö"} <= found
+        assert (await here.get_item(output.id)).source_ref == "scan-1"
+        assert output.payload_key is not None
+        assert (await here.read_tool_output(output.payload_key)).is_whole
+        assert len((await here.list_items(kinds=["chat_message"])).items) == 2
+    elsewhere = agent.acting_as(session="chat-2")
+    await elsewhere.add_messages([NewMessage(content="hello")])
+    assert (await elsewhere.recall("where is the parcel", scope="session")).items == ()
+    with pytest.raises(NotFound):
+        await elsewhere.get_item(output.id)

@@ -39,6 +39,9 @@ ENDED = [
     ("I'm reading \"A Story of Tea\", I'm on page 20", 'I just opened "A Story of Tea" again - I\'m now on page 90'),
     ("The rent is $1,200 a month", "The rent is $1,350 a month"),
     ("The project deadline is March 3", "The project deadline is now March 17"),
+    ("I have 3 bikes in the garage", "I now have 4 bikes in the garage"),
+    ("Our team has 8 people at the Lund office", "Our team now has 12 people at the Lund office"),
+    ("Order 17 is due on Mondays", "Order 17 is due on Thursdays"),
 ]
 
 KEPT = [
@@ -72,6 +75,13 @@ KEPT = [
     ("I usually work from 9 am, and I need breaks", "I have some old laptops that I no longer need"),
     ("Something nice happened at my project last Thursday", "Last Friday something happened on my project"),
     ("I spent $120 on groceries last Sunday", "I spent $90 on groceries last Sunday"),
+    ("Contact 0 responded positively to direct ROI framing", "Contact 4 responded positively to direct ROI framing"),
+    ("Contact 3 of account 3 waits for 2 offers", "Contact 8 of account 3 waits for 5 offers"),
+    ("Order 17 was refunded to the customer", "Order 18 was not refunded to the customer"),
+    ("Ticket #12 takes 3 days to close", "Ticket #13 takes 5 days to close"),
+    ("Anna's dog weighs 12 kilos", "Bella's dog weighs 14 kilos"),
+    ("The flight from Malmö takes 2 hours", "The flight from Lisbon takes 4 hours"),
+    ("Erik does not eat fish", "Maria does eat fish"),
 ]
 
 

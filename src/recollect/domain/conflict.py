@@ -90,6 +90,9 @@ _EVENT = re.compile(
 )
 _MONTHS = "january february march april may june july august september october november december".split()
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+_NOT_NAMES = frozenset(
+    [*_MONTHS, *_WEEKDAYS, *(f"{day}s" for day in _WEEKDAYS), "the", "this", "it", "my", "our", "there"]
+)
 _MEASURES = "hour|minute|day|week|month|year|mile|kilometer|dozen"
 _NUMBER_WORDS = {
     word: float(number)
@@ -106,8 +109,25 @@ _VALUE = re.compile(
     r"|\b(?P<label>page|level|chapter|episode|season|version|week|day|floor|room|grade|rank|step|unit|lesson|gate|seat)"
     r"\s(?P<labelled>\d{1,6}(?:\.\d{1,4})?)\b"
     # "A" and "an" count only what is measured: "a book" is no quantity.
-    rf"|\b(?P<count>\d[\d,]{{0,9}}(?:\.\d{{1,3}})?|an?(?=\s(?:{_MEASURES})\b)|{_NUMBER_WORD})(?:\s|-|%\s?)(?P<unit>[a-z]{{3,20}})\b",
+    rf"|\b(?P<count>\d[\d,]{{0,9}}(?:\.\d{{1,3}})?|an?(?=\s(?:{_MEASURES})\b)|{_NUMBER_WORD})(?P<join>\s|-|%\s?)"
+    r"(?P<unit>[a-z]{3,20}|km|kg|lb|cm|mm|ml)\b",
     re.IGNORECASE,
+)
+_UNCOUNTED = frozenset(
+    "was is has does its this his hers ours yours plus minus versus always perhaps unless as us".split()
+)
+_IRREGULAR = frozenset(
+    "people children men women feet teeth mice percent dozen km kg lb cm mm ml staff fish sheep".split()
+)
+# "Contact 4", "order #17": a number that names a thing, and another number names another thing.
+_NAMED_BY_NUMBER = re.compile(r"\b(?P<what>[a-z]{3,20})\s(?:#|no\.\s)?(?P<number>\d{1,12})\b", re.IGNORECASE)
+_BEFORE_NUMBERS = frozenset(
+    """the and for with about around nearly almost over under than from into until till since past only just have has had own
+    owns got get gets was were are now read lost last next total exactly approximately roughly least most some another these
+    those all scored age aged turned turn costs cost paid pay weigh weighs weight reached reach hit""".split()
+)
+_CAPITALISED = re.compile(
+    r"(?P<first>^|[.!?]\s{1,3})?\b(?P<name>[^\W\d_a-z][^\W\d_A-Z]{1,30})\b(?P<owns>'s)?(?=\s(?P<verb>[a-z]{2,20}s)\b)?"
 )
 _WRITTEN = re.compile(r"[\s,.]")  # how a value is written, not which it is
 _QUOTED = re.compile(r"[\"“«]([^\"”»\n]{3,60})[\"”»]")
@@ -121,6 +141,8 @@ def ruling(newer: Statement, older: Statement) -> Ruling:
     if max(len(newer.content), len(older.content)) > EXAMINED:
         return KEEP
     new, old = _read(newer), _read(older)
+    if _differ(new.numbered, old.numbered) or (newer.subject and older.subject and new.subject != old.subject):
+        return KEEP
     for name, rule in _RULES:
         if rule(new, old):
             return Ruling(verdict=Verdict.SUPERSEDE, rule=name)
@@ -138,6 +160,10 @@ class _Read:
     """What it is about: without values, negations and words that pass."""
     values: Mapping[tuple[str, str], frozenset[float | str]]
     quoted: frozenset[str]
+    numbered: frozenset[str]
+    """Things that it names by their number."""
+    names: frozenset[str]
+    """Words written like names."""
     is_negated: bool
     is_event: bool
 
@@ -155,13 +181,17 @@ def _read(statement: Statement) -> _Read:
             is_single=is_single(statement.predicate),
         )
         claims = (named, *(claim for claim in claims if claim.subject != named.subject or not named.is_single))
+    rest = _VALUE.sub(lambda match: " " if _is_value(match) else match[0], text)
+    subject = normalised(statement.subject) if statement.subject else claims[0].subject if claims else None
     return _Read(
         text=text,
         claims=claims,
-        subject=claims[0].subject if claims else None,
-        terms=frozenset(terms(_VALUE.sub(" ", text))) - _NEGATION_TERMS - _PASSING_TERMS,
+        subject=subject,
+        terms=frozenset(terms(rest)) - _NEGATION_TERMS - _PASSING_TERMS,
         values=_values(text),
         quoted=frozenset(normalised(found) for found in _QUOTED.findall(text)),
+        numbered=_numbered(rest),
+        names=_names(text),
         is_negated=_NEGATION.search(text) is not None,
         is_event=_EVENT.search(text) is not None,
     )
@@ -171,6 +201,8 @@ def _values(text: str) -> dict[tuple[str, str], frozenset[float | str]]:
     """Numbers, times and days by what they measure."""
     found: dict[tuple[str, str], set[float | str]] = {}
     for match in _VALUE.finditer(text):
+        if not _is_value(match):
+            continue
         kind = match.lastgroup
         if match["labelled"]:
             found.setdefault(("label", match["label"].casefold()), set()).add(float(match["labelled"]))
@@ -181,6 +213,40 @@ def _values(text: str) -> dict[tuple[str, str], frozenset[float | str]]:
         elif kind is not None:
             found.setdefault((kind, ""), set()).add(_WRITTEN.sub("", match[kind].casefold().rstrip("s")))
     return {key: frozenset(values) for key, values in found.items()}
+
+
+def _is_value(match: re.Match[str]) -> bool:
+    """Whether it is a quantity, a time or a day. What is counted is named in the plural: "4 answered" is no quantity."""
+    if match["count"] is None:
+        return True
+    number, unit = match["count"].casefold(), match["unit"].casefold()
+    if unit in _UNCOUNTED or match.string[: match.start()].endswith("#"):
+        return False
+    return number in {"a", "an", "one", "1"} or match["join"] != " " or unit.endswith("s") or unit in _IRREGULAR
+
+
+def _numbered(text: str) -> frozenset[str]:
+    """What a text names by number: contact 4, order 17."""
+    return frozenset(
+        f"{what} {match['number']}"
+        for match in _NAMED_BY_NUMBER.finditer(text)
+        if (what := match["what"].casefold()) not in _BEFORE_NUMBERS
+    )
+
+
+def _names(text: str) -> frozenset[str]:
+    """Words written like names; the first of a sentence only where the next word shows that it acts or owns."""
+    return frozenset(
+        name
+        for match in _CAPITALISED.finditer(text)
+        if (name := match["name"].casefold()) not in _NOT_NAMES
+        and (match["first"] is None or match["owns"] or match["verb"])
+    )
+
+
+def _differ(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether each names something that the other does not."""
+    return bool(one - other) and bool(other - one)
 
 
 def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
@@ -231,7 +297,7 @@ def _other_preference(new: _Read, old: _Read) -> bool:
 
 def _negated(new: _Read, old: _Read) -> bool:
     """The same statement, once with and once without a negation."""
-    if new.is_negated == old.is_negated or old.is_event or len(old.terms) == 0:
+    if new.is_negated == old.is_negated or old.is_event or len(old.terms) == 0 or _differ(new.names, old.names):
         return False
     shared = new.terms & old.terms
     return _likeness(new.terms, old.terms) >= SAME_STATEMENT or (
@@ -271,6 +337,8 @@ def _same_subject(new: _Read, old: _Read) -> bool:
 def _other_number(new: _Read, old: _Read) -> bool:
     """Another number, time or day in the same frame; things that happened keep theirs."""
     if new.is_negated != old.is_negated or (new.is_event and old.is_event) or not _same_subject(new, old):
+        return False
+    if _differ(new.names, old.names):
         return False
     for key, values in new.values.items():
         before = old.values.get(key)

@@ -29,6 +29,7 @@ PREVIEW_BYTES = 2 * 1024
 MAX_SOURCE_REF = 500  # it stands in an index, whose entries are bounded
 MAX_LABEL = 1_000
 REDACTED = "[REDACTED]"
+EDITED_FROM = "edited_from"  # in the metadata of a version that a person worded: which one it corrects
 
 
 class Kind(StrEnum):

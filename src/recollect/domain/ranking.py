@@ -58,6 +58,9 @@ class Weights:
     question: float = -0.2
     dated: float = 0.5
     interval: float = 0.7
+    newer: float = 2.0  # times how plainly the question asks for the present
+    # A session is about what is asked from the second part of the best score on, and not at all below the first.
+    on_the_matter: tuple[float, float] = (0.6, 0.85)
     disclosure: float = 0.4
     entity: float = 0.2
     repeat: float = 0.04
@@ -169,6 +172,14 @@ def ranked(
     base = sum(parts.values(), np.zeros(len(rows)))
     parts["session"] = weights.session * _best_of_session(candidates, rows, base)
     parts["following"] = weights.following * _of_following(rows, after, base)
+    if question.asked.present and question.interval is None:
+        newer = np.zeros(len(rows))
+        # A fact is short and fits better than any turn: facts are compared with facts, what was said with what was said.
+        said = np.array([candidates[row].thread is not None for row in rows])
+        for alike in (said, ~said):
+            if alike.any():
+                newer[alike] = _newer(candidates, rows[alike], base[alike], weights.on_the_matter)
+        parts["newer"] = weights.newer * question.asked.present * newer
     parts |= _priors(question, [candidates[index] for index in chosen], weights)
     total = sum(parts.values(), np.zeros(len(rows)))
     scopes = np.array([scope_weights.get(candidates[index].scope, 1.0) for index in chosen])
@@ -329,6 +340,30 @@ def _best_of_session(candidates: Sequence[Candidate], rows: Ids, base: Floats) -
     for thread, score in zip(threads, base, strict=True):
         best[thread] = max(best.get(thread, score), score)
     return np.array([best[thread] for thread in threads])
+
+
+def _newer(candidates: Sequence[Candidate], rows: Ids, base: Floats, on_the_matter: tuple[float, float]) -> Floats:
+    """How late a text was said among the sessions about the matter, 0 for the first to 1 for the last, if it fits.
+
+    Two statements of the same thing fit a question about equally, and the later one is the one that holds. A session counts
+    by how nearly its best text fits as well as the best of all, and a text by how well it fits itself.
+    """
+    threads = [candidates[row].thread or str(candidates[row].item_id) for row in rows]
+    best: dict[str, float] = {}
+    said_at: dict[str, datetime] = {}
+    for thread, row, score in zip(threads, rows, base, strict=True):
+        best[thread] = max(best.get(thread, score), score)
+        said_at[thread] = max(said_at.get(thread, candidates[row].event_time), candidates[row].event_time)
+    top = max(best.values())
+    if top <= 0:
+        return np.zeros(len(rows))
+    least, enough = on_the_matter
+    about = {thread: (score / top - least) / (enough - least) for thread, score in best.items() if score > least * top}
+    moments = sorted({said_at[thread] for thread in about})
+    late = {moment: place / max(len(moments) - 1, 1) for place, moment in enumerate(moments)}
+    share = {thread: late[said_at[thread]] * min(1.0, part) for thread, part in about.items()}
+    scores: Floats = np.clip(base / top, 0, 1) * np.array([share.get(thread, 0.0) for thread in threads])
+    return scores
 
 
 def _of_following(rows: Ids, after: Ids, base: Floats) -> Floats:

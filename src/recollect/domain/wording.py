@@ -53,6 +53,26 @@ _ASKS_WHEN = re.compile(
     r"\s{0,20}(?:when|what (?:date|day|month|year)|how long|which (?:month|year|date))\b", re.IGNORECASE
 )
 
+# A question of how things stand: what was said last about the matter answers it, unless it names another time.
+_ASKS_NOW = re.compile(
+    r"\b(?:currently|current|now|nowadays|these days|at the moment|at present|still|so far|to date|as of today|latest|newest"
+    r"|most recent(?:ly)?|any ?more|lately)\b",
+    re.IGNORECASE,
+)
+_ASKS_BEFORE = re.compile(
+    r"\b(?:previous(?:ly)?|former(?:ly)?|used to|original(?:ly)?|initial(?:ly)?|first|ago|before|earlier|when|after|during"
+    r"|then)\b",
+    re.IGNORECASE,
+)
+_ASKS_ADVICE = re.compile(
+    r"\b(?:suggest\w{0,6}|recommend\w{0,7}|tips?|advice|advise|ideas?|should (?:i|we)|help me|good idea)\b",
+    re.IGNORECASE,
+)
+_PAST = re.compile(r"\b(?:did|was|were|had)\b", re.IGNORECASE)
+_PRESENT = re.compile(r"\b(?:do|does|am|is|are|have|has|can)\b|'(?:m|re|ve|s)\b", re.IGNORECASE)
+# How plainly the wording asks for the present, from 0 to 1.
+_NOW, _MY_STATE, _A_STATE, _MY_PAST = 1.0, 0.4, 0.2, 0.15
+
 # Words that phrase a request and say nothing of its subject.
 _REQUEST_WORDS = """suggest suggestion suggestions recommend recommended recommendation recommendations advice tip tips idea
     ideas remind tell know think thinking thought want wanted wonder wondering look looking going back previous previously
@@ -68,6 +88,8 @@ class Asked:
     about_the_speaker: bool
     """First person, and not about what the assistant said: the answer is likely the user's own words."""
     when: bool
+    present: float = 0.0
+    """How plainly it asks how things stand now, from 0 to 1: then the last of several answers is the one that holds."""
 
 
 def traits_of(text: str) -> Trait:
@@ -85,8 +107,23 @@ def traits_of(text: str) -> Trait:
 def asked_by(question: str) -> Asked:
     """What a question's wording asks for."""
     plain = question[:EXAMINED].replace("’", "'")
-    first_person = _FIRST_PERSON.search(plain) is not None
+    about_the_speaker = _FIRST_PERSON.search(plain) is not None and _ABOUT_THE_ASSISTANT.search(plain) is None
+    when = _ASKS_WHEN.match(plain) is not None
     return Asked(
-        about_the_speaker=first_person and _ABOUT_THE_ASSISTANT.search(plain) is None,
-        when=_ASKS_WHEN.match(plain) is not None,
+        about_the_speaker=about_the_speaker,
+        when=when,
+        present=0.0 if when else _present(plain, about_the_speaker),
     )
+
+
+def _present(plain: str, about_the_speaker: bool) -> float:
+    """How plainly a question asks for the present."""
+    if any(other.search(plain) for other in (_ASKS_BEFORE, _ASKS_ADVICE, _ABOUT_THE_ASSISTANT)):
+        return 0.0
+    if _ASKS_NOW.search(plain):
+        return _NOW
+    if _PAST.search(plain):
+        return _MY_PAST if about_the_speaker else 0.0
+    if _PRESENT.search(plain):
+        return _MY_STATE if about_the_speaker else _A_STATE
+    return 0.0

@@ -199,6 +199,9 @@ class RecalledItemShown(Shown):
     invalid_at: datetime | None
     metadata: dict[str, Any]
     shared_from: str | None = Field(default=None, description="The tenant that shares it; null: your own.")
+    same_as: list[UUID] = Field(
+        description="Items left out because this one says the same: facts taken from this message, equal texts."
+    )
 
 
 class CitationShown(Shown):

@@ -11,12 +11,13 @@ from uuid import UUID
 from recollect.domain.conflict import Retirement, Statement, Verdict, is_newer, ruling
 from recollect.domain.evidence import Opinion, Source, Trend, revised_confidence, trend_of
 from recollect.domain.identity import Identity, Scope, checked_choice
-from recollect.domain.items import Item, Kind, NewItem, Tier, Trust, normalised
+from recollect.domain.items import EDITED_FROM, Item, Kind, NewItem, Tier, Trust, normalised
 from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.service.index import EMBED_TOPIC
 from recollect.service.judge import CANDIDATES, near_distance
-from recollect.service.remember import Ready, Remembered, get_item, make_ready, refuse_shared, save_ready
+from recollect.service.remember import Remembered, get_item, make_ready, refuse_shared, save_ready
 from recollect.service.resources import Resources
+from recollect.service.restate import Stated, make_way, take_back
 from recollect.service.supersede import retire
 from recollect.service.tenants import MAX_PAGE, require_admin
 from recollect.storage import audit, evidence, facts, items, vectors
@@ -109,8 +110,10 @@ async def edit_item(
         raise InvalidInput("this is the text it has already", field="content")
     ready = await make_ready(resources, _owner(identity, old), [_edited(old, content, identity)])
     async with resources.database.transaction(identity) as tx:
-        (remembered,), _ = await save_ready(tx, await _with_free_ref(tx, ready, item_id))
-        now = resources.clock()
+        now, ref = resources.clock(), ready.rows[0].item.source_ref
+        known = await facts.standing_of_refs(tx, [ref], kind=Kind(old.kind))
+        await make_way(tx, [Stated(source_ref=ref, event_time=now)], known)
+        (remembered,), _ = await save_ready(tx, ready)
         rows = await facts.lock_items(tx, sorted({item_id, remembered.id}))
         if not rows[item_id].live or not rows[remembered.id].live:
             raise Conflict("another change came first; read again and repeat")
@@ -148,6 +151,7 @@ async def restore_item(resources: Resources, identity: Identity, item_id: UUID, 
         against = await _contradicting(tx, item, row.superseded_by)
         if against is not None:
             raise Conflict("a newer item contradicts this one; invalidate that one first", contradicted_by=str(against))
+        await take_back(tx, item)
         await facts.revive_item(tx, item_id)
         await _note(tx, "item.restore", item_id, reason)
 
@@ -225,18 +229,8 @@ def _edited(old: Item, content: str, identity: Identity) -> NewItem:
         predicate=old.predicate,
         confidence=old.confidence,
         category=old.category,
-        metadata={**old.metadata, "edited_from": str(old.item_id)},
+        metadata={**old.metadata, EDITED_FROM: str(old.item_id)},
     )
-
-
-async def _with_free_ref(tx: Transaction, ready: Ready, item_id: UUID) -> Ready:
-    """The same, under a reference of its own where an ended version has these very words."""
-    (row,) = ready.rows
-    known = (await facts.standing_of_refs(tx, [row.item.source_ref])).get(row.item.source_ref)
-    if known is None or known.live:
-        return ready
-    own = replace(row, item=replace(row.item, source_ref=f"{row.item.source_ref}@{item_id}"))
-    return replace(ready, rows=(own,))
 
 
 async def _contradicting(tx: Transaction, item: Item, successor_id: UUID | None) -> UUID | None:

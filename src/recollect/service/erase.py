@@ -132,6 +132,7 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
         await erasures.delete_jobs(tx, erasure.user_id)
     await remove_discarded(resources, identity)
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
+        cached = await erasures.list_state_sessions(tx, erasure.user_id, before=erasure.requested_at)
         await erasures.delete_user(tx, erasure.user_id, before=erasure.requested_at)
         await erasures.pseudonymise_audit(tx, [erasure.user_id])
         finished = await erasures.finish_erasure(tx, erasure.erasure_id)
@@ -139,6 +140,8 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
             await audit.record(
                 tx, "user.erase", "erasure", erasure.erasure_id, items=finished.items, sessions=finished.sessions
             )
+    for session_id in cached:
+        await resources.session_cache.drop(identity.tenant_id, session_id)
     await complete_journal(resources, identity)
     resources.views.forget(identity.tenant_id)
     return finished or await get_erasure(resources, identity, erasure.erasure_id)

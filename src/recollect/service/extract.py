@@ -11,8 +11,9 @@ from recollect.domain.identity import Identity, Scope
 from recollect.domain.items import Kind, NewItem, Tier, Trust
 from recollect.providers.base import fail_open
 from recollect.service.index import EMBED_TOPIC
-from recollect.service.remember import Ready, make_ready, save_ready
+from recollect.service.remember import Ready, make_ready, save_ready, with_source_ref
 from recollect.service.resources import Resources
+from recollect.service.restate import Stated, follow, is_ended_before, make_way, name_aside
 from recollect.storage import evidence, facts, outbox, tenants
 from recollect.storage.database import Transaction
 from recollect.storage.evidence import Link
@@ -23,7 +24,6 @@ from recollect.storage.outbox import Batch
 SETTING = "extraction"  # of a tenant
 EXTRACT_SECONDS = 30.0
 CORROBORATION = 2  # F6: sessions in which a fact is said before it lasts
-MOST_VERSIONS = 9  # times that a fact may become true again
 
 
 class Extraction(StrEnum):
@@ -116,38 +116,30 @@ def _new_fact(extracted: Extracted, source: SourceText, extractor: str) -> NewIt
 
 async def _save(tx: Transaction, found: Sequence[_Found]) -> list[object]:
     """Write the facts and what they rest on; the ids whose text is new."""
-    refs = [ref for one in found for ref in _versions(one.row.item.source_ref)]
-    known = await facts.standing_of_refs(tx, refs)
-    kept = [renamed for one in found if (renamed := _placed(one, known)) is not None]
+    known = await facts.standing_of_refs(tx, [one.row.item.source_ref for one in found])
+    # What was forgotten must not come back.
+    found = [one for one in found if not (ref := known.get(one.row.item.source_ref)) or not ref.is_forgotten]
+    stated = [Stated(source_ref=one.row.item.source_ref, event_time=one.source.event_time) for one in found]
+    ended = await make_way(tx, stated, known)
+    kept = [_placed(one, ended) for one in found]
     remembered, changed = await save_ready(tx, Ready(rows=tuple(one.row for one in kept), objects={}))
+    for saved in remembered:
+        if saved.was_new and saved.source_ref in ended:
+            await follow(tx, saved.id, ended[saved.source_ref])
     links = [
         Link(item_id=saved.id, source_item_id=one.source.item_id, event_time=one.source.event_time)
         for saved, one in zip(remembered, kept, strict=True)
     ]
     await evidence.insert_links(tx, links)
-    await evidence.promote_corroborated(tx, sorted({link.item_id for link in links}), sessions=CORROBORATION)
+    stated_now = sorted({link.item_id for link in links})
+    await evidence.promote_corroborated(tx, stated_now, sessions=CORROBORATION)
+    await facts.unarchive_items(tx, stated_now)  # what faded since it was looked at, too
     return list(changed)
 
 
-def _versions(source_ref: str) -> list[str]:
-    """The references under which the same words may stand: each time they became true again, a number higher."""
-    return [source_ref, *(f"{source_ref}@{number}" for number in range(2, MOST_VERSIONS + 1))]
-
-
-def _placed(found: _Found, known: dict[str, RefStanding]) -> _Found | None:
-    """Under which reference a fact is written: that of the row it repeats, or a new one when it is true again.
-
-    None when it was forgotten: it must not come back.
-    """
-    versions = _versions(found.row.item.source_ref)
-    standing = [known[ref] for ref in versions if ref in known]
-    if any(one.is_forgotten for one in standing):
-        return None
-    repeated = next((one for one in standing if one.live), None)
-    if repeated is None and standing:
-        ended = max(standing, key=lambda one: versions.index(one.source_ref))
-        later = ended.invalid_at is not None and found.source.event_time > ended.invalid_at
-        if not later or len(standing) == len(versions):
-            repeated = ended
-    ref = repeated.source_ref if repeated is not None else versions[len(standing)]
-    return replace(found, row=replace(found.row, item=replace(found.row.item, source_ref=ref)))
+def _placed(found: _Found, ended: dict[str, RefStanding]) -> _Found:
+    """The fact as it is written: what was said before the end of a version belongs to that version."""
+    version = ended.get(found.row.item.source_ref)
+    if version is None or is_ended_before(version, found.source.event_time):
+        return found
+    return replace(found, row=with_source_ref(found.row, name_aside(version)))

@@ -25,7 +25,7 @@ from recollect.service.remember import refuse_shared
 from recollect.service.resources import Resources
 from recollect.service.share import take_back
 from recollect.service.tenants import require_admin
-from recollect.storage import audit, holds, outbox, retention
+from recollect.storage import audit, facts, holds, outbox, retention
 from recollect.storage.database import RETENTION_ROLE, Transaction
 from recollect.storage.holds import Hold
 from recollect.storage.retention import Doomed, Summaries, Tombstone
@@ -68,7 +68,8 @@ async def forget(
 ) -> Forgotten:
     """Redact an item that the identity may see, with everything derived from it; `Conflict` while an action rests on it.
 
-    `dry_run` only says what that would be.
+    A fact goes with its earlier versions of the same words: they say what is to be forgotten. `dry_run` only says what
+    that would be.
     """
     found = await remember.get_item(resources, identity, item_id)
     refuse_shared(found)
@@ -76,15 +77,17 @@ async def forget(
         require_admin(identity)
     if reason is not None and len(reason) > MAX_REASON:
         raise InvalidInput(f"reason must have at most {MAX_REASON} characters", field="reason")
+    async with resources.database.transaction(identity) as tx:
+        everything = list(dict.fromkeys([item_id, *await facts.same_words(tx, item_id)]))
     if dry_run:
-        return await _foreseen(resources, identity, item_id)
-    return await forget_items(resources, identity, [item_id], reason=reason or "asked")
+        return await _foreseen(resources, identity, everything)
+    return await forget_items(resources, identity, everything, reason=reason or "asked")
 
 
-async def _foreseen(resources: Resources, identity: Identity, item_id: UUID) -> Forgotten:
-    """What forgetting an item would reach; nothing is changed."""
+async def _foreseen(resources: Resources, identity: Identity, item_ids: Sequence[UUID]) -> Forgotten:
+    """What forgetting items would reach; nothing is changed."""
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        cascade = await _reach(tx, [item_id])
+        cascade = await _reach(tx, item_ids)
     _refuse_held(cascade)
     return Forgotten(item_ids=tuple(cascade.doomed), summaries_renewed=len(cascade.sessions))
 

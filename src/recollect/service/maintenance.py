@@ -11,7 +11,9 @@ from pathlib import Path
 from recollect.domain.identity import Identity, Role, tenant_id_of
 from recollect.domain.tenants import Tenant
 from recollect.errors import ConfigurationError, Conflict, NotFound
+from recollect.service import erase
 from recollect.service import tenants as tenant_verbs
+from recollect.service.journal import journal_file
 from recollect.service.resources import Resources
 from recollect.service.tenants import NewKey
 from recollect.storage import backup, migrate
@@ -27,6 +29,15 @@ class Restored:
 
     counts: dict[str, int]
     migrations: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantReapplied:
+    """What the journal of a tenant took out of a restored database: items, and users with all that was theirs."""
+
+    tenant: str
+    items: int
+    users: int
 
 
 async def back_up(owner_dsn: str, programs: Path, file: Path) -> int:
@@ -67,6 +78,22 @@ async def restore(owner_dsn: str, programs: Path, file: Path, *, login: str, pas
         # This role may write the tables but not read all of them: only the directory can be counted.
         return Restored(counts={"tenants": len(await tenant_rows.list_tenants(owner_dsn))}, migrations=applied)
     return Restored(counts=await backup.count_rows(owner_dsn), migrations=applied)
+
+
+async def reapply_erasures(resources: Resources, owner_dsn: str, folder: Path | None = None) -> list[TenantReapplied]:
+    """Forget again, in every tenant of a restored database, what its journal of erasures says was forgotten.
+
+    `folder` holds the journals where they are not in this home, as after a restore into another one.
+    """
+    done = []
+    for tenant in await tenant_rows.list_tenants(owner_dsn):
+        identity = Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN, actor="restore")
+        file = folder / f"{tenant.tenant_id}.jsonl" if folder is not None else journal_file(resources, identity)
+        if not file.exists():
+            continue
+        applied = await erase.reapply(resources, identity, file=file)
+        done.append(TenantReapplied(tenant=tenant.name, items=applied.items, users=applied.users))
+    return done
 
 
 def run_psql(owner_dsn: str, programs: Path, arguments: Sequence[str]) -> int:

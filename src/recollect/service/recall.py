@@ -17,9 +17,10 @@ import numpy as np
 from recollect.domain import text
 from recollect.domain.documents import Citation
 from recollect.domain.entities import entities_in
+from recollect.domain.folding import Folded, folded
 from recollect.domain.identity import Identity, Role, Scope
 from recollect.domain.indexing import embedded_text
-from recollect.domain.items import Item, Kind, checked_content, normalised, require_owner
+from recollect.domain.items import Item, Kind, checked_content, require_owner
 from recollect.domain.ranking import (
     UNRELATED_SIMILARITY,
     Candidate,
@@ -36,7 +37,7 @@ from recollect.providers.base import fail_open
 from recollect.service.index import EMBED_TOPIC
 from recollect.service.resources import Resources
 from recollect.service.views import TenantView
-from recollect.storage import items, outbox, search
+from recollect.storage import evidence, items, outbox, search, sessions
 from recollect.storage.search import Depths, Search
 
 MAX_TOP_K = 20  # R1
@@ -108,6 +109,8 @@ class RecalledItem:
     """Of a chunk found by `search_knowledge`: where it stands in its document."""
     shared_from: str | None = None
     """The tenant that shares it; None for what is the tenant's own."""
+    same_as: tuple[UUID, ...] = ()
+    """Items left out because this one says the same: facts taken from it, or equal texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +157,8 @@ class _Recall:
         compared = model_id if model_id is not None and vector is not None else ""
         searched = self._search(terms, view, vector, compared, question.interval)
         async with self.resources.database.transaction(self.identity) as tx:
+            if Scope.SESSION in self.scopes:
+                searched = replace(searched, sessions=await sessions.line_of(tx, self.identity.session_id))
             candidates = await search.find_candidates(tx, searched)
             self._mark("candidates", started)
             best = ranked(
@@ -166,22 +171,27 @@ class _Recall:
             )
             self._mark("rank", started)
             found = await items.find_items(tx, [one.candidate.item_id for one in best])
+            has_facts = any(item.kind == Kind.FACT for item in found.values())
+            links = await evidence.links_among(tx, list(found)) if has_facts else []
             waiting = await outbox.is_waiting(tx, EMBED_TOPIC)
             pending = await outbox.pending(tx, EMBED_TOPIC) if waiting and self.request.explain else 0
-        merged, duplicates = _merged(best, found)
-        ordered, rerank_used = await self._reranked(merged, found)
+        merged = folded(best, found, links)
+        ordered, rerank_used = await self._reranked(merged.kept, found)
         self._mark("total", started)
-        chosen = tuple(_recalled(found[one.candidate.item_id], one.score) for one in ordered[: self.request.top_k])
+        chosen = tuple(
+            _recalled(found[one.candidate.item_id], one.score, merged.same_as.get(one.candidate.item_id, ()))
+            for one in ordered[: self.request.top_k]
+        )
+        # A fact that is shown as its turn was recalled too, and does not fade.
+        recalled = [item_id for one in chosen for item_id in (one.id, *one.same_as)]
         if self.request.counts_as_use:
-            self.resources.accesses.note(
-                self.identity.tenant_id, [one.id for one in chosen], now=self.resources.clock()
-            )
+            self.resources.accesses.note(self.identity.tenant_id, recalled, now=self.resources.clock())
         return RecallAnswer(
             items=chosen,
             total=len(chosen),
             degraded=waiting or not embedded,
             rerank_used=rerank_used,
-            trace=self._trace(ordered, candidates, question, searched, duplicates, pending)
+            trace=self._trace(ordered, candidates, question, searched, merged, pending)
             if self.request.explain
             else None,
         )
@@ -279,7 +289,7 @@ class _Recall:
         candidates: Sequence[Candidate],
         question: Question,
         searched: Search,
-        duplicates: Sequence[UUID],
+        merged: Folded,
         pending: int,
     ) -> dict[str, Any]:
         """Why the answer is what it is: arms, ranks, scores, and what was left out."""
@@ -289,6 +299,7 @@ class _Recall:
             "terms_too_common": sorted(set(question.terms) - searched.terms.keys()),
             "entities": list(searched.entity_keys),
             "interval": written_interval(question.interval),
+            "asks_for_now": question.asked.present if question.interval is None else 0.0,
             "scopes": {scope: self.weights[scope] for scope in sorted(self.scopes)},
             "model_id": searched.model_id or None,
             "candidates": {
@@ -316,7 +327,8 @@ class _Recall:
                 }
                 for place, one in enumerate(ordered)
             ],
-            "duplicates_merged": [str(item_id) for item_id in duplicates],
+            "duplicates_merged": [str(item_id) for item_id in merged.duplicates],
+            "facts_folded": [str(item_id) for item_id in merged.facts],
             "milliseconds": self.timings,
         }
 
@@ -358,7 +370,7 @@ def _weights(arms: frozenset[Arm]) -> Weights:
     off: dict[Arm, dict[str, Any]] = {
         Arm.LATE: {"late": 0.0},
         Arm.SESSION: {"session": 0.0, "following": 0.0, "previous_words": 0.0, "previous_late": 0.0, "repeat": 0.0},
-        Arm.TIME: {"interval": 0.0, "date_words": 0.0},
+        Arm.TIME: {"interval": 0.0, "date_words": 0.0, "newer": 0.0},
         Arm.ENTITY: {"entity": 0.0},
         Arm.WORDING: {
             "speaker": 0.0,
@@ -423,22 +435,7 @@ def _tokens(static: Any, words: Sequence[str]) -> Tokens:
     )
 
 
-def _merged(best: Sequence[Ranked], found: Mapping[UUID, Item]) -> tuple[list[Ranked], list[UUID]]:
-    """The same text of the same kind only once, at its best place; and the ids of the rest."""
-    seen: set[tuple[str, str]] = set()
-    kept: list[Ranked] = []
-    duplicates: list[Ranked] = []
-    for one in best:
-        item = found.get(one.candidate.item_id)
-        if item is None:
-            continue
-        key = (item.kind, normalised(item.content))
-        (duplicates if key in seen else kept).append(one)
-        seen.add(key)
-    return kept, [one.candidate.item_id for one in duplicates]
-
-
-def _recalled(item: Item, score: float) -> RecalledItem:
+def _recalled(item: Item, score: float, same_as: Sequence[UUID]) -> RecalledItem:
     return RecalledItem(
         id=item.item_id,
         source_kind=Kind(item.kind),
@@ -455,6 +452,7 @@ def _recalled(item: Item, score: float) -> RecalledItem:
         invalid_at=item.invalid_at,
         metadata=item.metadata,
         shared_from=item.shared_from,
+        same_as=tuple(same_as),
     )
 
 

@@ -16,8 +16,9 @@ from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError
 from recollect.ids import new_id
 from recollect.service.index import EMBED_TOPIC, derive
 from recollect.service.resources import Resources
+from recollect.service.restate import Stated, follow, make_way
 from recollect.service.sanitise import sanitise_items
-from recollect.storage import items, outbox, retention
+from recollect.storage import facts, items, outbox, retention, sessions
 from recollect.storage.database import READ_ONLY, Transaction
 from recollect.storage.items import Key, Row
 from recollect.storage.sessions import thread_of
@@ -72,7 +73,10 @@ async def remember(resources: Resources, identity: Identity, new: NewItem) -> Re
 async def remember_fact(
     resources: Resources, identity: Identity, content: str, *, scope: Scope = Scope.USER, **more: Any
 ) -> Remembered:
-    """Keep a fact for a user or an agent across sessions; stating it again finds the same row."""
+    """Keep a fact for a user or an agent across sessions; stating it again finds the same row.
+
+    One that was retired since becomes current again, as a new version.
+    """
     return await remember(resources, identity, NewItem(content=content, kind=Kind.FACT, scope=scope, **more))
 
 
@@ -86,6 +90,14 @@ async def remember_many(resources: Resources, identity: Identity, news: Sequence
         ready = await make_ready(resources, identity, news)
         async with resources.database.transaction(identity) as tx:
             remembered, changed = await save_ready(tx, ready)
+            # What has a reference of the caller's own may be a retry, and is what it was.
+            again = [
+                place
+                for place, (new, one) in enumerate(zip(news, remembered, strict=True))
+                if not one.was_new and new.source_ref is None and new.kind == Kind.FACT
+            ]
+            if again:
+                changed += await _restate(tx, ready, remembered, again)
         if changed:
             resources.wake(EMBED_TOPIC)
         return remembered
@@ -124,6 +136,21 @@ async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], l
     remembered, changed = await _save(tx, ready.rows, ready.objects)
     await outbox.add(tx, EMBED_TOPIC, changed)
     return remembered, changed
+
+
+async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], again: Sequence[int]) -> list[UUID]:
+    """Make current again what was stated before and has ended since; the ids of the new versions."""
+    stated = [ready.rows[place].item for place in again]
+    known = await facts.standing_of_refs(tx, [one.source_ref for one in stated])
+    ended = await make_way(tx, [Stated(source_ref=one.source_ref, event_time=one.event_time) for one in stated], known)
+    chosen = [place for place in again if ready.rows[place].item.source_ref in ended]
+    rows = tuple(ready.rows[place] for place in chosen)
+    saved, changed = await save_ready(tx, Ready(rows=rows, objects=ready.objects))
+    for place, one in zip(chosen, saved, strict=True):
+        remembered[place] = one
+        if one.was_new:
+            await follow(tx, one.id, ended[one.source_ref])
+    return changed
 
 
 async def import_items(
@@ -190,7 +217,7 @@ async def read_tool_output(
     if start < 0 or (length is not None and length < 1):
         raise InvalidInput("start must not be negative, and length must be at least 1")
     async with resources.database.transaction(identity) as tx:
-        payload = await items.find_payload(tx, key)
+        payload = await items.find_payload(tx, key, session_ids=await sessions.line_of(tx, identity.session_id))
     if payload is None:
         raise NotFound("there is no such tool output")
     if payload.body is not None:
@@ -211,8 +238,8 @@ async def get_item(resources: Resources, identity: Identity, item_id: UUID) -> I
     """One item that the identity may see."""
     async with resources.database.transaction(identity) as tx:
         found = await items.find_item(tx, item_id)
-    if found is None or not _may_see(identity, found):
-        raise NotFound("there is no such item")
+        if found is None or not await _may_see(tx, found):
+            raise NotFound("there is no such item")
     return found
 
 
@@ -222,15 +249,19 @@ def refuse_shared(item: Item) -> None:
         raise Conflict(READ_ONLY, shared_from=item.shared_from)
 
 
-def _may_see(identity: Identity, item: Item) -> bool:
+async def _may_see(tx: Transaction, item: Item) -> bool:
+    identity = tx.identity
     if identity.role is Role.ADMIN:
         return True
-    return {
-        Scope.TENANT: True,
-        Scope.USER: item.user_id == identity.user_id,
-        Scope.AGENT: item.agent_id == identity.agent_id,
-        Scope.SESSION: item.session_id == identity.session_id,
-    }[Scope(item.scope)]
+    match Scope(item.scope):
+        case Scope.TENANT:
+            return True
+        case Scope.USER:
+            return item.user_id == identity.user_id
+        case Scope.AGENT:
+            return item.agent_id == identity.agent_id
+        case Scope.SESSION:
+            return item.session_id in await sessions.line_of(tx, identity.session_id)
 
 
 async def _rows(

@@ -99,6 +99,12 @@ async def delete_sessions(tx: Transaction, sessions: Sequence[SessionOfUser]) ->
     )
 
 
+async def list_state_sessions(tx: Transaction, user_id: UserId, *, before: datetime) -> list[SessionId]:
+    """Sessions in which a user keeps state."""
+    found = await tx.dicts(queries.list_state_sessions, user_id=user_id, before=before)
+    return [SessionId(row["owner_id"]) for row in found]
+
+
 async def delete_user(tx: Transaction, user_id: UserId, *, before: datetime) -> None:
     """Remove a user's own row, keys, state and opinions."""
     await tx.run(queries.delete_user, user_id=user_id, before=before, redacted=REDACTED)

@@ -80,6 +80,11 @@ WITH owned AS (
 )
 DELETE FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = ANY(%(session_ids)s)
 
+-- name: list_state_sessions
+-- Sessions in which a user keeps state, whether or not anything was said in them.
+SELECT owner_id FROM state_owners
+WHERE tenant_id = %(tenant_id)s AND owner_kind = 'session' AND user_id = %(user_id)s AND written_at <= %(before)s
+
 -- name: delete_user
 -- Remove a user's own row, profile, keys, state and opinions; a key is closed for good and loses its name.
 WITH closed AS (

@@ -44,6 +44,12 @@ async def insert_links(tx: Transaction, links: Sequence[Link]) -> None:
         )
 
 
+async def links_among(tx: Transaction, item_ids: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
+    """Pairs of these items of which the first was taken from the second."""
+    found = await tx.dicts(queries.links_among, item_ids=list(item_ids))
+    return [(row["item_id"], row["source_item_id"]) for row in found]
+
+
 async def copy_links(tx: Transaction, *, from_id: UUID, to_id: UUID) -> None:
     """Let one item rest on what another rests on."""
     await tx.run(queries.copy_links, item_id=to_id, from_id=from_id)

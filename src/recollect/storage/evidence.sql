@@ -21,6 +21,11 @@ FROM evidence e JOIN items i ON i.tenant_id = e.tenant_id AND i.item_id = e.sour
 WHERE e.tenant_id = %(tenant_id)s AND e.item_id = %(item_id)s
 ORDER BY e.event_time, e.source_item_id LIMIT %(limit)s
 
+-- name: links_among
+-- Which of these items were taken from which others of them.
+SELECT item_id, source_item_id FROM evidence
+WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND source_item_id = ANY(%(item_ids)s)
+
 -- name: derived_from
 -- Everything that rests on these items, directly or by others in between, and whether on them alone.
 WITH RECURSIVE derived AS (

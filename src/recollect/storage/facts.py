@@ -12,6 +12,7 @@ from recollect.domain.identity import AgentId, Role, RunId, SessionId, UserId
 from recollect.domain.items import Item, Kind, Trust
 from recollect.storage.database import Transaction
 from recollect.storage.queries import Queries
+from recollect.storage.sessions import line_of
 
 queries = Queries("facts")
 
@@ -44,6 +45,8 @@ class RefStanding:
     item_id: UUID
     live: bool
     invalid_at: datetime | None
+    superseded_by: UUID | None
+    is_archived: bool
     is_forgotten: bool
 
 
@@ -103,10 +106,29 @@ async def mark_extracted(tx: Transaction, item_ids: Sequence[UUID], now: datetim
     await tx.run(queries.mark_extracted, item_ids=list(item_ids), now=now)
 
 
-async def standing_of_refs(tx: Transaction, source_refs: Sequence[str]) -> dict[str, RefStanding]:
-    """How the facts behind references stand, by reference."""
-    found = await tx.all(queries.standing_of_refs, RefStanding, source_refs=list(source_refs))
+async def standing_of_refs(
+    tx: Transaction, source_refs: Sequence[str], *, kind: Kind = Kind.FACT
+) -> dict[str, RefStanding]:
+    """How the rows behind references stand, by reference."""
+    found = await tx.all(queries.standing_of_refs, RefStanding, kind=kind, source_refs=list(source_refs))
     return {one.source_ref: one for one in found}
+
+
+async def set_aside(tx: Transaction, ended: Sequence[RefStanding]) -> None:
+    """Let ended rows give up their references, unless they did meanwhile."""
+    await tx.run(
+        queries.set_aside, item_ids=[one.item_id for one in ended], source_refs=[one.source_ref for one in ended]
+    )
+
+
+async def set_ref(tx: Transaction, item_id: UUID, source_ref: str) -> None:
+    """Give a row a reference that is free."""
+    await tx.run(queries.set_ref, item_id=item_id, source_ref=source_ref)
+
+
+async def same_words(tx: Transaction, item_id: UUID) -> list[UUID]:
+    """Every row by which the same owner states what a fact states, itself too; none for what is no fact."""
+    return [row["item_id"] for row in await tx.dicts(queries.same_words, item_id=item_id)]
 
 
 async def facts_to_judge(tx: Transaction, item_ids: Sequence[UUID]) -> list[FactRow]:
@@ -159,6 +181,11 @@ async def revive_item(tx: Transaction, item_id: UUID) -> None:
     await tx.run(queries.revive_item, item_id=item_id)
 
 
+async def unarchive_items(tx: Transaction, item_ids: Sequence[UUID]) -> None:
+    """Bring rows that had only faded back into recall."""
+    await tx.run(queries.unarchive_items, item_ids=list(item_ids))
+
+
 async def history(tx: Transaction, item_id: UUID) -> list[Item]:
     """All versions that an item stands in line with, oldest first."""
     return await tx.all(queries.history, Item, item_id=item_id, limit=MOST_VERSIONS)
@@ -183,7 +210,7 @@ async def list_items(tx: Transaction, wanted: ItemFilter, *, before: UUID | None
         before=before or LAST,
         user_id=who.user_id,
         agent_id=who.agent_id,
-        session_id=who.session_id,
+        session_ids=await line_of(tx, who.session_id),
         sees_all=who.role is Role.ADMIN,
         kinds=[str(kind) for kind in wanted.kinds],
         scope=wanted.scope,

@@ -13,8 +13,26 @@ UPDATE items SET extracted_at = %(now)s WHERE tenant_id = %(tenant_id)s AND item
 
 -- name: standing_of_refs
 -- How the facts behind these references stand.
-SELECT source_ref, item_id, live, invalid_at, deleted_at IS NOT NULL OR anonymized_at IS NOT NULL AS is_forgotten
-FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND source_ref = ANY(%(source_refs)s)
+SELECT source_ref, item_id, live, invalid_at, superseded_by, archived_at IS NOT NULL AS is_archived,
+    deleted_at IS NOT NULL OR anonymized_at IS NOT NULL AS is_forgotten
+FROM items WHERE tenant_id = %(tenant_id)s AND kind = %(kind)s AND source_ref = ANY(%(source_refs)s)
+
+-- name: set_aside
+-- Ended rows give their reference up, for the row that says the same again; each gets one of its own.
+UPDATE items SET source_ref = source_ref || '@' || item_id
+WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND source_ref = ANY(%(source_refs)s) AND NOT live
+
+-- name: set_ref
+-- The reference under which a row is found when its words are stated again.
+UPDATE items SET source_ref = %(source_ref)s WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+
+-- name: same_words
+-- Every row, ended or not, by which the same owner states what this one states.
+SELECT i.item_id FROM items m JOIN items i ON i.tenant_id = m.tenant_id AND i.kind = m.kind AND i.scope = m.scope
+    AND i.content_hash = m.content_hash AND i.anonymized_at IS NULL
+    AND (i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = m.user_id)
+        OR (i.scope = 'agent' AND i.agent_id = m.agent_id) OR (i.scope = 'session' AND i.session_id = m.session_id))
+WHERE m.tenant_id = %(tenant_id)s AND m.item_id = %(item_id)s AND m.kind = 'fact'
 
 -- name: facts_to_judge
 -- Live facts and procedures that were not compared with their neighbours yet.
@@ -94,6 +112,16 @@ WITH shown AS (
 )
 UPDATE items SET invalid_at = NULL, superseded_by = NULL WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
 
+-- name: unarchive_items
+-- Rows that had only faded are in recall again, with their vectors.
+WITH shown AS (
+    UPDATE items SET archived_at = NULL
+    WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND archived_at IS NOT NULL AND invalid_at IS NULL
+        AND deleted_at IS NULL AND anonymized_at IS NULL
+    RETURNING item_id
+)
+UPDATE vectors v SET live = true FROM shown s WHERE v.tenant_id = %(tenant_id)s AND v.item_id = s.item_id
+
 -- name: history
 -- Every version that one item stands in line with, oldest first.
 WITH RECURSIVE later AS (
@@ -130,7 +158,7 @@ SELECT item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source
 FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id < %(before)s AND deleted_at IS NULL AND anonymized_at IS NULL
     AND (scope = 'tenant' OR (scope = 'user' AND user_id = %(user_id)s) OR (scope = 'agent' AND agent_id = %(agent_id)s)
-        OR (scope = 'session' AND session_id = %(session_id)s) OR %(sees_all)s)
+        OR (scope = 'session' AND session_id = ANY(%(session_ids)s)) OR %(sees_all)s)
     AND kind = ANY(%(kinds)s)
     AND (%(scope)s::text IS NULL OR scope = %(scope)s)
     AND (%(category)s::text IS NULL OR category = %(category)s)

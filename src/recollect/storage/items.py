@@ -8,7 +8,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recollect.domain.identity import Role, Scope
+from recollect.domain.identity import Role, Scope, SessionId
 from recollect.domain.indexing import Indexed
 from recollect.domain.items import Item, Prepared
 from recollect.storage.database import Transaction
@@ -178,8 +178,8 @@ async def insert_payload(
     )
 
 
-async def find_payload(tx: Transaction, payload_key: str) -> Payload | None:
-    """A body that the identity of the transaction may see."""
+async def find_payload(tx: Transaction, payload_key: str, *, session_ids: Sequence[SessionId]) -> Payload | None:
+    """A body that the identity of the transaction, at work in these sessions, may see."""
     who = tx.identity
     return await tx.maybe(
         queries.find_payload,
@@ -187,6 +187,6 @@ async def find_payload(tx: Transaction, payload_key: str) -> Payload | None:
         payload_key=payload_key,
         user_id=who.user_id,
         agent_id=who.agent_id,
-        session_id=who.session_id,
+        session_ids=list(session_ids),
         is_admin=who.role is Role.ADMIN,
     )

@@ -83,11 +83,12 @@ SELECT item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source
 FROM items WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND deleted_at IS NULL AND anonymized_at IS NULL
 
 -- name: find_items
--- The items of these ids, in no particular order.
+-- The items of these ids that were not redacted meanwhile, in no particular order.
 SELECT item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, content, speaker, trust, event_time,
     created_at, valid_at, invalid_at, superseded_by, subject, predicate, object, confidence, category, payload_key, metadata,
     shared_from
-FROM items WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
+FROM items
+WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND deleted_at IS NULL AND anonymized_at IS NULL
 
 -- name: insert_payload
 -- The whole body behind an elided item; the same key keeps the newest body.
@@ -104,4 +105,4 @@ WHERE p.tenant_id = %(tenant_id)s AND p.payload_key = %(payload_key)s
     AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
     AND (i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = %(user_id)s)
         OR (i.scope = 'agent' AND i.agent_id = %(agent_id)s)
-        OR (i.scope = 'session' AND i.session_id = %(session_id)s) OR %(is_admin)s)
+        OR (i.scope = 'session' AND i.session_id = ANY(%(session_ids)s)) OR %(is_admin)s)

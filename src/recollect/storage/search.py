@@ -10,7 +10,7 @@ from uuid import UUID
 import numpy as np
 from pgvector import HalfVector
 
-from recollect.domain.identity import Identity, Scope
+from recollect.domain.identity import Identity, Scope, SessionId
 from recollect.domain.ranking import Candidate
 from recollect.domain.temporal import Interval
 from recollect.domain.text import tsquery_literal
@@ -47,6 +47,8 @@ class Search:
     interval: Interval | None
     kinds: Sequence[str]
     scopes: frozenset[Scope]
+    sessions: Sequence[SessionId] = ()
+    """Those whose memory is asked, where the scopes name sessions."""
     since: datetime | None = None
     until: datetime | None = None
     as_of: datetime | None = None
@@ -106,8 +108,8 @@ async def find_candidates(tx: Transaction, search: Search) -> list[Candidate]:
         tenant_scope=Scope.TENANT in search.scopes,
         user_id=who.user_id if Scope.USER in search.scopes else None,
         agent_id=who.agent_id if Scope.AGENT in search.scopes else None,
-        session_id=who.session_id if Scope.SESSION in search.scopes else None,
-        owners=_owners(who, search.scopes),
+        session_ids=list(search.sessions),
+        owners=_owners(who, search),
         exact_below=search.exact_below,
         since=search.since or BEGINNING,
         until=search.until or END,
@@ -120,10 +122,11 @@ async def find_candidates(tx: Transaction, search: Search) -> list[Candidate]:
     )
 
 
-def _owners(who: Identity, scopes: frozenset[Scope]) -> list[str]:
+def _owners(who: Identity, search: Search) -> list[str]:
     """Whose vectors may be seen, as the column `owner` writes them."""
-    ids = {Scope.TENANT: "", Scope.USER: who.user_id, Scope.AGENT: who.agent_id, Scope.SESSION: who.session_id}
-    return [f"{scope}:{found}" for scope, found in ids.items() if scope in scopes and found is not None]
+    ids = {Scope.TENANT: "", Scope.USER: who.user_id, Scope.AGENT: who.agent_id}
+    owners = [f"{scope}:{found}" for scope, found in ids.items() if scope in search.scopes and found is not None]
+    return [*owners, *(f"{Scope.SESSION}:{session_id}" for session_id in search.sessions)]
 
 
 async def measure_collection(tx: Transaction) -> tuple[int, float]:

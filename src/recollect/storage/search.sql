@@ -3,7 +3,7 @@
 i.kind = ANY(%(kinds)s) AND i.event_time >= %(since)s AND i.event_time < %(until)s
         AND ((i.scope = 'tenant' AND %(tenant_scope)s) OR (i.scope = 'user' AND i.user_id = %(user_id)s)
             OR (i.scope = 'agent' AND i.agent_id = %(agent_id)s)
-            OR (i.scope = 'session' AND i.session_id = %(session_id)s))
+            OR (i.scope = 'session' AND i.session_id = ANY(%(session_ids)s)))
 
 -- name: live_now
 -- Fragment: what recall shows today.

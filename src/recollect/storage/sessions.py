@@ -21,6 +21,8 @@ from recollect.storage.queries import Queries
 
 queries = Queries("sessions")
 
+MOST_IN_LINE = 200
+
 LAST = UUID(int=2**128 - 1)
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 END = datetime(9999, 12, 31, tzinfo=UTC)
@@ -79,6 +81,14 @@ async def lock_open(tx: Transaction, session_id: SessionId) -> Standing | None:
     """Lock the open session of the line that the id belongs to."""
     rows = await tx.dicts(queries.lock_open, session_id=session_id)
     return _standing(rows[0]) if rows else None
+
+
+async def line_of(tx: Transaction, session_id: SessionId | None) -> list[SessionId]:
+    """The sessions whose memory is one with that of a session: those it continues, and those that continue it."""
+    if session_id is None:
+        return []
+    found = await tx.dicts(queries.line_of, session_id=session_id, limit=MOST_IN_LINE)
+    return [SessionId(row["session_id"]) for row in found] or [session_id]
 
 
 async def find_newest(tx: Transaction, session_id: SessionId) -> Standing | None:

@@ -144,3 +144,10 @@ ORDER BY position, item_id LIMIT %(limit)s
 SELECT item_id, position, scope, trust, speaker, content, event_time, payload_key, metadata FROM items
 WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND kind = 'chat_message' AND live
 ORDER BY position DESC, item_id DESC LIMIT %(limit)s
+
+-- name: line_of
+-- Every session of the line that one belongs to, the newest first: a session goes on in its successor.
+SELECT session_id FROM sessions
+WHERE tenant_id = %(tenant_id)s AND root_id = (
+    SELECT root_id FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s)
+ORDER BY session_ref DESC LIMIT %(limit)s

@@ -24,14 +24,28 @@ from recollect.entry.cli.output import (
     record,
     size,
 )
-from recollect.errors import ConfigurationError
+from recollect.errors import ConfigurationError, RecollectError
 from recollect.service import maintenance
 from recollect.service.doctor import has_failed
-from recollect.wiring import bring_up_to_date, diagnose, embedded_server, open_address, owner_of, setup_script
+from recollect.wiring import (
+    bring_up_to_date,
+    diagnose,
+    embedded_server,
+    open_address,
+    open_resources,
+    owner_of,
+    setup_script,
+)
 
 app = typer.Typer()
 
 BackupFile = Annotated[Path, typer.Argument(help="The backup.", dir_okay=False)]
+Erasures = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of the journals of erasures; `erasures` in RECOLLECT_HOME, if left out.", file_okay=False
+    ),
+]
 
 
 @app.command()
@@ -136,8 +150,11 @@ def backup(file: BackupFile, *, yes: Yes = False, as_json: AsJson = False) -> No
 
 
 @app.command()
-def restore(file: BackupFile, *, as_json: AsJson = False) -> None:
-    """Bring a backup into an empty database, all or nothing; a database with tenants is refused."""
+def restore(file: BackupFile, *, erasures: Erasures = None, as_json: AsJson = False) -> None:
+    """Bring a backup into an empty database, all or nothing, and forget again what was forgotten since.
+
+    A database with tenants is refused.
+    """
     file = file.expanduser().absolute()
 
     async def run() -> maintenance.Restored:
@@ -148,11 +165,45 @@ def restore(file: BackupFile, *, as_json: AsJson = False) -> None:
             )
 
     restored = asyncio.run(run())
+    try:
+        reapplied = asyncio.run(_reapply(read_settings(), erasures))
+    except RecollectError:
+        print_note("restored, but what was forgotten since may be back; then run `recollect db reapply-erasures`")
+        raise
     if as_json:
-        print_json(restored)
+        print_json({**record(restored), "erasures": [record(one) for one in reapplied]})
     else:
         print_table([{"table": name, "rows": rows} for name, rows in restored.counts.items()], empty="no rows")
         print_line(f"restored; {len(restored.migrations)} newer migrations applied")
+        _print_reapplied(reapplied)
+
+
+@app.command("reapply-erasures")
+def reapply_erasures(*, erasures: Erasures = None, as_json: AsJson = False) -> None:
+    """Forget again what the journals of erasures say was forgotten; `restore` does it too."""
+    reapplied = asyncio.run(_reapply(read_settings(), erasures))
+    if as_json:
+        print_json([record(one) for one in reapplied])
+    else:
+        _print_reapplied(reapplied)
+
+
+def _print_reapplied(reapplied: list[maintenance.TenantReapplied]) -> None:
+    if not reapplied:
+        print_note(
+            "there is no journal of erasures here: what was forgotten after the backup is in it; where the journals are "
+            "in another home, name its folder with `recollect db reapply-erasures --erasures HOME/erasures`"
+        )
+        return
+    print_table([record(one) for one in reapplied], empty="nothing")
+    print_line("what was forgotten after the backup is forgotten again")
+
+
+async def _reapply(settings: Settings, folder: Path | None) -> list[maintenance.TenantReapplied]:
+    # Forgetting needs no model.
+    without_models = settings.model_copy(update={"embedding_provider": "none", "rerank_provider": "none"})
+    async with open_address(settings) as address, open_resources(without_models) as resources:
+        return await maintenance.reapply_erasures(resources, owner_of(address), folder)
 
 
 def _embedded_settings() -> Settings:

@@ -1,0 +1,261 @@
+"""Two things that happen to the same memory at once, really interleaved: both are under way before either may go on.
+
+A third connection holds the row. Each verb is started and seen to wait inside the database, in a known order; then the
+row is let go. PostgreSQL serves those who wait in the order they came, so that each test runs in both orders.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from tests.working import at, work_off
+
+from recollect.app import Memory
+from recollect.config import Settings
+from recollect.domain.conflict import Retirement
+from recollect.domain.extraction import Extracted
+from recollect.domain.identity import Identity
+from recollect.domain.items import REDACTED, Kind, Tier
+from recollect.domain.sessions import SessionStatus
+from recollect.domain.window import NewMessage
+from recollect.errors import NotFound
+from recollect.providers.llm import OfflineRules
+from recollect.service.supersede import retire
+from recollect.storage import items
+from recollect.worker.runner import background_worker
+
+BOTH_ORDERS = pytest.mark.parametrize("swapped", [False, True], ids=["as named", "the other first"])
+AT_THE_ROW = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+FOR_WRITERS = "SELECT count(*) FROM erasures"  # an erasure that has begun waits for all who began to write before it
+
+Verb = Callable[[], Awaitable[Any]]
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"embedding_provider": "none", "job_retry_seconds": 0.05, "dispatch_tick": 0.2})
+
+
+@pytest.fixture
+def chat(memory: Memory) -> Memory:
+    agent = Identity(tenant_id=memory.identity.tenant_id)
+    return memory.bound(agent).acting_as(user="ana", agent="helper", session="chat-1")
+
+
+@asynccontextmanager
+async def owner(settings: Settings) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    assert settings.database_owner_url is not None
+    dsn = settings.database_owner_url.get_secret_value()
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        await connection.execute("SET search_path = recollect, public")
+        yield connection
+
+
+async def interleaved(
+    settings: Settings, held: tuple[str, Sequence[Any]], verbs: Sequence[Verb | tuple[Verb, str]]
+) -> list[Any]:
+    """Run verbs that all wait for the row of a query before any of them goes on; what came of each.
+
+    A verb may say by which query it is seen to wait, where that is not at the row itself.
+    """
+    async with owner(settings) as holder, owner(settings) as watcher:
+
+        async def number(query: str) -> int:
+            found = await (await watcher.execute(query)).fetchone()
+            return int(found[0]) if found is not None else 0
+
+        await holder.execute("BEGIN")
+        statement, parameters = held
+        locked = await holder.execute(f"{statement} FOR UPDATE", parameters)
+        assert locked.rowcount, "there is nothing to wait for"
+        tasks: list[asyncio.Future[Any]] = []
+        async with asyncio.timeout(60):
+            for given in verbs:
+                verb, waits = given if isinstance(given, tuple) else (given, AT_THE_ROW)
+                before = await number(waits)
+                tasks.append(asyncio.ensure_future(verb()))
+                while await number(waits) == before:
+                    assert not tasks[-1].done(), f"it never waited: {tasks[-1]}"
+                    await asyncio.sleep(0.01)
+            await holder.execute("COMMIT")
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def item(item_id: UUID) -> tuple[str, Sequence[Any]]:
+    return "SELECT FROM items WHERE item_id = %s", [item_id]
+
+
+async def row(settings: Settings, item_id: UUID) -> dict[str, Any]:
+    async with owner(settings) as connection:
+        found = await connection.execute("SELECT * FROM items WHERE item_id = %s", [item_id])
+        values = await found.fetchone()
+        assert values is not None and found.description is not None
+        return {column.name: value for column, value in zip(found.description, values, strict=True)}
+
+
+def ordered(
+    swapped: bool, one: Verb | tuple[Verb, str], other: Verb | tuple[Verb, str]
+) -> list[Verb | tuple[Verb, str]]:
+    return [other, one] if swapped else [one, other]
+
+
+@BOTH_ORDERS
+async def test_forget_and_decay(memory: Memory, chat: Memory, settings: Settings, swapped: bool) -> None:
+    kept = await chat.remember("the vault code is 8841", source_ref="m1")
+    later = at(memory, timedelta(days=40))
+    outcomes = await interleaved(settings, item(kept.id), ordered(swapped, lambda: chat.forget(kept.id), later.fade))
+    assert not [one for one in outcomes if isinstance(one, Exception)]
+    found = await row(settings, kept.id)
+    assert found["content"] == REDACTED and found["anonymized_at"] is not None
+    assert (await chat.recall("vault code")).items == ()
+
+
+@BOTH_ORDERS
+async def test_forget_and_supersede(memory: Memory, chat: Memory, settings: Settings, swapped: bool) -> None:
+    old, new = await chat.remember_fact("Ana lives in Berlin"), await chat.remember_fact("Ana lives in Lisbon")
+    outcomes = await interleaved(
+        settings,
+        item(old.id),
+        ordered(swapped, lambda: chat.forget(old.id), lambda: retired(memory, old.id, new.id)),
+    )
+    assert not [one for one in outcomes if isinstance(one, Exception)]
+    assert (await row(settings, old.id))["content"] == REDACTED
+    assert [one.content for one in (await chat.list_items(kinds=[Kind.FACT])).items] == ["Ana lives in Lisbon"]
+
+
+async def retired(memory: Memory, old: UUID, new: UUID) -> int:
+    async with memory.resources.database.transaction(memory.identity) as tx:
+        ended = Retirement(item_id=old, superseded_by=new, invalid_at=datetime.now(UTC), rule="test")
+        return len(await retire(tx, [ended], judge="test"))
+
+
+@BOTH_ORDERS
+async def test_supersede_and_erase(memory: Memory, chat: Memory, settings: Settings, swapped: bool) -> None:
+    old, new = await chat.remember_fact("Ana lives in Berlin"), await chat.remember_fact("Ana lives in Lisbon")
+    outcomes = await interleaved(
+        settings,
+        item(old.id),
+        ordered(swapped, lambda: retired(memory, old.id, new.id), (lambda: memory.erase_user("ana"), FOR_WRITERS)),
+    )
+    assert not [one for one in outcomes if isinstance(one, Exception)]
+    for item_id in (old.id, new.id):
+        found = await row(settings, item_id)
+        assert (found["content"], found["user_id"]) == (REDACTED, None)
+
+
+@BOTH_ORDERS
+async def test_a_fact_that_is_said_again_while_it_fades_lasts(
+    memory: Memory, chat: Memory, settings: Settings, swapped: bool
+) -> None:
+    await chat.remember("I live in Lisbon with two cats.", speaker="Ana")
+    await work_off(memory)
+    (fact,) = (await chat.list_items(kinds=[Kind.FACT])).items
+    await chat.acting_as(session="chat-2").remember("I live in Lisbon with two cats.", speaker="Ana")
+    later = at(memory, timedelta(days=40))
+    outcomes = await interleaved(settings, item(fact.item_id), ordered(swapped, lambda: work_off(memory), later.fade))
+    assert not [one for one in outcomes if isinstance(one, Exception)]
+    (found,) = (await chat.list_items(kinds=[Kind.FACT])).items
+    assert (found.item_id, found.tier) == (fact.item_id, Tier.PERSISTENT)
+
+
+@BOTH_ORDERS
+async def test_close_and_write(memory: Memory, chat: Memory, settings: Settings, swapped: bool) -> None:
+    await chat.add_messages([NewMessage(content="the parcel left Lund")])
+    outcomes = await interleaved(
+        settings,
+        ("SELECT FROM sessions WHERE session_id = %s", ["chat-1"]),
+        ordered(
+            swapped,
+            lambda: chat.close_session("chat-1"),
+            lambda: chat.add_messages([NewMessage(content="the parcel reached Malmö")]),
+        ),
+    )
+    assert not [one for one in outcomes if isinstance(one, Exception)]
+    closed = await chat.get_session("chat-1")
+    assert closed.status is SessionStatus.CLOSED
+    found = {one.content: one.session_id for one in (await chat.recall("parcel", scope="session")).items}
+    assert set(found) == {"the parcel left Lund", "the parcel reached Malmö"}, "nothing said is lost"
+    landed = await chat.get_session(str(found["the parcel reached Malmö"]))
+    # Either it was said before the end, or in the successor: never into a session that was closed already.
+    assert landed.messages == (2 if landed.session_id == "chat-1" else 1)
+    assert landed.session_id == "chat-1" or landed.continues == "chat-1"
+
+
+@BOTH_ORDERS
+async def test_a_retired_fact_is_stated_again_while_it_is_forgotten(
+    memory: Memory, chat: Memory, settings: Settings, swapped: bool
+) -> None:
+    first = await chat.remember_fact("Ana lives in Berlin")
+    await chat.invalidate_item(first.id)
+    outcomes = await interleaved(
+        settings,
+        item(first.id),
+        ordered(swapped, lambda: chat.forget(first.id), lambda: chat.remember_fact("Ana lives in Berlin")),
+    )
+    assert not [one for one in outcomes if isinstance(one, Exception)]
+    assert (await row(settings, first.id))["content"] == REDACTED
+    left = (await memory.list_items(kinds=[Kind.FACT], state="any")).items
+    assert len(left) <= 1 and all(one.invalid_at is None for one in left), "what is left was stated anew"
+
+
+async def test_two_rewards_for_one_outcome(memory: Memory, settings: Settings) -> None:
+    saved = await memory.save_procedure("a", {"text": "x"}, agent_type="sdr", task_type="mail")
+    procedure_id = saved.procedure.procedure_id
+    outcomes = await interleaved(
+        settings,
+        ("SELECT FROM procedures WHERE procedure_id = %s", [procedure_id]),
+        [lambda: memory.reward(procedure_id, 1.0, outcome_id="deal-17")] * 2,
+    )
+    assert sorted(one.was_new for one in outcomes) == [False, True]
+    assert (await memory.get_procedure(procedure_id)).alpha == 2.0
+
+
+@pytest.mark.parametrize("ending", ["forgotten", "swept"])
+async def test_retention_between_finding_and_reading(
+    memory: Memory, chat: Memory, settings: Settings, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recall that has found its candidates when one of them is redacted must not show what is left of it."""
+    kept = await chat.remember_fact("the vault code is 8841")
+    other = await chat.remember_fact("the vault stands in Lund")
+    read = items.find_items
+
+    async def redacted_meanwhile(tx: Any, item_ids: Sequence[UUID]) -> Any:
+        if ending == "forgotten":
+            await chat.forget(kept.id)
+        else:
+            async with owner(settings) as connection:
+                await connection.execute("UPDATE items SET deleted_at = now() WHERE item_id = %s", [kept.id])
+            await at(memory, timedelta(days=31)).sweep()
+        return await read(tx, item_ids)
+
+    monkeypatch.setattr(items, "find_items", redacted_meanwhile)
+    answer = await chat.recall("vault", scope="user", explain=True)
+    assert [one.id for one in answer.items] == [other.id]
+    assert REDACTED not in str(answer)
+
+
+async def test_forget_between_reading_a_message_and_writing_its_facts(memory: Memory, chat: Memory) -> None:
+    said = await chat.remember("I live in Quillfeather with two cats.", speaker="Ana")
+
+    class Hesitating(OfflineRules):
+        async def extract(self, text: str, *, speaker: str | None) -> Sequence[Extracted]:
+            found = await super().extract(text, speaker=speaker)
+            with suppress(NotFound):  # when the work is taken up again
+                await chat.forget(said.id)
+            return found
+
+    hesitating = replace(memory.resources, llm=Hesitating())
+    async with background_worker(hesitating), asyncio.timeout(60):
+        while (await memory.job_counts()).outbox_pending:
+            await asyncio.sleep(0.02)
+    with pytest.raises(NotFound):
+        await chat.get_item(said.id)
+    assert (await memory.list_items(kinds=[Kind.FACT], state="any")).items == ()
