@@ -22,10 +22,19 @@ WEEK = 7 * 24 * 3600
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], responses=PROBLEMS)
 
 
+class FoldShown(Shown):
+    """A lasting summary of messages that fell out of the window, and the places it covers."""
+
+    summary_id: UUID
+    first: int
+    last: int
+
+
 class SessionShown(Shown):
     """A session as it stands."""
 
     session_id: str = Field(examples=["chat-17"])
+    session_ref: UUID
     root_id: str = Field(description="The first session of its line.")
     continues: str | None = Field(description="The closed session that it goes on from.")
     user_id: str | None
@@ -33,13 +42,24 @@ class SessionShown(Shown):
     status: SessionStatus
     close_reason: CloseReason | None
     idle_seconds: int
+    notes_seconds: int
+    window_share: float
     metadata: dict[str, Any]
     opened_at: datetime
     active_at: datetime
     closed_at: datetime | None
     messages: int
+    window_from: int
+    window_tokens: int
     epoch: int
+    epoch_from: int | None
+    epoch_to: int | None
+    prompt_tokens: int | None
     summary: str
+    summary_id: UUID | None
+    summarised_to: int
+    folded_to: int
+    folds: list[FoldShown]
 
 
 class OpenedShown(Shown):
@@ -96,14 +116,6 @@ class MessagesRequest(Strict):
     prompt_tokens: int | None = Field(default=None, ge=0, description="Tokens of the last turn's prompt.")
 
 
-class FoldShown(Shown):
-    """A lasting summary of messages that fell out of the window, and the places it covers."""
-
-    summary_id: UUID
-    first: int
-    last: int
-
-
 class WindowStateShown(Shown):
     """How full the window is, and what has left it."""
 
@@ -134,6 +146,7 @@ class MessageShown(Shown):
     speaker: str | None
     content: str
     tokens: int
+    scope: Scope
     event_time: datetime
     payload_key: str | None
     message_id: str | None
@@ -167,6 +180,7 @@ class TurnStateShown(Shown):
     number: int
     status: str
     data: dict[str, Any]
+    created_at: datetime
     updated_at: datetime
 
 
