@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -136,7 +136,8 @@ async def test_working_memory_is_the_same_through_both(resources: Resources) -> 
 
 async def test_items_and_recall_are_the_same_through_both(resources: Resources) -> None:
     async with connected(resources) as (library, client):
-        memory, remote = [one.acting_as(user="ana", session="chat") for one in (library, client)]
+        who = {"user": "ana", "session": "chat"}
+        memory, remote = library.acting_as(**who), client.acting_as(**who)
         kept = await remote.remember("The launch is on 14 May", speaker="Ana", source_ref="m1", metadata={"a": [1]})
         assert await remote.get_item(kept.id) == await memory.get_item(kept.id)
         again = await remote.remember_many([NewItem(content="The launch is on 14 May", source_ref="m1")])
@@ -147,7 +148,9 @@ async def test_items_and_recall_are_the_same_through_both(resources: Resources) 
         part = await remote.read_tool_output(long.payload_key, start=6, length=7)
         assert (part.content, part.is_whole) == ("shipped", False)
         answer = await remote.recall("When is the launch?", top_k=2, source_kinds=["chat_message"], explain=True)
-        assert answer.items == (await memory.recall("When is the launch?", top_k=2, source_kinds=["chat_message"])).items
+        assert (
+            answer.items == (await memory.recall("When is the launch?", top_k=2, source_kinds=["chat_message"])).items
+        )
         assert answer.trace is not None
         assert (await remote.search_knowledge("parcels")).items == ()
         assert (await remote.whoami()).user_id == "ana"
@@ -193,7 +196,7 @@ async def test_governing_is_the_same_through_both(resources: Resources) -> None:
 
 
 async def test_an_import_keeps_what_stands_before_a_fault_and_names_its_place(resources: Resources) -> None:
-    async with connected(resources) as (library, client):
+    async with connected(resources) as (_, client):
         remote = client.acting_as(user="ana", session="chat")
         items = [NewItem(content=f"message {number}", source_ref=f"m{number}") for number in range(400)]
         assert sum([len(batch) async for batch in remote.import_items(items)]) == 400
@@ -208,16 +211,18 @@ async def test_an_import_keeps_what_stands_before_a_fault_and_names_its_place(re
 async def test_problems_come_back_as_the_exceptions_they_were(resources: Resources) -> None:
     async with connected(resources) as (library, client):
         missing = uuid4()
-        for error, call in (
+        calls: tuple[tuple[type[RecollectError], Callable[[Memory], Awaitable[object]]], ...] = (
             (NotFound, lambda memory: memory.get_item(missing)),
             (InvalidInput, lambda memory: memory.acting_as(session="s").recall("   ")),
             (InvalidInput, lambda memory: memory.recall("tea", top_k=99)),
             (Unauthenticated, lambda memory: memory.recall("tea", scope="user")),
             (InvalidInput, lambda memory: memory.set_state("k", 1)),
             (QuotaExceeded, lambda memory: memory.set_state("k", "x" * 200_000, owner_id="s")),
-        ):
+        )
+        for error, call in calls:
             said = []
-            for memory in (library, client):
+            memories: tuple[Memory, Memory] = (library, client)
+            for memory in memories:
                 with pytest.raises(error) as refused:
                     await call(memory)
                 said.append(refused.value)
@@ -271,7 +276,11 @@ async def test_a_request_that_was_turned_away_is_sent_again_after_the_time_given
 
 async def test_only_what_does_no_harm_twice_is_sent_twice() -> None:
     broken = problem(all_errors.DatabaseUnavailable, **{"Retry-After": "0"})
-    for verb, times in ((lambda client: client.get_tenant(), 3), (lambda client: client.make_daily_brief(), 1)):
+    verbs: tuple[tuple[Callable[[Client], Awaitable[object]], int], ...] = (
+        (lambda client: client.get_tenant(), 3),
+        (lambda client: client.make_daily_brief(), 1),
+    )
+    for verb, times in verbs:
         asked, server = answered(broken)
         with server as at:
             async with Client(at.url, key="k") as client:

@@ -224,7 +224,7 @@ async def opened(memory: Memory, command: Cli, who: Mapping[str, str]) -> AsyncI
             env=command.environment,
             cwd=command.folder,
         )
-        remote = await stack.enter_async_context(RecollectClient(address, key=key, **who))
+        remote = await stack.enter_async_context(RecollectClient(address, key=key).acting_as(**who))
         agent = memory.bound(Identity(tenant_id=memory.identity.tenant_id))
         yield [
             Library(agent.acting_as(**who)),
