@@ -11,6 +11,7 @@ import functools
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from typing import Any, Self, TypeVar
 
@@ -30,12 +31,16 @@ class _Loop:
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine there and wait for its result; an interrupt of the waiting thread cancels it."""
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        future = self.start(coroutine)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine there."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -58,6 +63,10 @@ class Facade:
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the facade's own event loop, and wait for its result."""
         return self._loop.wait(coroutine)
+
+    async def elsewhere(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the facade's own event loop from another one."""
+        return await asyncio.wrap_future(self._loop.start(coroutine))
 
     @classmethod
     @contextmanager

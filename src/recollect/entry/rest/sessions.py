@@ -151,6 +151,7 @@ class MessageShown(Shown):
     payload_key: str | None
     message_id: str | None
     summary_id: UUID | None
+    metadata: dict[str, Any]
 
 
 class WindowShown(Shown):
@@ -212,6 +213,7 @@ class UsageRequest(Strict):
 Status = Annotated[SessionStatus | None, Query(description="Only open or only closed ones.")]
 Owner = Annotated[str | None, Query(max_length=200)]
 After = Annotated[int, Query(ge=0, description="Messages after this place.")]
+Until = Annotated[int | None, Query(ge=0, description="Messages up to this place.")]
 
 
 @router.post("", operation_id="open_session", response_model=OpenedShown, status_code=201)
@@ -275,9 +277,11 @@ async def add_messages(memory: AgentMemory, session_id: str, wanted: MessagesReq
 
 
 @router.get("/{session_id}/messages", operation_id="list_messages", response_model=list[MessageShown])
-async def list_messages(memory: AgentMemory, session_id: str, after: After = 0, limit: Limit = 50) -> object:
+async def list_messages(
+    memory: AgentMemory, session_id: str, after: After = 0, until: Until = None, limit: Limit = 50
+) -> object:
     """Messages in order."""
-    return await memory.list_messages(session_id, after=after, limit=limit)
+    return await memory.list_messages(session_id, after=after, until=until, limit=limit)
 
 
 @router.get("/{session_id}/window", operation_id="get_window", response_model=WindowShown)
