@@ -31,7 +31,7 @@ __all__ = ["RecollectSession"]
 
 PAGE = 100
 ITEM = "openai_item"
-KEPT = timedelta(days=3650)  # history stays until it is cleared, as in the SDK's own sessions
+KEPT = timedelta(weeks=520)  # history stays until it is cleared, as in the SDK's own sessions
 
 
 class RecollectSession(SessionABC):
