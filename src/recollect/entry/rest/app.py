@@ -31,6 +31,7 @@ from recollect.entry.rest import (
     jobs,
     keys,
     knowledge,
+    mem0,
     procedures,
     proposals,
     protection,
@@ -100,6 +101,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     events.router,
     events.webhooks_router,
     knowledge.router,
+    mem0.router,
 )
 
 TAGS = [
@@ -128,6 +130,7 @@ TAGS = [
     {"name": "protection", "description": "Sources that no fact may copy; personal data and secrets."},
     {"name": "events", "description": "What changes in memory, and webhooks that carry it on."},
     {"name": "knowledge", "description": "What can be looked up: sources and documents."},
+    {"name": "mem0", "description": "What mem0's client calls."},
     {"name": "health", "description": "For operators: alive, ready, metrics, version."},
 ]
 
