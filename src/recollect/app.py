@@ -18,6 +18,7 @@ from recollect.domain.documents import Document
 from recollect.domain.events import Event, EventType, Webhook
 from recollect.domain.entries import Entry, FoundEntry
 from recollect.domain.evidence import Opinion
+from recollect.domain.foreign import ForeignSource, ImportedForeign
 from recollect.domain.identity import AskedScope, Identity, Role, Scope, checked_choice, tenant_id_of
 from recollect.domain.items import Item, Kind, NewItem
 from recollect.domain.jobs import DeadLetter, JobCounts, JobRecord, JobStatus
@@ -58,6 +59,7 @@ from recollect.service import (
     erase,
     export,
     follow,
+    foreign,
     forget,
     index,
     jobs,
@@ -203,6 +205,13 @@ class Memory:
     ) -> AsyncIterator[list[Remembered]]:
         """Keep any number of items, batch by batch; started again, it goes on where it stopped."""
         return remember.import_items(self.resources, self.identity, items, total=total, progress=progress)
+
+    async def import_foreign(
+        self, source: ForeignSource | str, document: Any, *, progress: Callable[[int, int], None] | None = None
+    ) -> ImportedForeign:
+        """Keep what `mem0` or `zep` exported, read from JSON; done again, it goes on where it stopped."""
+        chosen = checked_choice("source", ForeignSource, source)
+        return await foreign.import_foreign(self.resources, self.identity, chosen, document, progress=progress)
 
     async def recall(
         self,
