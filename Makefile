@@ -21,7 +21,7 @@ INSTALLED := pyproject.toml $(wildcard requirements/*.txt)
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: serve
 serve: $(VENV)/.installed-local ## Install Recollect, fetch its models and start the server
@@ -35,12 +35,12 @@ test: $(VENV)/.installed-dev ## Run every test
 	    echo $$code > $(VENV)/.test-code; exit $$code
 
 .PHONY: test-integrations
-test-integrations: $(FRAMEWORKS:%=test-%) ## Run the tests of every framework against its real package, each in its own environment
+test-integrations: $(FRAMEWORKS:%=test-%) ## Test every adapter against its framework, each in an environment of its own
 
 .PHONY: $(FRAMEWORKS:%=test-%)
 $(FRAMEWORKS:%=test-%): test-%: $(APART)/%/.installed
 	@tests/setup-system
-	@$(APART)/$*/bin/python -m pytest tests/integrations/$(subst -,_,$*) tests/doors/test_examples.py $(ARGS)
+	@$(APART)/$*/bin/python -m pytest -W default tests/integrations/$(subst -,_,$*) $(ARGS) # their warnings are theirs
 
 .PHONY: check
 check: $(VENV)/.installed-dev ## Lint, check formatting, types and the direction of imports

@@ -30,7 +30,9 @@ def _named(filters: Mapping[str, Any], depth: int) -> list[dict[str, str]]:
         elif name == "AND" and isinstance(wanted, list):
             ways.extend(_named(each, depth + 1) for each in wanted if isinstance(each, Mapping))
         elif name == "OR" and isinstance(wanted, list):
-            ways.append([way for each in wanted if isinstance(each, Mapping) for way in _named(each, depth + 1)] or [{}])
+            ways.append(
+                [way for each in wanted if isinstance(each, Mapping) for way in _named(each, depth + 1)] or [{}]
+            )
     return [{name: value for part in way for name, value in part.items()} for way in product(*ways)][:1000]
 
 

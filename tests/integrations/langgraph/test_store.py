@@ -126,7 +126,7 @@ async def test_filters_pages_and_listings_answer_as_langgraphs_own_store_does(st
         {"prefix": ("*",), "max_depth": 1},
         {"prefix": ("docs",), "max_depth": 2, "limit": 2, "offset": 1},
     ):
-        assert await store.alist_namespaces(**asked) == await own.alist_namespaces(**asked), asked  # type: ignore[arg-type]
+        assert await store.alist_namespaces(**asked) == await own.alist_namespaces(**asked), asked
     op = ListNamespacesOp(match_conditions=(MatchCondition(match_type="suffix", path=("draft",)),))
     assert await store.abatch([op]) == await own.abatch([op])
     with pytest.raises(ValueError, match="operators"):

@@ -90,7 +90,10 @@ def answer(request: Request) -> Reply:
     last = items[-1]
     message: dict[str, Any] = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
     if last.get("type") == "function_call_output":
-        output = {**message, "content": [{"type": "output_text", "text": f"It is {last['output']}.", "annotations": []}]}
+        output = {
+            **message,
+            "content": [{"type": "output_text", "text": f"It is {last['output']}.", "annotations": []}],
+        }
     elif "parcel" in str(last.get("content")):
         output = {
             "type": "function_call",

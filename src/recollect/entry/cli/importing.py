@@ -51,15 +51,15 @@ def import_file(
         _import_export(file, tenant=tenant, as_json=as_json)
         return
 
-    async def run(source: BinaryIO, total: int) -> tuple[ImportSummary, int]:
+    async def run(opened: BinaryIO, total: int) -> tuple[ImportSummary, int]:
         async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
             with progress_bar("items", hidden=as_json) as progress:
-                summary = await _keep(memory, source, total, progress)
+                summary = await _keep(memory, opened, total, progress)
             with progress_bar("vectors", hidden=as_json) as progress:
                 return summary, await settle(memory, patience=PATIENCE, progress=progress)
 
-    with _opened(file) as (source, total):
-        summary, left = asyncio.run(run(source, total))
+    with _opened(file) as (opened, total):
+        summary, left = asyncio.run(run(opened, total))
     if as_json:
         print_json({**summary.model_dump(), "waiting": left})
     else:

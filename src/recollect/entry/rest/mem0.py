@@ -425,8 +425,8 @@ def _shown(item: Item | RecalledItem, owner: Owner | None = None) -> dict[str, A
     """A fact as mem0 shows a memory."""
     metadata = item.metadata
     whose = item if isinstance(item, Item) else None
-    user_id = whose.user_id if whose is not None and whose.scope == Scope.USER else None
-    agent_id = whose.agent_id if whose is not None else None
+    user_id: str | None = whose.user_id if whose is not None and whose.scope == Scope.USER else None
+    agent_id: str | None = whose.agent_id if whose is not None else None
     if owner is not None:
         user_id, agent_id = owner.ids.get("user_id"), owner.ids.get("agent_id")
     made = item.created_at if isinstance(item, Item) else item.event_time
