@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -15,8 +14,8 @@ from recollect.domain.audit import AuditEntry
 from recollect.domain.bandit import Posterior
 from recollect.domain.databases import ConnectedDatabase, DataAnswer
 from recollect.domain.documents import Document
-from recollect.domain.events import Event, EventType, Webhook
 from recollect.domain.entries import Entry, FoundEntry
+from recollect.domain.events import Event, EventType, Webhook
 from recollect.domain.evidence import Opinion
 from recollect.domain.foreign import ForeignSource, ImportedForeign
 from recollect.domain.identity import AskedScope, Identity, Role, Scope, checked_choice, tenant_id_of

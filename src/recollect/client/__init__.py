@@ -17,15 +17,17 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
+from uuid import UUID
 
 import httpx2
 from pydantic import TypeAdapter
 
 from recollect.app import Memory
-from recollect.client.routes import IDENTITY, ROUTES, Route, Wire, wire_of
+from recollect.client.routes import IDENTITY, ROUTES, UNPIN, Route, Wire, wire_of
 from recollect.client.transport import DEFAULT_TIMEOUT, Transport
 from recollect.domain.identity import Identity, checked_id
 from recollect.errors import RecollectError
+from recollect.ids import new_id
 from recollect.service.remember import News, Progress, Remembered, batches
 
 if TYPE_CHECKING:
@@ -87,6 +89,10 @@ class Client(_Verbs):
         answer: Identity = await self._asked(IDENTITY, {}, TypeAdapter(Identity))
         return answer
 
+    async def pin_item(self, item_id: UUID, *, pinned: bool = True) -> None:
+        """Keep an item until a person ends it, or no longer."""
+        await self._asked(ROUTES["pin_item"] if pinned else UNPIN, {"item_id": item_id}, TypeAdapter(None))
+
     async def import_items(
         self, items: News, *, total: int = 0, progress: Progress | None = None
     ) -> AsyncIterator[list[Remembered]]:
@@ -108,8 +114,11 @@ class Client(_Verbs):
 
     async def _asked(self, route: Route, arguments: dict[str, Any], answers: TypeAdapter[Any]) -> Any:
         wire: Wire = wire_of(route, arguments, self._who)
-        body = await self._transport.send(route.method, wire, who=self._who, repeatable=route.repeatable(arguments))
-        return answers.validate_python(body[route.part] if route.part is not None else body)
+        if route.is_keyed:
+            wire.headers["Idempotency-Key"] = str(new_id())
+        body = await self._transport.send(route.method, wire, who=self._who, repeatable=route.is_repeatable)
+        answer = body[route.part] if route.part is not None else body
+        return answers.validate_python(route.read(answer) if route.read is not None else answer)
 
 
 def _verb(name: str, route: Route) -> Callable[..., Awaitable[Any]]:
@@ -153,4 +162,5 @@ def _index_of(error: RecollectError) -> int:
 
 
 for _name, _route in ROUTES.items():
-    setattr(Client, _name, _verb(_name, _route))
+    if _name not in vars(Client):
+        setattr(Client, _name, _verb(_name, _route))

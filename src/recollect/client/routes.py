@@ -49,12 +49,18 @@ class Route:
     """The argument that the route takes as a cursor."""
     reads: bool = False
     """A POST that changes nothing."""
-    once_by: str | None = None
-    """The argument with which the same request again is the same thing."""
+    read: Callable[[Any], Any] | None = None
+    """How the answer becomes what the library returns, where fields differ."""
 
-    def repeatable(self, arguments: Arguments) -> bool:
+    @property
+    def is_keyed(self) -> bool:
+        """Whether it carries an `Idempotency-Key`, by which the server does it once."""
+        return self.method == "POST" and not self.reads
+
+    @property
+    def is_repeatable(self) -> bool:
         """Whether sending it twice does no harm."""
-        return self.method == "GET" or self.reads or arguments.get(self.once_by or "") is not None
+        return self.method in {"GET", "POST"}
 
 
 def wire_of(route: Route, arguments: Arguments, who: Who) -> Wire:
@@ -137,17 +143,42 @@ def _definition(given: Arguments, who: Who) -> Arguments:
     return {**given, **to_jsonable_python(definition)}
 
 
+def _with(**unseen: Any) -> Callable[[Any], Any]:
+    """Fields that no door shows, as they are for somebody who cannot see them."""
+
+    def read(answer: Any) -> Any:
+        return [{**unseen, **one} for one in answer] if isinstance(answer, list) else {**unseen, **answer}
+
+    return read
+
+
+def _named(**names: str) -> Callable[[Arguments, Who], Arguments]:
+    """Arguments that have another name on the wire."""
+
+    def written(given: Arguments, who: Who) -> Arguments:
+        return {names.get(name, name): value for name, value in given.items()}
+
+    return written
+
+
+def _item_page(answer: Any) -> Any:
+    cursor = answer["next_cursor"]
+    before = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode() if cursor else None
+    return {"items": answer["items"], "next_before": before}
+
+
+UNPIN = Route("DELETE", "/v1/items/{item_id}/pin")
 IDENTITY = Route("GET", "/v1/whoami")
 
 ROUTES: dict[str, Route] = {
-    "remember": Route("POST", "/v1/items", once_by="source_ref"),
+    "remember": Route("POST", "/v1/items"),
     "remember_many": Route("POST", "/v1/items/batch", "items"),
-    "remember_fact": Route("POST", "/v1/remember_fact", once_by="content"),
+    "remember_fact": Route("POST", "/v1/remember_fact"),
     "get_item": Route("GET", "/v1/items/{item_id}"),
     "recall": Route("POST", "/v1/recall", reads=True),
     "search_knowledge": Route("POST", "/v1/search_knowledge", reads=True),
     "read_tool_output": Route("GET", "/v1/tool_outputs/{key}"),
-    "open_session": Route("POST", "/v1/sessions", written=_seconds("idle_limit"), once_by="session_id"),
+    "open_session": Route("POST", "/v1/sessions", written=_seconds("idle_limit")),
     "list_sessions": Route("GET", "/v1/sessions", "items", cursor="before"),
     "get_session": Route("GET", "/v1/sessions/{session_id}"),
     "close_session": Route("POST", "/v1/sessions/{session_id}/close"),
@@ -159,7 +190,7 @@ ROUTES: dict[str, Route] = {
     "add_note": Route("POST", "/v1/sessions/{session_id}/notes"),
     "list_notes": Route("GET", "/v1/sessions/{session_id}/notes"),
     "get_turn_state": Route("GET", "/v1/sessions/{session_id}/turn_state"),
-    "start_run": Route("POST", "/v1/runs", once_by="run_id"),
+    "start_run": Route("POST", "/v1/runs"),
     "list_runs": Route("GET", "/v1/runs", "items", cursor="before"),
     "get_run": Route("GET", "/v1/runs/{run_id}"),
     "start_turn": Route("POST", "/v1/runs/{run_id}/turns"),
@@ -170,7 +201,7 @@ ROUTES: dict[str, Route] = {
     "replay_run": Route("GET", "/v1/runs/{run_id}/replay"),
     "delegate": Route("PUT", "/v1/runs/{run_id}/delegated/{name}", written=_own("run")),
     "delegated": Route("GET", "/v1/runs/{run_id}/delegated", written=_own("run")),
-    "append_episode": Route("POST", "/v1/episodes", once_by="episode_id"),
+    "append_episode": Route("POST", "/v1/episodes"),
     "last_episodes": Route("GET", "/v1/episodes/last"),
     "set_state": Route("PUT", "/v1/state/{owner}/{owner_id}/{state_key}", written=_state),
     "get_state": Route("GET", "/v1/state/{owner}/{owner_id}/{state_key}", written=_state),
@@ -186,7 +217,7 @@ ROUTES: dict[str, Route] = {
     "active_procedures": Route("GET", "/v1/procedures/active"),
     "procedure_history": Route("GET", "/v1/procedures/history"),
     "choose": Route("POST", "/v1/procedures/choose"),
-    "reward": Route("POST", "/v1/procedures/reward", written=_target, once_by="outcome_id"),
+    "reward": Route("POST", "/v1/procedures/reward", written=_target),
     "get_procedure": Route("GET", "/v1/procedures/{procedure_id}"),
     "retire_procedure": Route("POST", "/v1/procedures/{procedure_id}/retire"),
     "list_outcomes": Route("GET", "/v1/procedures/{procedure_id}/outcomes", "items", cursor="before"),
@@ -212,4 +243,57 @@ ROUTES: dict[str, Route] = {
     "list_reports": Route("GET", "/v1/reports", "items", cursor="before"),
     "make_daily_brief": Route("POST", "/v1/reports/daily_brief"),
     "get_report": Route("GET", "/v1/reports/{report_id}"),
+    "list_items": Route("GET", "/v1/items", written=_named(kinds="kind"), cursor="before", read=_item_page),
+    "item_history": Route("GET", "/v1/items/{item_id}/history"),
+    "item_standing": Route("GET", "/v1/items/{item_id}/standing"),
+    "edit_item": Route("PATCH", "/v1/items/{item_id}"),
+    "invalidate_item": Route("POST", "/v1/items/{item_id}/invalidate"),
+    "restore_item": Route("POST", "/v1/items/{item_id}/restore"),
+    "pin_item": Route("PUT", "/v1/items/{item_id}/pin"),
+    "give_feedback": Route("POST", "/v1/items/{item_id}/feedback", "confidence"),
+    "forget": Route("POST", "/v1/items/{item_id}/forget"),
+    "list_holds": Route("GET", "/v1/items/{item_id}/holds"),
+    "release": Route("DELETE", "/v1/items/{item_id}/holds/{action_id}"),
+    "consolidate_session": Route("POST", "/v1/sessions/{session_id}/consolidate"),
+    "add_database": Route("POST", "/v1/databases"),
+    "list_databases": Route("GET", "/v1/databases"),
+    "get_database": Route("GET", "/v1/databases/{database_id}"),
+    "update_database": Route("PATCH", "/v1/databases/{database_id}"),
+    "refresh_database": Route("POST", "/v1/databases/{database_id}/refresh"),
+    "remove_database": Route("DELETE", "/v1/databases/{database_id}"),
+    "query_data": Route("POST", "/v1/query_data", reads=True),
+    "list_proposals": Route("GET", "/v1/proposals", "items", cursor="before"),
+    "dream": Route("POST", "/v1/proposals/dream"),
+    "get_proposal_policy": Route("GET", "/v1/proposals/policy"),
+    "set_proposal_policy": Route("PUT", "/v1/proposals/policy"),
+    "get_proposal": Route("GET", "/v1/proposals/{proposal_id}"),
+    "accept_proposal": Route("POST", "/v1/proposals/{proposal_id}/accept"),
+    "reject_proposal": Route("POST", "/v1/proposals/{proposal_id}/reject"),
+    "undo_proposal": Route("POST", "/v1/proposals/{proposal_id}/undo"),
+    "get_organisation": Route("GET", "/v1/shares/organisation"),
+    "share": Route("POST", "/v1/shares", written=_named(with_tenants="tenants")),
+    "get_job": Route("GET", "/v1/jobs/{job_id}"),
+    "job_counts": Route("GET", "/v1/jobs/counts"),
+    "enqueue_job": Route("POST", "/v1/jobs", "job_id"),
+    "memory_stats": Route("GET", "/v1/stats"),
+    "quota_standing": Route("GET", "/v1/quota"),
+    "get_retention_policy": Route("GET", "/v1/retention"),
+    "set_retention_policy": Route("PATCH", "/v1/retention"),
+    "sweep": Route("POST", "/v1/retention/sweep"),
+    "fade": Route("POST", "/v1/fade"),
+    "start_erasing_user": Route("POST", "/v1/erasures", read=_with(user_hash="")),
+    "get_erasure": Route("GET", "/v1/erasures/{erasure_id}", read=_with(user_hash="")),
+    "list_protected_sources": Route("GET", "/v1/protected_sources"),
+    "unprotect_source": Route("DELETE", "/v1/protected_sources/{source_id}"),
+    "list_webhooks": Route("GET", "/v1/webhooks", read=_with(secret="")),
+    "get_webhook": Route("GET", "/v1/webhooks/{webhook_id}", read=_with(secret="")),
+    "set_webhook_active": Route("PATCH", "/v1/webhooks/{webhook_id}", read=_with(secret="")),
+    "delete_webhook": Route("DELETE", "/v1/webhooks/{webhook_id}"),
+    "list_sources": Route("GET", "/v1/sources", "items", cursor="after", read=_with(folder=None)),
+    "add_source": Route("POST", "/v1/sources", read=_with(folder=None)),
+    "get_source": Route("GET", "/v1/sources/{source_id}", read=_with(folder=None)),
+    "update_source": Route("PATCH", "/v1/sources/{source_id}", read=_with(folder=None)),
+    "get_document": Route("GET", "/v1/documents/{document_id}"),
+    "read_document": Route("GET", "/v1/documents/{document_id}/text"),
+    "delete_document": Route("DELETE", "/v1/documents/{document_id}"),
 }
