@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field
 
 from recollect.domain.identity import Scope
+from recollect.domain.items import Trust
 from recollect.domain.sessions import CloseReason, NoteKind, SessionStatus
 from recollect.domain.window import MessageRole, NewMessage
 from recollect.entry.bodies import RememberedShown
@@ -151,6 +152,7 @@ class MessageShown(Shown):
     payload_key: str | None
     message_id: str | None
     summary_id: UUID | None
+    trust: Trust
     metadata: dict[str, Any]
 
 
