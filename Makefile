@@ -15,11 +15,13 @@ PINS := requirements/dev.txt
 WORKERS ?= 2
 ARGS ?=
 DATA ?=
+APART := .venv-integrations
+FRAMEWORKS := langgraph openai-agents anthropic pydantic-ai google-adk llama-index agent-framework mem0
 INSTALLED := pyproject.toml $(wildcard requirements/*.txt)
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: serve
 serve: $(VENV)/.installed-local ## Install Recollect, fetch its models and start the server
@@ -31,6 +33,14 @@ test: $(VENV)/.installed-dev ## Run every test
 	@tests/setup-system
 	@code=0; $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope $(ARGS) || code=$$?; \
 	    echo $$code > $(VENV)/.test-code; exit $$code
+
+.PHONY: test-integrations
+test-integrations: $(FRAMEWORKS:%=test-%) ## Test every adapter against its framework, each in an environment of its own
+
+.PHONY: $(FRAMEWORKS:%=test-%)
+$(FRAMEWORKS:%=test-%): test-%: $(APART)/%/.installed
+	@tests/setup-system
+	@$(APART)/$*/bin/python -m pytest -W default tests/integrations/$(subst -,_,$*) $(ARGS) # their warnings are theirs
 
 .PHONY: check
 check: $(VENV)/.installed-dev ## Lint, check formatting, types and the direction of imports
@@ -100,7 +110,7 @@ pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build products; never data
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(APART) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find src tests bench -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # --- the environment ------------------------------------------------------------------------------------------
@@ -134,3 +144,13 @@ $(VENV)/.installed-dev: $(INSTALLED) | $(BIN)/python
 $(VENV)/.installed-site: $(VENV)/.installed-dev
 	@$(PIP) install --quiet --constraint $(PINS) --editable '.[site]'
 	@touch $@
+
+# One environment for each framework: some pin what the others, or we, need newer. mem0 is not an extra of ours: its
+# client is only tested against our server.
+$(APART)/%/.installed: $(INSTALLED)
+	@[ -x $(@D)/bin/python ] || { $(call make_venv,$(@D)); }
+	@$(@D)/bin/python -m pip --disable-pip-version-check --no-input install --quiet \
+	    --editable '.[$(if $(filter mem0,$*),test,test$(comma)$*)]' $(if $(filter mem0,$*),'mem0ai>=2$(comma)<3')
+	@touch $@
+
+comma := ,

@@ -62,6 +62,9 @@ def json_server(answer: Answer) -> Iterator[JsonServer]:
         def do_GET(self) -> None:
             self._serve()
 
+        def do_PATCH(self) -> None:
+            self._serve()
+
         def _serve(self) -> None:
             raw = self.rfile.read(int(self.headers.get("content-length", 0)))
             headers = {name.lower(): value for name, value in self.headers.items()}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recollect.app import Memory
+    from recollect.client import Client
     from recollect.config import Settings
     from recollect.domain.identity import Identity, Role, Scope
     from recollect.domain.items import Kind, NewItem, Tier, Trust
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentDefinition",
+    "Client",
     "Identity",
     "Kind",
     "Memory",
@@ -44,6 +46,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AgentDefinition": "recollect.domain.tenants",
+    "Client": "recollect.client",
     "Identity": "recollect.domain.identity",
     "Kind": "recollect.domain.items",
     "Memory": "recollect.app",

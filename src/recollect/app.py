@@ -15,8 +15,10 @@ from recollect.domain.bandit import Posterior
 from recollect.domain.context import Iteration, Rendering
 from recollect.domain.databases import ConnectedDatabase, DataAnswer
 from recollect.domain.documents import Document
+from recollect.domain.entries import Entry, FoundEntry
 from recollect.domain.events import Event, EventType, Webhook
 from recollect.domain.evidence import Opinion
+from recollect.domain.foreign import ForeignSource, ImportedForeign
 from recollect.domain.identity import AskedScope, Identity, Role, Scope, checked_choice, tenant_id_of
 from recollect.domain.items import Item, Kind, NewItem
 from recollect.domain.jobs import DeadLetter, JobCounts, JobRecord, JobStatus
@@ -53,10 +55,12 @@ from recollect.service import (
     curate,
     decay,
     documents,
+    entries,
     episodes,
     erase,
     export,
     follow,
+    foreign,
     forget,
     index,
     jobs,
@@ -203,6 +207,13 @@ class Memory:
     ) -> AsyncIterator[list[Remembered]]:
         """Keep any number of items, batch by batch; started again, it goes on where it stopped."""
         return remember.import_items(self.resources, self.identity, items, total=total, progress=progress)
+
+    async def import_foreign(
+        self, source: ForeignSource | str, document: Any, *, progress: Callable[[int, int], None] | None = None
+    ) -> ImportedForeign:
+        """Keep what `mem0` or `zep` exported, read from JSON; done again, it goes on where it stopped."""
+        chosen = checked_choice("source", ForeignSource, source)
+        return await foreign.import_foreign(self.resources, self.identity, chosen, document, progress=progress)
 
     async def recall(
         self,
@@ -481,6 +492,57 @@ class Memory:
     async def delegated(self, *, run_id: str | None = None) -> dict[str, Any]:
         """Everything that was handed to a run, by name."""
         return await state.delegated(self.resources, self.identity, run_id=run_id)
+
+    async def put_entry(
+        self,
+        namespace: Sequence[str],
+        key: str,
+        value: Mapping[str, Any],
+        *,
+        scope: Scope | str | None = None,
+        index: Sequence[str] | bool | None = None,
+        ttl: timedelta | None = None,
+        if_version: int | None = None,
+    ) -> Entry:
+        """Keep a document under a key of the user or agent, in place of one that was there."""
+        chosen = checked_choice("scope", Scope, scope) if scope is not None else None
+        return await entries.put_entry(
+            self.resources,
+            self.identity,
+            namespace,
+            key,
+            value,
+            scope=chosen,
+            index=index,
+            ttl=ttl,
+            if_version=if_version,
+        )
+
+    async def get_entry(
+        self, namespace: Sequence[str], key: str, *, scope: Scope | str | None = None, refresh: bool = True
+    ) -> Entry:
+        """One document; reading it renews its time unless `refresh` is false."""
+        chosen = checked_choice("scope", Scope, scope) if scope is not None else None
+        return await entries.get_entry(self.resources, self.identity, namespace, key, scope=chosen, refresh=refresh)
+
+    async def delete_entry(
+        self, namespace: Sequence[str], key: str, *, scope: Scope | str | None = None, if_version: int | None = None
+    ) -> None:
+        """Remove a document, and what recall finds of it."""
+        chosen = checked_choice("scope", Scope, scope) if scope is not None else None
+        await entries.delete_entry(self.resources, self.identity, namespace, key, scope=chosen, if_version=if_version)
+
+    async def search_entries(
+        self, prefix: Sequence[str] = (), *, scope: Scope | str | None = None, **more: Any
+    ) -> list[FoundEntry]:
+        """Documents below a namespace; `more` are `query`, `filter`, `limit`, `offset` and `refresh`."""
+        chosen = checked_choice("scope", Scope, scope) if scope is not None else None
+        return await entries.search_entries(self.resources, self.identity, prefix, scope=chosen, **more)
+
+    async def list_namespaces(self, *, scope: Scope | str | None = None, **more: Any) -> list[tuple[str, ...]]:
+        """Namespaces that hold something; `more` are `prefix`, `suffix`, `max_depth`, `limit` and `offset`."""
+        chosen = checked_choice("scope", Scope, scope) if scope is not None else None
+        return await entries.list_namespaces(self.resources, self.identity, scope=chosen, **more)
 
     async def save_procedure(
         self,

@@ -1,4 +1,4 @@
-"""The one sync facade: every verb of the async `Memory`, waiting for its answer.
+"""The one sync facade: every verb of the async `Memory` and of the async `Client`, waiting for its answer.
 
 Only the async API is written. Here its verbs run on an event loop in a thread of their own, so that they can be called
 from code that has no loop, and from code that has one.
@@ -11,10 +11,12 @@ import functools
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from typing import Any, Self, TypeVar
 
 from recollect.app import Memory as AsyncMemory
+from recollect.client import Client as AsyncClient
 
 T = TypeVar("T")
 
@@ -29,12 +31,16 @@ class _Loop:
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine there and wait for its result; an interrupt of the waiting thread cancels it."""
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        future = self.start(coroutine)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine there."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -42,25 +48,37 @@ class _Loop:
         self._loop.close()
 
 
-class Memory:
-    """The verbs of Recollect for code without an event loop; see `recollect.app.Memory` for each of them."""
+class Facade:
+    """What waits for the verbs of something async."""
 
     def __init__(self, memory: AsyncMemory, loop: _Loop) -> None:
         self._memory = memory
         self._loop = loop
 
+    @property
+    def asynchronous(self) -> AsyncMemory:
+        """The memory behind it, for code that waits for itself with `wait`."""
+        return self._memory
+
+    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the facade's own event loop, and wait for its result."""
+        return self._loop.wait(coroutine)
+
+    async def elsewhere(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the facade's own event loop from another one."""
+        return await asyncio.wrap_future(self._loop.start(coroutine))
+
     @classmethod
     @contextmanager
-    def open(cls, **arguments: Any) -> Iterator[Self]:
-        """Open the memory of a tenant; takes what the async `Memory.open` takes."""
+    def _opened(cls, opening: Callable[[], AbstractAsyncContextManager[AsyncMemory]]) -> Iterator[Self]:
         loop = _Loop()
         try:
-            opening = AsyncMemory.open(**arguments)
-            memory = loop.wait(_entered(opening))
+            entered = opening()
+            memory = loop.wait(_entered(entered))
             try:
                 yield cls(memory, loop)
             finally:
-                loop.wait(_left(opening))
+                loop.wait(_left(entered))
         finally:
             loop.close()
 
@@ -94,6 +112,24 @@ class Memory:
             if not is_there:
                 return
             yield answer
+
+
+class Memory(Facade):
+    """The verbs of Recollect for code without an event loop; see `recollect.app.Memory` for each of them."""
+
+    @classmethod
+    def open(cls, **arguments: Any) -> AbstractContextManager[Self]:
+        """Open the memory of a tenant; takes what the async `Memory.open` takes."""
+        return cls._opened(lambda: AsyncMemory.open(**arguments))
+
+
+class Client(Facade):
+    """The verbs of a Recollect server for code without an event loop; see `recollect.client.Client`."""
+
+    @classmethod
+    def open(cls, url: str, *, key: str, **arguments: Any) -> AbstractContextManager[Self]:
+        """Connect to a server; takes what the async `Client` takes."""
+        return cls._opened(lambda: AsyncClient(url, key=key, **arguments))
 
 
 async def _entered(opening: Any) -> AsyncMemory:

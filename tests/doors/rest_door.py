@@ -94,7 +94,11 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
     await door.memory.give_feedback(doubted.id, "wrong")
     await door.memory.dream()
     (proposal,) = await door.memory.list_proposals()
+    fact = await working.remember_fact(secret)
     return {
+        "memory_id": str(fact.id),
+        "entity_type": "user",
+        "entity_name": "alice",
         "user_id": "alice",
         "agent_id": "support",
         "key_id": str(key.key.key_id),

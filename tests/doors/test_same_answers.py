@@ -1,4 +1,4 @@
-"""One scenario through every door (library, REST, MCP over HTTP and over stdio, command line): the same answers.
+"""One scenario through every door (library, client, REST, MCP over HTTP and over stdio, command line): the same answers.
 
 REST and MCP are asked over a real socket, MCP over stdio and the command line in processes of their own. Each thing is
 first stated through another door and then through all the others, which must find the same row.
@@ -23,6 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.doors.test_cli import PROGRAM, Cli, connected
 
 from recollect.app import Memory
+from recollect.client import Client as RecollectClient
 from recollect.config import Settings
 from recollect.domain.identity import Identity
 from recollect.domain.items import MAX_CONTENT_BYTES
@@ -67,7 +68,7 @@ class DoorToMemory(Protocol):
 class Library:
     name = "library"
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory | RecollectClient) -> None:
         self.memory = memory
 
     async def remember(self, thing: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -86,6 +87,12 @@ class Library:
             return asdict(await self.memory.read_tool_output(key))
         except RecollectError as error:
             raise Refused(error.message) from error
+
+
+class OverHttp(Library):
+    """The client has the library's own verbs and results."""
+
+    name = "client"
 
 
 class Rest:
@@ -217,11 +224,13 @@ async def opened(memory: Memory, command: Cli, who: Mapping[str, str]) -> AsyncI
             env=command.environment,
             cwd=command.folder,
         )
+        remote = await stack.enter_async_context(RecollectClient(address, key=key).acting_as(**who))
         agent = memory.bound(Identity(tenant_id=memory.identity.tenant_id))
         yield [
             Library(agent.acting_as(**who)),
             Rest(http),
             CommandLine(command, *options),
+            OverHttp(remote),
             Mcp("mcp", await stack.enter_async_context(over_http)),
             Mcp("mcp stdio", await stack.enter_async_context(Client(program))),
         ]

@@ -41,6 +41,7 @@ class Kind(StrEnum):
     EPISODE = "episode"
     FACT = "fact"
     PROCEDURE = "procedure"
+    ENTRY = "entry"
     DOCUMENT_CHUNK = "document_chunk"
 
 
@@ -139,6 +140,15 @@ KINDS: dict[Kind, KindRule] = {
         default_tier=Tier.PERSISTENT,
         tiers=frozenset({Tier.SESSION, Tier.PERSISTENT}),
         default_trust=Trust.AGENT,
+    ),
+    Kind.ENTRY: KindRule(
+        typology=Typology.SEMANTIC,
+        default_scope=Scope.USER,
+        scopes=_LASTING,
+        default_tier=Tier.PERSISTENT,
+        tiers=frozenset({Tier.PERSISTENT}),
+        default_trust=Trust.AGENT,
+        replaces=True,
     ),
     Kind.DOCUMENT_CHUNK: KindRule(
         typology=Typology.REFERENCE,

@@ -132,10 +132,11 @@ class ToolCall:
     result_id: UUID | None
     result_key: str | None
     result_bytes: int | None
-    result_sha256: bytes | None
     error: str | None
     latency_ms: float | None
     started_at: datetime
+    result_sha256: bytes | None = None
+    """None also where the call was seen through a door, which does not show it."""
     result: str | None = None
     """The whole result where it was asked for and is still kept."""
 

@@ -9,7 +9,7 @@ the tail only grows at its end, so that a prompt cache keeps its prefix.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -83,6 +83,8 @@ class Message:
     summary_id: UUID | None = None
     """The lasting summary that covers it, once it has left the window."""
     trust: Trust = Trust.USER
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """What was handed in with it, and what we noted beside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,9 +131,9 @@ class Authenticator:
 
 
 def bearer(authorization: str | None) -> str | None:
-    """The credential of an `Authorization` header; None when it has no bearer token."""
+    """The credential of an `Authorization` header; None when it has none. mem0's client says `Token` for `Bearer`."""
     scheme, _, credential = (authorization or "").partition(" ")
-    return credential.strip() or None if scheme.lower() == "bearer" else None
+    return credential.strip() or None if scheme.lower() in {"bearer", "token"} else None
 
 
 def narrowed(

@@ -7,7 +7,8 @@ line is `{"type": …, "row": {…}}` with the columns of that type:
 - `run` with its `turn_log` and `tool_calls`;
 - `item` with `evidence` (what it rests on) and `payload` (the whole body behind a preview, in Base64). Ids, times, validity
   and chains of supersession are kept; vectors and index columns are left out and made again;
-- `state`, whose `value_text` is the JSON that was handed in.
+- `state`, whose `value_text` is the JSON that was handed in;
+- `entry`, with its document.
 
 An import writes what is not here yet: done again it changes nothing. What was forgotten here stays forgotten, and so do
 users who were erased. Where anything was forgotten, summaries of an older export could still tell it: they are left out and

@@ -162,7 +162,7 @@ async def import_items(
     item that is refused is kept, and the error's `index` counts up to that item.
     """
     done = 0
-    async for batch in _batches(news):
+    async for batch in batches(news):
         try:
             kept = await remember_many(resources, identity, batch)
         except RecollectError as error:
@@ -177,8 +177,8 @@ async def import_items(
             progress(done, total)
 
 
-async def _batches(news: News) -> AsyncIterator[list[NewItem]]:
-    """Some items at a time: not too many, and not too much text."""
+async def batches(news: News) -> AsyncIterator[list[NewItem]]:
+    """Some of the items at a time: not too many, and not too much text."""
     batch: list[NewItem] = []
     size = 0
     async for new in _each(news):

@@ -61,6 +61,16 @@ async def set_privacy_policy(resources: Resources, identity: Identity, setting: 
     return policy
 
 
+async def sanitise_json(resources: Resources, identity: Identity, value: Any) -> Any:
+    """A JSON value without what the tenant does not want kept."""
+    policy = await resources.views.privacy(resources.database, identity)
+    if not policy.enabled:
+        return value
+    changed, found = await asyncio.to_thread(sanitise_value, value, policy=policy)
+    resources.telemetry.count_masked(found)
+    return changed if found else value
+
+
 async def sanitise_calls(resources: Resources, identity: Identity, calls: Sequence[NewToolCall]) -> list[NewToolCall]:
     """Tool calls without what the tenant does not want kept, in their arguments, results and errors."""
     policy = await resources.views.privacy(resources.database, identity)

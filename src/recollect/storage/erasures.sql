@@ -86,12 +86,15 @@ SELECT owner_id FROM state_owners
 WHERE tenant_id = %(tenant_id)s AND owner_kind = 'session' AND user_id = %(user_id)s AND written_at <= %(before)s
 
 -- name: delete_user
--- Remove a user's own row, profile, keys, state and opinions; a key is closed for good and loses its name.
+-- Remove a user's own row, profile, keys, state, entries and opinions; a key is closed for good and loses its name.
 WITH closed AS (
     UPDATE api_keys SET user_id = NULL, name = %(redacted)s, revoked_at = COALESCE(revoked_at, now())
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND created_at <= %(before)s
 ), owned AS (
     DELETE FROM state_owners WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND written_at <= %(before)s
+), put AS (
+    DELETE FROM entries
+    WHERE tenant_id = %(tenant_id)s AND scope = 'user' AND owner_id = %(user_id)s AND updated_at <= %(before)s
 ), opined AS (
     DELETE FROM feedback WHERE tenant_id = %(tenant_id)s AND given_at <= %(before)s
         AND (given_by = %(user_id)s OR substr(given_by, strpos(given_by, ':') + 1) = %(user_id)s)

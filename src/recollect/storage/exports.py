@@ -24,6 +24,7 @@ EXPORTED: dict[str, Query] = {
     "item": queries.export_items,
     "note": queries.export_notes,
     "state": queries.export_state,
+    "entry": queries.export_entries,
 }
 """What an export holds, in the order it is written: what others point to comes first."""
 _IMPORTED: dict[str, tuple[Query, ...]] = {
@@ -35,6 +36,7 @@ _IMPORTED: dict[str, tuple[Query, ...]] = {
     "tool_call": (queries.import_tool_calls,),
     "note": (queries.import_notes,),
     "state": (queries.import_state_owners, queries.import_state),
+    "entry": (queries.import_entries,),
     "evidence": (queries.import_evidence,),
 }
 

@@ -133,6 +133,26 @@ WHERE EXISTS (
     WHERE o.tenant_id = g.tenant_id AND o.owner_kind = g.owner_kind AND o.owner_id = g.owner_id)
 ON CONFLICT DO NOTHING
 
+-- name: export_entries
+-- Entries, a page at a time.
+SELECT entry_id::text AS key, to_jsonb(t) - 'tenant_id' AS row FROM entries t
+WHERE tenant_id = %(tenant_id)s AND entry_id > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
+    AND (%(user_id)s::text IS NULL OR (scope = 'user' AND owner_id = %(user_id)s))
+ORDER BY entry_id LIMIT %(limit)s
+
+-- name: import_entries
+-- Entries of an export whose users were not erased since, and which were not forgotten; found by recall as far as their items are.
+INSERT INTO entries (
+    tenant_id, entry_id, scope, owner_id, path, namespace, key, value, version, item_id, ttl_seconds, created_at, updated_at,
+    expires_at)
+SELECT g.tenant_id, g.entry_id, g.scope, g.owner_id, g.path, g.namespace, g.key, g.value, g.version, i.item_id, g.ttl_seconds,
+    g.created_at, g.updated_at, g.expires_at
+FROM jsonb_populate_recordset(NULL::entries, %(rows)s) g
+LEFT JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
+WHERE (g.scope <> 'user' OR NOT is_erased_user(g.owner_id, g.updated_at)) AND NOT EXISTS (
+    SELECT FROM tombstones t WHERE t.tenant_id = g.tenant_id AND t.item_id = g.item_id)
+ON CONFLICT DO NOTHING
+
 -- name: import_items
 -- Items of an export with their index columns; keys that exist are left alone, what was forgotten is left out.
 INSERT INTO items (

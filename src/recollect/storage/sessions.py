@@ -271,6 +271,7 @@ def _messages(session: Session, rows: Sequence[dict[str, Any]]) -> list[Message]
             payload_key=row["payload_key"],
             message_id=row["metadata"].get("message_id"),
             summary_id=session.fold_of(row["position"]),
+            metadata=row["metadata"],
         )
         for row in rows
     ]

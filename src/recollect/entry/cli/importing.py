@@ -1,8 +1,9 @@
-"""`recollect import`: a history, one JSON object per line of a file."""
+"""`recollect import`: a history, one JSON object per line of a file; or what mem0 or Zep exported."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +13,11 @@ from typing import Annotated, BinaryIO
 import typer
 
 from recollect.app import Memory
+from recollect.domain.foreign import ForeignSource, ImportedForeign
 from recollect.entry.bodies import ImportSummary
 from recollect.entry.cli.access import Agent, Session, Tenant, User, open_memory
 from recollect.entry.cli.indexing import PATIENCE, Progress, note_waiting, progress_bar, settle
-from recollect.entry.cli.output import AsJson, print_json, print_line
+from recollect.entry.cli.output import AsJson, print_json, print_line, record
 from recollect.entry.lines import Lines
 from recollect.errors import InvalidInput, RecollectError
 from recollect.service.export import FORMAT, Imported
@@ -27,6 +29,9 @@ MAX_HEADER = 10_000
 def import_file(
     file: Annotated[Path, typer.Argument(help="One JSON object per line; `-` reads standard input.")],
     *,
+    source: Annotated[
+        ForeignSource | None, typer.Option("--from", help="The file is an export of that product, as JSON.")
+    ] = None,
     tenant: Tenant = DEVELOPMENT_TENANT,
     user: User = None,
     agent: Agent = None,
@@ -36,21 +41,25 @@ def import_file(
     """Remember a history: one item per line, in the form of `POST /v1/items`, each with its `source_ref`.
 
     Stopped at any point and started again it goes on where it stopped: what is here already is passed over. A file that
-    `recollect export` wrote is known by its first line and read whole.
+    `recollect export` wrote is known by its first line and read whole. With --from the file holds what the other product's
+    API returns; what cannot be kept is counted with its reason.
     """
+    if source is not None:
+        _import_foreign(source, file, tenant=tenant, user=user, agent=agent, session=session, as_json=as_json)
+        return
     if _is_export(file):
         _import_export(file, tenant=tenant, as_json=as_json)
         return
 
-    async def run(source: BinaryIO, total: int) -> tuple[ImportSummary, int]:
+    async def run(opened: BinaryIO, total: int) -> tuple[ImportSummary, int]:
         async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
             with progress_bar("items", hidden=as_json) as progress:
-                summary = await _keep(memory, source, total, progress)
+                summary = await _keep(memory, opened, total, progress)
             with progress_bar("vectors", hidden=as_json) as progress:
                 return summary, await settle(memory, patience=PATIENCE, progress=progress)
 
-    with _opened(file) as (source, total):
-        summary, left = asyncio.run(run(source, total))
+    with _opened(file) as (opened, total):
+        summary, left = asyncio.run(run(opened, total))
     if as_json:
         print_json({**summary.model_dump(), "waiting": left})
     else:
@@ -87,6 +96,39 @@ def _counted(source: BinaryIO, total: int, progress: Progress) -> Iterator[str]:
             yield line.decode("utf-8")
         except UnicodeDecodeError:
             raise InvalidInput(f"line {number} is not UTF-8") from None
+
+
+def _import_foreign(
+    source: ForeignSource,
+    file: Path,
+    *,
+    tenant: str,
+    user: str | None,
+    agent: str | None,
+    session: str | None,
+    as_json: bool,
+) -> None:
+    with _opened(file) as (opened, _):
+        try:
+            document = json.load(opened)
+        except (ValueError, RecursionError):
+            raise InvalidInput(f"{file} is not JSON") from None
+
+    async def run() -> tuple[ImportedForeign, int]:
+        async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
+            with progress_bar("memories", hidden=as_json) as progress:
+                done = await memory.import_foreign(source, document, progress=progress)
+            with progress_bar("vectors", hidden=as_json) as progress:
+                return done, await settle(memory, patience=PATIENCE, progress=progress)
+
+    done, left = asyncio.run(run())
+    if as_json:
+        print_json({**record(done), "waiting": left})
+        return
+    print_line(f"{done.read} memories read, {done.new} new, {done.existing} here already")
+    for reason, number in done.skipped.items():
+        print_line(f"{number} left out: {reason}")
+    note_waiting(left)
 
 
 async def _keep(memory: Memory, source: BinaryIO, total: int, progress: Progress) -> ImportSummary:

@@ -23,6 +23,7 @@ from recollect.entry.rest import (
     contexts,
     curation,
     databases,
+    entries,
     errors,
     events,
     exports,
@@ -31,6 +32,7 @@ from recollect.entry.rest import (
     jobs,
     keys,
     knowledge,
+    mem0,
     procedures,
     proposals,
     protection,
@@ -79,6 +81,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     runs.router,
     runs.episodes_router,
     state.router,
+    entries.router,
     procedures.router,
     databases.router,
     proposals.router,
@@ -101,6 +104,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     events.router,
     events.webhooks_router,
     knowledge.router,
+    mem0.router,
 )
 
 TAGS = [
@@ -111,6 +115,7 @@ TAGS = [
     {"name": "runs", "description": "Agent runs with their turns and tool calls."},
     {"name": "episodes", "description": "What an agent did."},
     {"name": "state", "description": "JSON by key of a run or session."},
+    {"name": "entries", "description": "Documents by namespace and key, that can be searched."},
     {"name": "procedures", "description": "Ways of doing a task, chosen by what came of them."},
     {"name": "databases", "description": "Databases of your own that can be asked."},
     {"name": "proposals", "description": "Changes of memory that wait for an administrator's word."},
@@ -129,6 +134,7 @@ TAGS = [
     {"name": "protection", "description": "Sources that no fact may copy; personal data and secrets."},
     {"name": "events", "description": "What changes in memory, and webhooks that carry it on."},
     {"name": "knowledge", "description": "What can be looked up: sources and documents."},
+    {"name": "mem0", "description": "What mem0's client calls."},
     {"name": "health", "description": "For operators: alive, ready, metrics, version."},
 ]
 

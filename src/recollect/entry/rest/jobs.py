@@ -54,6 +54,7 @@ class DeadLetterShown(Shown):
 
     dead_letter_id: str = Field(examples=["outbox:17"])
     kind: DeadLetterKind
+    number: int
     name: str = Field(examples=["embed"])
     attempts: int
     last_error: str | None

@@ -15,6 +15,7 @@ from recollect.domain.runs import MAX_ARGUMENT_BYTES, MOST_EPISODES_GIVEN, NewTo
 from recollect.entry.bodies import ItemShown, RememberedShown
 from recollect.entry.rest.access import AgentMemory
 from recollect.entry.rest.models import PROBLEMS, Cursor, Limit, Moment, Page, Shown, Strict, id_position, page_of
+from recollect.entry.rest.state import StateShown
 
 MAX_CALLS = 200
 
@@ -38,6 +39,7 @@ class RunShown(Shown):
     """A run."""
 
     run_id: str
+    run_ref: UUID
     session_id: str
     user_id: str | None
     agent_id: str | None
@@ -276,10 +278,10 @@ async def replay_run(memory: AgentMemory, run_id: str, results: bool = True) -> 
     return await memory.replay_run(run_id, results=results)
 
 
-@router.put("/{run_id}/delegated/{name}", operation_id="delegate", status_code=204)
-async def delegate(memory: AgentMemory, run_id: str, name: str, handed: DelegationRequest) -> None:
+@router.put("/{run_id}/delegated/{name}", operation_id="delegate", response_model=StateShown)
+async def delegate(memory: AgentMemory, run_id: str, name: str, handed: DelegationRequest) -> object:
     """Hand something to a run; it lives as long as the run does."""
-    await memory.delegate(name, handed.value, run_id=run_id)
+    return await memory.delegate(name, handed.value, run_id=run_id)
 
 
 @router.get("/{run_id}/delegated", operation_id="delegated", response_model=dict[str, Any])

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field
 
 from recollect.domain.identity import Scope
+from recollect.domain.items import Trust
 from recollect.domain.sessions import CloseReason, NoteKind, SessionStatus
 from recollect.domain.window import MessageRole, NewMessage
 from recollect.entry.bodies import RememberedShown
@@ -22,10 +23,19 @@ WEEK = 7 * 24 * 3600
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], responses=PROBLEMS)
 
 
+class FoldShown(Shown):
+    """A lasting summary of messages that fell out of the window, and the places it covers."""
+
+    summary_id: UUID
+    first: int
+    last: int
+
+
 class SessionShown(Shown):
     """A session as it stands."""
 
     session_id: str = Field(examples=["chat-17"])
+    session_ref: UUID
     root_id: str = Field(description="The first session of its line.")
     continues: str | None = Field(description="The closed session that it goes on from.")
     user_id: str | None
@@ -33,13 +43,24 @@ class SessionShown(Shown):
     status: SessionStatus
     close_reason: CloseReason | None
     idle_seconds: int
+    notes_seconds: int
+    window_share: float
     metadata: dict[str, Any]
     opened_at: datetime
     active_at: datetime
     closed_at: datetime | None
     messages: int
+    window_from: int
+    window_tokens: int
     epoch: int
+    epoch_from: int | None
+    epoch_to: int | None
+    prompt_tokens: int | None
     summary: str
+    summary_id: UUID | None
+    summarised_to: int
+    folded_to: int
+    folds: list[FoldShown]
 
 
 class OpenedShown(Shown):
@@ -96,14 +117,6 @@ class MessagesRequest(Strict):
     prompt_tokens: int | None = Field(default=None, ge=0, description="Tokens of the last turn's prompt.")
 
 
-class FoldShown(Shown):
-    """A lasting summary of messages that fell out of the window, and the places it covers."""
-
-    summary_id: UUID
-    first: int
-    last: int
-
-
 class WindowStateShown(Shown):
     """How full the window is, and what has left it."""
 
@@ -134,10 +147,13 @@ class MessageShown(Shown):
     speaker: str | None
     content: str
     tokens: int
+    scope: Scope
     event_time: datetime
     payload_key: str | None
     message_id: str | None
     summary_id: UUID | None
+    trust: Trust
+    metadata: dict[str, Any]
 
 
 class WindowShown(Shown):
@@ -167,6 +183,7 @@ class TurnStateShown(Shown):
     number: int
     status: str
     data: dict[str, Any]
+    created_at: datetime
     updated_at: datetime
 
 
@@ -198,6 +215,7 @@ class UsageRequest(Strict):
 Status = Annotated[SessionStatus | None, Query(description="Only open or only closed ones.")]
 Owner = Annotated[str | None, Query(max_length=200)]
 After = Annotated[int, Query(ge=0, description="Messages after this place.")]
+Until = Annotated[int | None, Query(ge=0, description="Messages up to this place.")]
 
 
 @router.post(
@@ -267,9 +285,11 @@ async def add_messages(memory: AgentMemory, session_id: str, wanted: MessagesReq
 
 
 @router.get("/{session_id}/messages", operation_id="list_messages", response_model=list[MessageShown])
-async def list_messages(memory: AgentMemory, session_id: str, after: After = 0, limit: Limit = 50) -> object:
+async def list_messages(
+    memory: AgentMemory, session_id: str, after: After = 0, until: Until = None, limit: Limit = 50
+) -> object:
     """Messages in order."""
-    return await memory.list_messages(session_id, after=after, limit=limit)
+    return await memory.list_messages(session_id, after=after, until=until, limit=limit)
 
 
 @router.get("/{session_id}/window", operation_id="get_window", response_model=WindowShown)

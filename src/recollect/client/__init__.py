@@ -1,0 +1,166 @@
+"""A Recollect server from Python: the verbs of `Memory`, over HTTP.
+
+    from recollect.client import Client
+
+    async with Client("http://127.0.0.1:8765", key="rcl_…", user="ana") as memory:
+        await memory.remember_fact("Ana prefers tea")
+        answer = await memory.recall("What does Ana drink?")
+
+Every verb has the name, the parameters, the result and the errors that it has in the library; `recollect.sync.Client` is the
+same for code without an event loop. What has no route over REST is not here.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, get_type_hints
+from uuid import UUID
+
+import httpx2
+from pydantic import TypeAdapter
+
+from recollect.app import Memory
+from recollect.client.routes import IDENTITY, ROUTES, UNPIN, Route, Wire, wire_of
+from recollect.client.transport import DEFAULT_TIMEOUT, Transport
+from recollect.domain.identity import Identity, checked_id
+from recollect.errors import RecollectError
+from recollect.ids import new_id
+from recollect.service.remember import News, Progress, Remembered, batches
+
+if TYPE_CHECKING:
+    _Verbs = Memory  # what a type checker and an editor know of the verbs made below
+else:
+    _Verbs = object
+
+__all__ = ["Client"]
+
+
+class Client(_Verbs):
+    """The verbs of `Memory` over HTTP, bound to one credential and to who acts under it."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str,
+        user: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        run: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        retries: int = 2,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        """`retries` are made only where a repeated request does no harm; `transport` is for tests and proxies."""
+        self._transport = Transport(url, key=key, timeout=timeout, retries=retries, transport=transport)
+        self._who = _checked({"user": user, "agent": agent, "session": session, "run": run})
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections, also of clients made from this one by `acting_as`."""
+        await self._transport.close()
+
+    def acting_as(
+        self,
+        *,
+        user: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        run: str | None = None,
+    ) -> Self:
+        """The same connection with more said about who asks."""
+        other = object.__new__(type(self))
+        other._transport = self._transport
+        other._who = {**self._who, **_checked({"user": user, "agent": agent, "session": session, "run": run})}
+        return other
+
+    async def whoami(self) -> Identity:
+        """Who the server takes these requests for."""
+        answer: Identity = await self._asked(IDENTITY, {}, TypeAdapter(Identity))
+        return answer
+
+    async def pin_item(self, item_id: UUID, *, pinned: bool = True) -> None:
+        """Keep an item until a person ends it, or no longer."""
+        await self._asked(ROUTES["pin_item"] if pinned else UNPIN, {"item_id": item_id}, TypeAdapter(None))
+
+    async def import_items(
+        self, items: News, *, total: int = 0, progress: Progress | None = None
+    ) -> AsyncIterator[list[Remembered]]:
+        """Keep any number of items, batch by batch; started again, it goes on where it stopped."""
+        done = 0
+        async for batch in batches(items):
+            try:
+                kept = await self.remember_many(batch)
+            except RecollectError as error:
+                index = _index_of(error)
+                if index:
+                    yield await self.remember_many(batch[:index])
+                error.details["index"] = done + index
+                raise
+            yield kept
+            done += len(batch)
+            if progress is not None:
+                progress(done, total)
+
+    async def _asked(self, route: Route, arguments: dict[str, Any], answers: TypeAdapter[Any]) -> Any:
+        wire: Wire = wire_of(route, arguments, self._who)
+        if route.is_keyed:
+            wire.headers["Idempotency-Key"] = str(new_id())
+        body = await self._transport.send(route.method, wire, who=self._who, repeatable=route.is_repeatable)
+        answer = body[route.part] if route.part is not None else body
+        return answers.validate_python(route.read(answer) if route.read is not None else answer)
+
+
+def _verb(name: str, route: Route) -> Callable[..., Awaitable[Any]]:
+    """The verb of that name: everything but its route follows from the library's own."""
+    original = getattr(Memory, name)
+    signature = inspect.signature(original)
+
+    @functools.cache
+    def answers() -> TypeAdapter[Any]:
+        return TypeAdapter(get_type_hints(original)["return"])
+
+    @functools.wraps(original)
+    async def verb(self: Client, *arguments: Any, **named: Any) -> Any:
+        return await self._asked(route, _given(signature.bind(self, *arguments, **named)), answers())
+
+    return verb
+
+
+def _given(bound: inspect.BoundArguments) -> dict[str, Any]:
+    """The arguments by name; those left at None are left out, unless None is something to say."""
+    given: dict[str, Any] = {}
+    for name, parameter in list(bound.signature.parameters.items())[1:]:
+        if name not in bound.arguments:
+            continue
+        value = bound.arguments[name]
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            given.update({more: each for more, each in value.items() if each is not None})
+        elif value is not None or parameter.default is inspect.Parameter.empty:
+            given[name] = value
+    return given
+
+
+def _checked(who: Mapping[str, str | None]) -> dict[str, str]:
+    return {noun: checked_id(f"{noun}_id", name) for noun, name in who.items() if name is not None}
+
+
+def _index_of(error: RecollectError) -> int:
+    """Which item of a batch the server found fault with."""
+    place = str(error.details.get("field", "")).split(".")
+    return int(place[1]) if len(place) > 1 and place[0] == "items" and place[1].isdigit() else 0
+
+
+for _name, _route in ROUTES.items():
+    if _name not in vars(Client):
+        setattr(Client, _name, _verb(_name, _route))

@@ -1,0 +1,48 @@
+"""Microsoft Agent Framework's `ContextProvider` over Recollect, in the framework's own agent with a local model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("agent_framework", reason="tested by `make test-agent-framework`")
+
+from agent_framework import Agent, BaseChatClient, ChatResponse, Message
+
+from recollect.integrations.agent_framework import RecollectContextProvider
+from recollect.integrations.base import Verbs
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+class Echo(BaseChatClient):  # type: ignore[misc,type-arg,unused-ignore]
+    """A model that repeats its instructions."""
+
+    def _inner_get_response(
+        self, *, messages: Sequence[Message], stream: bool = False, options: Mapping[str, Any], **more: Any
+    ) -> Any:
+        async def answer() -> ChatResponse:
+            told = str(options.get("instructions") or "") + "".join(
+                one.text for one in messages if one.role == "system"
+            )
+            return ChatResponse(messages=[Message("assistant", [f"I was told: {told or 'nothing'}"])])
+
+        return answer()
+
+
+async def test_an_agent_remembers_in_a_later_session_what_was_said_in_an_earlier_one(verbs: Verbs) -> None:
+    def agent(user: str) -> Agent:
+        provider = RecollectContextProvider(verbs, user=user, agent="support")
+        return Agent(client=Echo(), name="support", context_providers=[provider])
+
+    ana = agent("ana")
+    first = await ana.run("My favourite tea is oolong", session=ana.create_session())
+    assert "oolong" not in first.text
+    later = await ana.run("Which tea is my favourite?", session=ana.create_session())
+    assert "My favourite tea is oolong" in later.text
+    bo = agent("bo")
+    assert "oolong" not in (await bo.run("Which tea is my favourite?", session=bo.create_session())).text
+    recalled = await verbs.acting_as(user="ana").recall("favourite tea", source_kinds=["chat_message"])
+    assert {item.trust for item in recalled.items} >= {"user"}
