@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from recollect.domain import text
-from recollect.domain.documents import Citation
 from recollect.domain.arms import FULL_DEPTHS, Depths, Looked, look
 from recollect.domain.candidates import Candidate, Columns, Found, Tokens
+from recollect.domain.documents import Citation
 from recollect.domain.entities import entities_in
 from recollect.domain.identity import Identity, Role, Scope
 from recollect.domain.indexing import embedded_text

@@ -74,6 +74,9 @@ class Shelves:
         self._reading: dict[_Key, asyncio.Future[None]] = {}
         self._following: dict[_Key, asyncio.Task[tuple[bytes, bool]]] = {}
 
+    def __len__(self) -> int:
+        return len(self._shelves)
+
     async def look(
         self, database: Database, sight: Sight, *, model_id: str, dimensions: int, topic: str
     ) -> tuple[Shelf, bool] | None:
