@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from recollect.domain import text
-from recollect.domain.arms import FULL_DEPTHS, Depths, Looked, look
-from recollect.domain.candidates import Candidate, Columns, Found, Tokens
+from recollect.domain.arms import FULL_DEPTHS, Depths, look
+from recollect.domain.candidates import Columns, Found, Tokens
 from recollect.domain.documents import Citation
 from recollect.domain.entities import entities_in
 from recollect.domain.identity import Identity, Role, Scope
@@ -25,6 +25,7 @@ from recollect.domain.indexing import embedded_text
 from recollect.domain.items import Item, Kind, checked_content, normalised, require_owner
 from recollect.domain.ranking import UNRELATED_SIMILARITY, Collection, Question, Ranked, Weights, ranked
 from recollect.domain.temporal import Interval, question_interval
+from recollect.domain.tracing import counts_of, found_of, looked_counts, with_ranks
 from recollect.domain.wording import REQUEST_TERMS, asked_by
 from recollect.errors import Forbidden, InvalidInput
 from recollect.providers.base import fail_open
@@ -209,12 +210,12 @@ class _Recall:
         best = self._ranked(question, shelf.columns, looked.found, collection)
         pending = 0
         if request.explain:
-            best = _with_ranks(best, looked)
+            best = with_ranks(best, looked)
             if waiting:
                 async with self.resources.database.transaction(self.identity) as tx:
                     pending = await outbox.pending(tx, EMBED_TOPIC)
         texts = {one.candidate.item_id: shelf.items[one.place].item for one in best}
-        counts = _looked_counts(looked) if request.explain else {}
+        counts = looked_counts(looked) if request.explain else {}
         return _Answered(best=best, texts=texts, waiting=waiting, pending=pending, counts=counts)
 
     async def _in_database(self, question: Question, searched: Search, collection: Collection) -> _Answered:
@@ -223,7 +224,7 @@ class _Recall:
             candidates = await search.find_candidates(tx, searched)
             self._mark("candidates")
             columns = Columns(rows=candidates)
-            best = self._ranked(question, columns, _found(candidates), collection)
+            best = self._ranked(question, columns, found_of(candidates), collection)
             texts = await items.find_items(tx, [one.candidate.item_id for one in best])
             waiting = await outbox.is_waiting(tx, EMBED_TOPIC)
             pending = await outbox.pending(tx, EMBED_TOPIC) if waiting and self.request.explain else 0
@@ -232,7 +233,7 @@ class _Recall:
             texts=texts,
             waiting=waiting,
             pending=pending,
-            counts=_counts(candidates) if self.request.explain else {},
+            counts=counts_of(candidates) if self.request.explain else {},
         )
 
     def _ranked(self, question: Question, columns: Columns, found: Found, collection: Collection) -> list[Ranked]:
@@ -526,58 +527,6 @@ def _recalled(item: Item, score: float) -> RecalledItem:
         metadata=item.metadata,
         shared_from=item.shared_from,
     )
-
-
-def _found(candidates: Sequence[Candidate]) -> Found:
-    """What the database says of its candidates."""
-    many = len(candidates)
-    return Found(
-        hits=np.array([place for place, one in enumerate(candidates) if one.is_hit], dtype=np.int64),
-        similarity=np.array([np.nan if one.similarity is None else one.similarity for one in candidates], np.float64),
-        entity=np.fromiter((one.entity_rank is not None for one in candidates), np.bool_, many),
-    )
-
-
-def _counts(candidates: Sequence[Candidate]) -> dict[str, int]:
-    return {
-        "text": sum(one.text_rank is not None for one in candidates),
-        "vector": sum(one.vector_rank is not None for one in candidates),
-        "time": sum(one.time_rank is not None for one in candidates),
-        "entity": sum(one.entity_rank is not None for one in candidates),
-        "beside_a_hit": sum(_is_beside(one) for one in candidates),
-    }
-
-
-def _looked_counts(looked: Looked) -> dict[str, int]:
-    arms = {"text": looked.text, "vector": looked.vector, "time": looked.time, "entity": looked.entity}
-    found = np.unique(np.concatenate(list(arms.values())))
-    counts = {name: len(places) for name, places in arms.items()}
-    return {**counts, "beside_a_hit": len(looked.found.hits) - len(found)}
-
-
-def _with_ranks(best: Sequence[Ranked], looked: Looked) -> list[Ranked]:
-    """The same with the rank that each arm gave, for a trace."""
-    arms = {"text": looked.text, "vector": looked.vector, "time": looked.time, "entity": looked.entity}
-    ranks = {name: {int(place): rank for rank, place in enumerate(places, start=1)} for name, places in arms.items()}
-    similarity = looked.found.similarity
-    return [
-        replace(
-            one,
-            candidate=replace(
-                one.candidate,
-                similarity=None if np.isnan(similarity[one.place]) else float(similarity[one.place]),
-                text_rank=ranks["text"].get(one.place),
-                vector_rank=ranks["vector"].get(one.place),
-                time_rank=ranks["time"].get(one.place),
-                entity_rank=ranks["entity"].get(one.place),
-            ),
-        )
-        for one in best
-    ]
-
-
-def _is_beside(one: Candidate) -> bool:
-    return not any((one.text_rank, one.vector_rank, one.time_rank, one.entity_rank))
 
 
 def _written(interval: Interval | None) -> dict[str, str | None] | None:
