@@ -191,6 +191,7 @@ class _Recall:
             Sight(identity=self.identity, kinds=tuple(searched.kinds), scopes=self.scopes),
             model_id=searched.model_id,
             dimensions=len(searched.vector),
+            items=collection.items,
             topic=EMBED_TOPIC,
         )
         if looked_up is None:

@@ -28,7 +28,8 @@ MOST_ITEMS = 4_000  # on a shelf; larger memories are searched by the indexes of
 MOST_BYTES = 192 * 2**20
 ITEM_BYTES = 10_000  # about: row, text and vector of one item, and what is kept of the words asked for
 KEPT_SECONDS = 600.0
-ASKED_AGAIN_SECONDS = 60.0  # a memory that is asked twice within this time gets a shelf
+ASKED_SECONDS = 60.0  # a memory gets a shelf when it is asked twice in this time, a large one oftener
+ITEMS_PER_ASKING = 200  # fetching so many costs about as much as a search in the database
 MOST_ASKED = 10_000
 FETCHED = 250  # items at a time
 _ENTRY = 20  # bytes: an id and the number of its last change
@@ -69,7 +70,7 @@ class Shelves:
 
     def __init__(self) -> None:
         self._shelves: OrderedDict[_Key, Shelf] = OrderedDict()
-        self._asked: OrderedDict[_Key, float] = OrderedDict()
+        self._asked: OrderedDict[_Key, tuple[int, float]] = OrderedDict()
         self._held = 0
         self._reading: dict[_Key, asyncio.Future[None]] = {}
         self._following: dict[_Key, asyncio.Task[tuple[bytes, bool]]] = {}
@@ -78,22 +79,26 @@ class Shelves:
         return len(self._shelves)
 
     async def look(
-        self, database: Database, sight: Sight, *, model_id: str, dimensions: int, topic: str
+        self, database: Database, sight: Sight, *, model_id: str, dimensions: int, items: int, topic: str
     ) -> tuple[Shelf, bool] | None:
-        """What may be seen now, and whether the topic is waited for; None when the database must be searched."""
+        """What may be seen now, and whether the topic is waited for; None when the database must be searched.
+
+        `items` is how many the tenant has: what can be seen of them is not known before it was read.
+        """
         key = _Key(sight, model_id)
         shelf = self._shelves.get(key)
-        if shelf is None and not self._is_asked_again(key):
+        if shelf is None and not self._is_worth_it(key, items):
             return None
         standing, waiting = await self._standing(database, key, topic)
         if len(standing) > MOST_ITEMS * _ENTRY:
             self._drop(key)
-            self._asked[key] = time.monotonic() + KEPT_SECONDS  # not to be asked again before then
+            self._asked[key] = -items, time.monotonic() + KEPT_SECONDS  # it is not asked for before then
             return None
         if shelf is None or standing != shelf.standing or (shelf.lacking and not shelf.is_settled):
             shelf = await self._arranged(database, key, shelf, standing, waiting, dimensions)
             if shelf is None:
                 return None
+        self._asked.pop(key, None)  # one that must make room has to be asked for again
         self._keep(key, shelf)
         return shelf, waiting
 
@@ -125,13 +130,16 @@ class Shelves:
         for key in [key for key in self._shelves if key.sight.identity.tenant_id == tenant_id]:
             self._drop(key)
 
-    def _is_asked_again(self, key: _Key) -> bool:
+    def _is_worth_it(self, key: _Key, items: int) -> bool:
+        """Whether it was asked so often lately that laying it out, which costs as much as some searches, pays."""
         now = time.monotonic()
-        last = self._asked.pop(key, None)
-        self._asked[key] = now if last is None or last <= now else last
+        times, since = self._asked.pop(key, (0, now))
+        if now - since > ASKED_SECONDS:
+            times, since = 0, now
+        self._asked[key] = times + 1, since
         while len(self._asked) > MOST_ASKED:
             self._asked.popitem(last=False)
-        return last is not None and 0 <= now - last <= ASKED_AGAIN_SECONDS
+        return times >= 1 + items // ITEMS_PER_ASKING
 
     async def _arranged(
         self, database: Database, key: _Key, before: Shelf | None, standing: bytes, waiting: bool, dimensions: int
