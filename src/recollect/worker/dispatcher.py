@@ -15,6 +15,7 @@ from recollect.worker.tasks import Topic
 log = get_log(__name__)
 
 GATHER_SECONDS = 0.03
+QUIET_SECONDS = 0.004
 
 
 class Dispatcher:
@@ -121,9 +122,11 @@ class Dispatcher:
             return
 
     async def _gather(self) -> None:
-        """Let a little more come together: a batch costs much the same, however few it holds."""
-        if not self._stopping:
-            await asyncio.sleep(GATHER_SECONDS)
+        """Let more come together while it comes thick and fast: a batch costs much the same, however few it holds."""
+        until = time.monotonic() + GATHER_SECONDS
+        while self._bell.is_set() and not self._stopping and time.monotonic() < until:
+            self._bell.clear()
+            await asyncio.sleep(QUIET_SECONDS)
 
     async def _renew(self) -> None:
         while True:
