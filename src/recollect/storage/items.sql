@@ -26,8 +26,11 @@ WITH given AS (
     FROM (SELECT DISTINCT thread FROM fresh WHERE thread IS NOT NULL) t
 ), noted AS (
     INSERT INTO users (tenant_id, user_id)
-    SELECT %(tenant_id)s::uuid, user_id FROM fresh WHERE user_id IS NOT NULL
-    GROUP BY user_id HAVING NOT is_erased_user(user_id, max(event_time))
+    SELECT %(tenant_id)s::uuid, f.user_id FROM fresh f LEFT JOIN LATERAL (
+        SELECT true AS is_known FROM users u
+        WHERE u.tenant_id = %(tenant_id)s AND u.user_id = f.user_id OFFSET 0) k ON true
+    WHERE f.user_id IS NOT NULL AND k.is_known IS NULL
+    GROUP BY f.user_id HAVING NOT is_erased_user(f.user_id, max(f.event_time))
     ON CONFLICT (tenant_id, user_id) DO NOTHING
 ), made AS (
 INSERT INTO items (
