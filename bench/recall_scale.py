@@ -74,10 +74,11 @@ class Size:
     measured: bool = True
 
 
-def sizes(rows: int) -> list[Size]:
-    """The tenants measured, then others until there are `rows` items in all."""
+def sizes(rows: int, largest: int) -> list[Size]:
+    """The tenants measured, none larger than told, then others until there are `rows` items in all."""
     measured = [Size(name=f"solo-{count}", rows=count) for count in (200, 1_000, 10_000, 100_000)]
     measured += [Size(name=f"team-{count}", rows=count, team=True) for count in (10_000, 100_000)]
+    measured = [size for size in measured if size.rows <= largest]
     if rows >= 1_000_000:
         measured.append(Size(name="solo-500000", rows=500_000))
     rest, number = rows - sum(size.rows for size in measured), 0
@@ -372,7 +373,7 @@ async def measure(
 async def run(arguments: argparse.Namespace, home: Path) -> list[dict[str, Any]]:
     """Load what is missing, then measure."""
     settings = Settings(home=home, worker=False, pool_max_size=8, pool_timeout=60.0)
-    wanted = sizes(1_000_000 if arguments.million else arguments.rows)
+    wanted = sizes(1_000_000 if arguments.million else arguments.rows, arguments.largest)
     async with open_address(settings) as address:
         await bring_up_to_date(settings, address)
         assert address.owner_dsn is not None
@@ -390,6 +391,7 @@ def main() -> None:
     """Load, measure, print, save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=300_000, help="items in all")
+    parser.add_argument("--largest", type=int, default=100_000, help="no larger tenant is made")
     parser.add_argument("--million", action="store_true", help="a million items, and a tenant of half a million")
     parser.add_argument("--home", type=Path, help="folder to keep the database in")
     parser.add_argument("--clients", type=lambda text: [int(one) for one in text.split(",")], default=[1, 16, 64])

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from recollect.app import Memory
 from recollect.service import dispatch
+from recollect.service.dispatch import Outcome
 from recollect.worker.tasks import JOBS, TOPICS
 
 
@@ -17,7 +18,8 @@ async def work_off(memory: Memory, *topics: str) -> None:
         place = dispatch.Round()
         while batches := await dispatch.claim_fresh(memory.resources, topic, place, batches=4, size=64):
             for batch in batches:
-                assert await dispatch.handle(memory.resources, TOPICS[topic].handle, batch, seconds=60)
+                outcome = await dispatch.handle(memory.resources, TOPICS[topic].handle, batch, seconds=60)
+                assert outcome is Outcome.DONE
 
 
 async def run_job(memory: Memory, name: str) -> None:

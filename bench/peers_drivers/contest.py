@@ -176,9 +176,9 @@ async def _obey(contestant: Contestant, order: dict[str, Any]) -> dict[str, Any]
             return {"times": times, "found": found}
         case "serve":
             asked = [(owner, question) for owner, question in order["asked"]]
-            started = time.perf_counter()
+            started, busy = time.perf_counter(), time.process_time()
             await contestant.serve(space, asked, order["clients"])
-            return {"seconds": time.perf_counter() - started}
+            return {"seconds": time.perf_counter() - started, "busy": time.process_time() - busy}
         case "remarks":
             return contestant.remarks()
     return {}

@@ -24,7 +24,7 @@ from recollect.service import tenants
 from recollect.wiring import open_resources
 from recollect.worker.runner import background_worker
 
-LOOK_AGAIN = 0.02
+LOOK_AGAIN = 0.005
 PROBE = "anything"
 
 

@@ -121,7 +121,7 @@ def test_every_query_prepares_on_the_migrated_schema(query: Query, prepared_conn
     def numbered(match: re.Match[str]) -> str:
         return f"${positions.setdefault(match.group(1), len(positions) + 1)}"
 
-    statement = re.sub(r"%\((\w+)\)s", numbered, query.sql).replace("%%", "%")
+    statement = re.sub(r"%\((\w+)\)[sb]", numbered, query.sql).replace("%%", "%")
     if statement.split()[0] in {"SET", "LISTEN", "NOTIFY", "CREATE", "GRANT"}:
         prepared_connection.execute(statement)
     else:

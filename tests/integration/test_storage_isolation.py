@@ -85,13 +85,16 @@ def _first(function: Function) -> str:
 
 FUNCTIONS = _storage_functions()
 BOUND = {name: function for name, function in FUNCTIONS.items() if _first(function) == "Transaction"}
+AT_ONCE = {name: function for name, function in FUNCTIONS.items() if _first(function) == "Database"}
+"""Functions that send their whole transaction as one message; they take the identity that it is bound to."""
 
 
 def test_every_storage_function_takes_a_bound_transaction_or_is_an_operators() -> None:
-    unbound = {
-        name for name, function in FUNCTIONS.items() if _first(function) not in {"Transaction", "QueueTransaction"}
-    }
-    assert unbound == OPERATORS
+    bound = {"Transaction", "QueueTransaction"}
+    unbound = {name for name, function in FUNCTIONS.items() if _first(function) not in bound}
+    assert unbound == OPERATORS | AT_ONCE.keys()
+    for name in AT_ONCE.keys() - OPERATORS:
+        assert {"identity", "sight"} & inspect.signature(FUNCTIONS[name]).parameters.keys(), name
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,7 @@ class Arguments:
 
     known: Mapping[str, Sequence[Any]]
     """Values by name of a column, those of the rows the strangers have."""
+    caller: Identity
 
     def of(self, function: Function) -> dict[str, Any]:
         """What to call the function with, after its transaction."""
@@ -111,6 +115,8 @@ class Arguments:
         origin, inner = typing.get_origin(kind), typing.get_args(kind)
         if isinstance(kind, typing.NewType):
             return self.made(name, kind.__supertype__)
+        if kind is Identity:
+            return self.caller
         if kind is Search:
             return self._search()
         if is_dataclass(kind):
@@ -271,8 +277,8 @@ def _foreign(answer: Any, given: Any, rows: Mapping[str, Sequence[Mapping[str, A
 
 async def test_no_storage_function_reaches_another_tenants_rows(memory: Memory, strangers: Memory) -> None:
     rows = await _rows_of(strangers)
-    arguments = Arguments(_known(rows))
     ours, theirs = memory.identity, strangers.identity
+    arguments = Arguments(_known(rows), ours)
     shown_to_them, leaks = set(), {}
     for name, function in BOUND.items():
         given = arguments.of(function)
@@ -294,10 +300,21 @@ async def test_no_storage_function_reaches_another_tenants_rows(memory: Memory, 
     assert len(shown_to_them) > 100, f"the strangers must find what they have, or this shows nothing: {shown_to_them}"
 
 
+async def test_nothing_sent_at_once_reaches_another_tenants_rows(memory: Memory, strangers: Memory) -> None:
+    before = await _rows_of(strangers)
+    for name in AT_ONCE.keys() - OPERATORS:
+        given = Arguments(_known(before), memory.identity).of(FUNCTIONS[name])
+        answer = None
+        with suppress(Exception):  # refused
+            answer = await FUNCTIONS[name](memory.resources.database, **given)
+        assert not _foreign(answer, given, before), name
+        assert await _rows_of(strangers) == before, name
+
+
 @pytest.mark.parametrize("wall", ["filter", "row-level security"])
 async def test_no_storage_function_changes_another_tenants_rows(wall: str, memory: Memory, strangers: Memory) -> None:
     before = await _rows_of(strangers)
-    arguments = Arguments(_known(before))
+    arguments = Arguments(_known(before), memory.identity)
     filter_by = memory.identity if wall == "filter" else strangers.identity
     watched = [table for table in before if wall == "filter" or not table.startswith("recollect_queue.")]
     for name, function in BOUND.items():

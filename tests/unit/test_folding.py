@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from recollect.domain.candidates import Candidate
 from recollect.domain.folding import Folded, folded
 from recollect.domain.identity import Scope
 from recollect.domain.items import EDITED_FROM, Item, Kind, Tier, Trust
-from recollect.domain.ranking import Candidate, Ranked
+from recollect.domain.ranking import Ranked
 
 NOW = datetime(2026, 5, 2, tzinfo=UTC)
 
@@ -21,7 +22,7 @@ def ranked(number: int, score: float) -> Ranked:
         event_time=NOW, terms=b"", tokens=b"", traits=0, similarity=None, is_hit=True, text_rank=1, vector_rank=None,
         time_rank=None, entity_rank=None,
     )  # fmt: skip
-    return Ranked(candidate=candidate, score=score)
+    return Ranked(candidate=candidate, place=0, score=score)
 
 
 def item(number: int, content: str, kind: Kind = Kind.FACT, metadata: dict[str, Any] | None = None) -> Item:

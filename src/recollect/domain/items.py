@@ -418,4 +418,6 @@ _SPACE = re.compile(r"\s+")
 
 def normalised(text: str) -> str:
     """Text with differences that nobody means taken out: Unicode form, white space, letter case, final full stop."""
+    if text.isascii():
+        return " ".join(text.split()).rstrip(".").casefold()
     return _SPACE.sub(" ", unicodedata.normalize("NFKC", text)).strip().rstrip(".").casefold()

@@ -90,6 +90,7 @@ class Match:
 
 
 Reader = Callable[[Match], Period | None]
+MOST_FRUITLESS = 4_096
 
 
 class RuleBook:
@@ -97,6 +98,7 @@ class RuleBook:
 
     def __init__(self) -> None:
         self._rules: list[tuple[str, str, Reader]] = []
+        self._fruitless: set[str] = set()
 
     def add(self, code: str, *patterns: str) -> Callable[[Reader], Reader]:
         """Register a reader for patterns; what it folds gets `code`."""
@@ -115,6 +117,14 @@ class RuleBook:
     def fold(self, words: list[Word], clock: Clock) -> list[Word]:
         """Run every rule once over the words and give back what is left."""
         codes = "".join(word.code for word in words)
+        if codes in self._fruitless:
+            return words
+        if not any(pattern.search(codes) for pattern, _, _ in self._compiled):
+            # Most questions name no time, and few codes tell them apart.
+            if len(self._fruitless) >= MOST_FRUITLESS:
+                self._fruitless.clear()
+            self._fruitless.add(codes)
+            return words
         for pattern, code, reader in self._compiled:
             matches = pattern.finditer(codes)
             folded = _apply(matches, code, reader, clock, words)

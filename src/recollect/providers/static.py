@@ -23,6 +23,7 @@ from recollect.providers.vectors import unit_rows
 
 STATIC_MODEL = "potion-base-8M"
 HEADER_LIMIT = 1 << 20
+MOST_WORDS = 20_000
 
 TokenIds = NDArray[np.uint16] | NDArray[np.uint32]
 
@@ -43,6 +44,7 @@ class StaticTokens:
         self._tokenizer = Tokenizer.from_file(str(files.tokenizer))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
+        self._words: dict[str, tuple[int, ...]] = {}
         self.unknown_id = self._tokenizer.token_to_id("[UNK]") or 0
 
     @property
@@ -64,6 +66,15 @@ class StaticTokens:
     def unit(self) -> Matrix:
         """The table with every vector at length 1; made at the first recall."""
         return np.asarray(self._vectors / np.maximum(self.norms, 1e-9)[:, None], dtype=np.float32)
+
+    def word_ids(self, word: str) -> tuple[int, ...]:
+        """The ids of one word's tokens; the same words are asked for again and again."""
+        found = self._words.get(word)
+        if found is None:
+            if len(self._words) >= MOST_WORDS:
+                self._words.clear()
+            found = self._words[word] = tuple(self.token_ids([word])[0].tolist())
+        return found
 
     def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
         """Give the ids of each text's tokens, in order, without unknown ones, up to the token limit."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 
 from recollect.domain.identity import Identity, Role, TenantId
 from recollect.domain.jobs import retry_delay
@@ -23,6 +24,15 @@ Handler = Callable[[Resources, Identity, Batch], Awaitable[None]]
 OUTAGES = (ProviderError, DatabaseUnavailable, Overloaded)
 LONGEST_OUTAGE_DELAY = timedelta(seconds=60)
 OUTAGE_PATIENCE = timedelta(days=1)
+
+
+class Outcome(StrEnum):
+    """How it went with a batch."""
+
+    DONE = "done"
+    FAILED = "failed"
+    OUTAGE = "outage"
+    """Something outside is out of order."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,22 +78,25 @@ async def renew(resources: Resources, batches: Sequence[Batch]) -> None:
         await outbox.renew(rows, batches, lease=lease_of(resources))
 
 
-async def handle(resources: Resources, handler: Handler, batch: Batch, *, seconds: float) -> bool:
-    """Run the handler on a batch and note how it went; False when something outside is out of order."""
+async def handle(
+    resources: Resources, handler: Handler, batch: Batch, *, seconds: float, strikes_off: bool = False
+) -> Outcome:
+    """Run the handler on a batch and note how it went; a handler that strikes its batch off leaves nothing to do."""
     identity = Identity(tenant_id=batch.tenant_id, role=Role.ADMIN, actor=f"job:{batch.topic}")
     try:
         async with asyncio.timeout(seconds):
             await handler(resources, identity, batch)
-        async with resources.database.transaction(identity) as tx:
-            await outbox.done(tx, batch)
+        if not strikes_off:
+            async with resources.database.transaction(identity) as tx:
+                await outbox.done(tx, batch)
     except asyncio.CancelledError:
         await asyncio.shield(_note(resources, identity, batch, None))
         raise
     except Exception as error:  # noqa: BLE001 - whatever a handler raises, its batch is tried again or parked
         log.warning("batch_failed", topic=batch.topic, entries=len(batch), error=type(error).__name__)
         await _note(resources, identity, batch, error)
-        return not isinstance(error, OUTAGES)
-    return True
+        return Outcome.OUTAGE if isinstance(error, OUTAGES) else Outcome.FAILED
+    return Outcome.DONE
 
 
 async def _note(resources: Resources, identity: Identity, batch: Batch, error: Exception | None) -> None:

@@ -43,7 +43,7 @@ from recollect.service.remember import OBJECT_BYTES, make_ready
 from recollect.service.resources import Resources
 from recollect.service.sanitise import sanitise_items
 from recollect.service.tenants import MAX_PAGE, require_admin
-from recollect.storage import audit, documents, items, outbox, retention, sources
+from recollect.storage import audit, documents, items, retention, sources
 from recollect.storage.database import Transaction
 from recollect.storage.documents import DocumentRow, KeptChunk, Original, Place, Standing
 from recollect.storage.items import Row
@@ -333,7 +333,6 @@ async def _write(tx: Transaction, read: _Read, revision: _Revision, *, now: date
     await _keep_original(tx, document_id, read.given, revision.original, is_whole=is_whole)
     is_new = revision.number == 1
     await sources.count_change(tx, source_id, documents=1 if is_new else 0, chunks=len(places) - revision.before)
-    await outbox.add(tx, EMBED_TOPIC, list(added.values()))
     action = "document.add" if is_new else "document.revise"
     await audit.record(tx, action, "document", document_id, revision=revision.number, chunks=len(places))
     return len(added)
@@ -425,7 +424,7 @@ async def _insert(tx: Transaction, rows: Mapping[int, Row]) -> dict[int, UUID]:
     ordinals = list(rows)
     for start in range(0, len(ordinals), AT_ONCE):
         some = ordinals[start : start + AT_ONCE]
-        inserted = await items.insert_items(tx, [rows[ordinal] for ordinal in some])
+        inserted = await items.insert_items(tx, [rows[ordinal] for ordinal in some], topic=EMBED_TOPIC)
         added |= {ordinal: rows[ordinal].item_id for ordinal in some if rows[ordinal].item_id in inserted}
     return added
 

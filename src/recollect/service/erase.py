@@ -144,6 +144,7 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
         await resources.session_cache.drop(identity.tenant_id, session_id)
     await complete_journal(resources, identity)
     resources.views.forget(identity.tenant_id)
+    resources.shelves.forget(identity.tenant_id)
     return finished or await get_erasure(resources, identity, erasure.erasure_id)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
-from recollect.domain.extraction import Extracted, facts_in
+from recollect.domain.extraction import Extracted, Extraction, extraction_of, facts_in
 from recollect.domain.identity import Identity, Scope
 from recollect.domain.items import Kind, NewItem, Tier, Trust
 from recollect.providers.base import fail_open
@@ -21,17 +20,8 @@ from recollect.storage.facts import RefStanding, SourceText
 from recollect.storage.items import Row
 from recollect.storage.outbox import Batch
 
-SETTING = "extraction"  # of a tenant
 EXTRACT_SECONDS = 30.0
 CORROBORATION = 2  # F6: sessions in which a fact is said before it lasts
-
-
-class Extraction(StrEnum):
-    """Whose messages a tenant takes facts from."""
-
-    OFF = "off"
-    USERS = "users"
-    ALL = "all"
 
 
 _TRUSTS = {
@@ -62,14 +52,6 @@ async def extract(resources: Resources, identity: Identity, batch: Batch) -> Non
         await outbox.done(tx, batch)
     if changed:
         resources.wake(EMBED_TOPIC)
-
-
-def extraction_of(settings: dict[str, object]) -> Extraction:
-    """The tenant's choice; anything else than a known word counts as the default."""
-    try:
-        return Extraction(str(settings.get(SETTING, Extraction.USERS)))
-    except ValueError:
-        return Extraction.USERS
 
 
 async def _facts_of(resources: Resources, identity: Identity, source: SourceText) -> list[_Found]:

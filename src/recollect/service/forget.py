@@ -209,6 +209,7 @@ async def follow_up(resources: Resources, identity: Identity, redaction: Redacti
     if redaction.forgotten.summaries_renewed:
         resources.wake(SUMMARISE_TOPIC)
     resources.views.forget(identity.tenant_id)
+    resources.shelves.forget(identity.tenant_id)
     try:
         await write_journal(resources, identity, redaction.tombstones)
         await remove_discarded(resources, identity)

@@ -10,6 +10,7 @@ from uuid import UUID
 import numpy as np
 
 from recollect.domain.entities import Entity, entities_in
+from recollect.domain.extraction import Extraction, extraction_of
 from recollect.domain.identity import Identity
 from recollect.domain.indexing import PREVIOUS_HEAD, Indexed, embedded_text, indexed, indexed_text
 from recollect.domain.items import Kind
@@ -28,7 +29,8 @@ EXTRACT_TOPIC = "extract"
 JUDGE_TOPIC = "judge"
 # What is done with an item once it can be found by meaning.
 NEXT_TOPICS = {Kind.CHAT_MESSAGE: EXTRACT_TOPIC, Kind.FACT: JUDGE_TOPIC, Kind.PROCEDURE: JUDGE_TOPIC}
-FULL_BATCH = 64  # so many at once are part of an import
+FULL_BATCH = 200
+IMPORTED = 64  # so many at once are part of an import
 PAGE = 500
 INDEX_SECONDS = 3_600.0
 MOST_TOKENS = 256
@@ -94,20 +96,20 @@ async def embed(resources: Resources, identity: Identity, batch: Batch) -> None:
             if models.active is None:
                 await vectors.set_models(tx, active=model_id, target=models.target)
         await vectors.save_entities(tx, named)
-        topics = await _ask_for_more(tx, texts)
-        if len(batch) >= FULL_BATCH:
+        topics = await _ask_for_more(tx, texts, extraction_of(models.settings))
+        if len(batch) >= IMPORTED:
             await vector_indexes.look_later(resources, tx)
         await outbox.done(tx, batch)
     for topic in topics:
         resources.wake(topic)
 
 
-async def _ask_for_more(tx: Transaction, texts: Sequence[vectors.TextToEmbed]) -> set[str]:
+async def _ask_for_more(tx: Transaction, texts: Sequence[vectors.TextToEmbed], extraction: Extraction) -> set[str]:
     """Ask for what follows the embedding of these items; the topics to wake after the commit."""
     following: dict[str, list[UUID]] = {}
     for text in texts:
         topic = NEXT_TOPICS.get(Kind(text.kind))
-        if topic is not None:
+        if topic is not None and not (topic == EXTRACT_TOPIC and extraction is Extraction.OFF):
             following.setdefault(topic, []).append(text.item_id)
     for topic, item_ids in following.items():
         await outbox.add(tx, topic, item_ids)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -15,22 +16,17 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from recollect.domain import text
+from recollect.domain.arms import FULL_DEPTHS, Depths, look
+from recollect.domain.candidates import Columns, Found, Tokens
 from recollect.domain.documents import Citation
 from recollect.domain.entities import entities_in
 from recollect.domain.folding import Folded, folded
 from recollect.domain.identity import Identity, Role, Scope
 from recollect.domain.indexing import embedded_text
 from recollect.domain.items import Item, Kind, checked_content, require_owner
-from recollect.domain.ranking import (
-    UNRELATED_SIMILARITY,
-    Candidate,
-    Question,
-    Ranked,
-    Tokens,
-    Weights,
-    ranked,
-)
+from recollect.domain.ranking import UNRELATED_SIMILARITY, Collection, Question, Ranked, Weights, ranked
 from recollect.domain.temporal import Interval, question_interval
+from recollect.domain.tracing import counts_of, found_of, looked_counts, with_ranks
 from recollect.domain.wording import REQUEST_TERMS, asked_by
 from recollect.errors import Forbidden, InvalidInput
 from recollect.providers.base import fail_open
@@ -38,7 +34,7 @@ from recollect.service.index import EMBED_TOPIC
 from recollect.service.resources import Resources
 from recollect.service.views import TenantView
 from recollect.storage import evidence, items, outbox, search, sessions
-from recollect.storage.search import Depths, Search
+from recollect.storage.search import Search, Sight
 
 MAX_TOP_K = 20  # R1
 RERANKED = 20  # R4
@@ -125,6 +121,19 @@ class RecallAnswer:
     trace: dict[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answered:
+    """The best candidates, and what came with them."""
+
+    best: Sequence[Ranked]
+    texts: Mapping[UUID, Item]
+    waiting: bool
+    """Whether anything is not embedded yet."""
+    pending: int
+    counts: Mapping[str, int]
+    """How many candidates each arm brought."""
+
+
 async def recall(resources: Resources, identity: Identity, request: RecallRequest) -> RecallAnswer:
     """Find what answers the question among what the identity may see."""
     with resources.telemetry.measured("recall"):
@@ -141,45 +150,34 @@ class _Recall:
         self.weights = scope_weights(resources)
         self.scopes = _scopes(identity, request, self.weights)
         self.timings: dict[str, float] = {}
+        self.started = time.perf_counter()
         _check(identity, request)
 
     async def answer(self) -> RecallAnswer:
-        started = time.perf_counter()
         terms = text.terms(self.request.query, "english")
         view = await self.resources.views.get(self.resources.database, self.identity)
         if view.language != "english":
             terms = text.terms(self.request.query, view.language)
         view = await self.resources.views.with_terms(self.resources.database, self.identity, terms)
         vector, model_id, embedded = await self._embedded(view)
-        self._mark("prepare", started)
+        self._mark("prepare")
         question = self._question(terms, model_id)
         # Without a vector there is nothing to compare: naming the model would compare vectors of different lengths.
         compared = model_id if model_id is not None and vector is not None else ""
         searched = self._search(terms, view, vector, compared, question.interval)
-        async with self.resources.database.transaction(self.identity) as tx:
-            if Scope.SESSION in self.scopes:
-                searched = replace(searched, sessions=await sessions.line_of(tx, self.identity.session_id))
-            candidates = await search.find_candidates(tx, searched)
-            self._mark("candidates", started)
-            best = ranked(
-                question,
-                candidates,
-                view.collection(terms),
-                weights=_weights(self.request.arms),
-                scope_weights=self.weights,
-                limit=TRACED if self.request.explain else max(RERANKED, self.request.top_k) + SPARE,
-            )
-            self._mark("rank", started)
-            found = await items.find_items(tx, [one.candidate.item_id for one in best])
-            has_facts = any(item.kind == Kind.FACT for item in found.values())
-            links = await evidence.links_among(tx, list(found)) if has_facts else []
-            waiting = await outbox.is_waiting(tx, EMBED_TOPIC)
-            pending = await outbox.pending(tx, EMBED_TOPIC) if waiting and self.request.explain else 0
-        merged = folded(best, found, links)
-        ordered, rerank_used = await self._reranked(merged.kept, found)
-        self._mark("total", started)
+        if Scope.SESSION in self.scopes:
+            line = await sessions.read_line(self.resources.database, self.identity)
+            searched = replace(searched, sessions=line)
+        collection = view.collection(terms)
+        answered = await self._on_shelf(question, searched, collection)
+        if answered is None:
+            answered = await self._in_database(question, searched, collection)
+        self._mark("rank")
+        merged = folded(answered.best, answered.texts, await self._links(answered.texts))
+        ordered, rerank_used = await self._reranked(merged.kept, answered.texts)
+        self._mark("total")
         chosen = tuple(
-            _recalled(found[one.candidate.item_id], one.score, merged.same_as.get(one.candidate.item_id, ()))
+            _recalled(answered.texts[one.candidate.item_id], one.score, merged.same_as.get(one.candidate.item_id, ()))
             for one in ordered[: self.request.top_k]
         )
         # A fact that is shown as its turn was recalled too, and does not fade.
@@ -189,15 +187,100 @@ class _Recall:
         return RecallAnswer(
             items=chosen,
             total=len(chosen),
-            degraded=waiting or not embedded,
+            degraded=answered.waiting or not embedded,
             rerank_used=rerank_used,
-            trace=self._trace(ordered, candidates, question, searched, merged, pending)
-            if self.request.explain
-            else None,
+            trace=self._trace(ordered, answered, question, searched, merged) if self.request.explain else None,
         )
 
-    def _mark(self, step: str, started: float) -> None:
-        self.timings[step] = round((time.perf_counter() - started) * 1000, 3)
+    async def _on_shelf(self, question: Question, searched: Search, collection: Collection) -> _Answered | None:
+        """The best of a memory that is laid out in the process; None when it is not."""
+        request = self.request
+        narrowed = (request.since, request.until, request.as_of, request.source_id, request.include_superseded or None)
+        if searched.vector is None or any(one is not None for one in narrowed):
+            return None
+        looked_up = await self.resources.shelves.look(
+            self.resources.database,
+            Sight(
+                identity=self.identity,
+                kinds=tuple(searched.kinds),
+                scopes=self.scopes,
+                sessions=tuple(searched.sessions),
+            ),
+            model_id=searched.model_id,
+            dimensions=len(searched.vector),
+            items=collection.items,
+            topic=EMBED_TOPIC,
+        )
+        if looked_up is None:
+            return None
+        self._mark("candidates")
+        shelf, waiting = looked_up
+        looked = look(
+            shelf.columns,
+            shelf.similarity(searched.vector),
+            shelf.mentions,
+            terms=searched.terms,
+            interval=searched.interval,
+            entity_keys=searched.entity_keys,
+            depths=searched.depths,
+            ordered=request.explain,
+        )
+        best = self._ranked(question, shelf.columns, looked.found, collection)
+        pending = 0
+        if request.explain:
+            best = with_ranks(best, looked)
+            if waiting:
+                async with self.resources.database.transaction(self.identity) as tx:
+                    pending = await outbox.pending(tx, EMBED_TOPIC)
+        texts = {one.candidate.item_id: shelf.items[one.place].item for one in best}
+        counts = looked_counts(looked) if request.explain else {}
+        return _Answered(best=best, texts=texts, waiting=waiting, pending=pending, counts=counts)
+
+    async def _in_database(self, question: Question, searched: Search, collection: Collection) -> _Answered:
+        """The best of what the indexes of the database find."""
+        async with self.resources.database.transaction(self.identity) as tx:
+            candidates = await search.find_candidates(tx, searched)
+            self._mark("candidates")
+            columns = Columns(rows=candidates)
+            best = self._ranked(question, columns, found_of(candidates), collection)
+            texts = await items.find_items(tx, [one.candidate.item_id for one in best])
+            waiting = await outbox.is_waiting(tx, EMBED_TOPIC)
+            pending = await outbox.pending(tx, EMBED_TOPIC) if waiting and self.request.explain else 0
+        return _Answered(
+            best=best,
+            texts=texts,
+            waiting=waiting,
+            pending=pending,
+            counts=counts_of(candidates) if self.request.explain else {},
+        )
+
+    async def _links(self, texts: Mapping[UUID, Item]) -> list[tuple[UUID, UUID]]:
+        """Which of the facts found were taken from which of the turns found."""
+        facts = sum(item.kind == Kind.FACT for item in texts.values())
+        if not 0 < facts < len(texts):
+            return []
+        return await evidence.links_among(self.resources.database, self.identity, list(texts))
+
+    def _ranked(self, question: Question, columns: Columns, found: Found, collection: Collection) -> list[Ranked]:
+        if self.request.explain:
+            limit = TRACED
+        else:
+            limit = (
+                self.request.top_k if self.resources.reranker is None else max(RERANKED, self.request.top_k)
+            ) + SPARE
+        return ranked(
+            question,
+            columns,
+            found,
+            collection,
+            weights=_weights(self.request.arms),
+            scope_weights=self.weights,
+            limit=limit,
+            explained=self.request.explain,
+        )
+
+    def _mark(self, step: str) -> None:
+        self.timings[step] = round((time.perf_counter() - self.started) * 1000, 3)
 
     async def _embedded(self, view: TenantView) -> tuple[np.ndarray | None, str | None, bool]:
         """The question's vector in the tenant's model; without one, recall goes on by keywords."""
@@ -272,8 +355,8 @@ class _Recall:
         top = max(one.score for one in head) or 1.0
         blended = sorted(
             (
-                Ranked(
-                    candidate=one.candidate,
+                replace(
+                    one,
                     score=top * ((1 - RERANK_SHARE) * one.score / top + RERANK_SHARE * score),
                     parts={**one.parts, "rerank": round(score, 4)},
                 )
@@ -286,11 +369,10 @@ class _Recall:
     def _trace(
         self,
         ordered: Sequence[Ranked],
-        candidates: Sequence[Candidate],
+        answered: _Answered,
         question: Question,
         searched: Search,
         merged: Folded,
-        pending: int,
     ) -> dict[str, Any]:
         """Why the answer is what it is: arms, ranks, scores, and what was left out."""
         top_k = self.request.top_k
@@ -302,14 +384,8 @@ class _Recall:
             "asks_for_now": question.asked.present if question.interval is None else 0.0,
             "scopes": {scope: self.weights[scope] for scope in sorted(self.scopes)},
             "model_id": searched.model_id or None,
-            "candidates": {
-                "text": sum(one.text_rank is not None for one in candidates),
-                "vector": sum(one.vector_rank is not None for one in candidates),
-                "time": sum(one.time_rank is not None for one in candidates),
-                "entity": sum(one.entity_rank is not None for one in candidates),
-                "beside_a_hit": sum(_is_beside(one) for one in candidates),
-            },
-            "pending_embeddings": pending,
+            "candidates": dict(answered.counts),
+            "pending_embeddings": answered.pending,
             "items": [
                 {
                     "id": str(one.candidate.item_id),
@@ -365,6 +441,7 @@ def exact_below(items: int, *, indexed_from: int) -> int | None:
     return max(MOST_EXACT, items // 25) if items >= indexed_from / 2 else None
 
 
+@lru_cache(maxsize=128)
 def _weights(arms: frozenset[Arm]) -> Weights:
     """The ranker's weights without those of arms that are switched off."""
     off: dict[Arm, dict[str, Any]] = {
@@ -384,9 +461,10 @@ def _weights(arms: frozenset[Arm]) -> Weights:
     return replace(Weights(), **changes)
 
 
+@lru_cache(maxsize=128)
 def _depths(arms: frozenset[Arm]) -> Depths:
     """How deep each arm searches; not at all when it is switched off."""
-    full = Depths()
+    full = FULL_DEPTHS
     return Depths(
         text=full.text if Arm.TEXT in arms else 0,
         vector=full.vector if Arm.VECTOR in arms else 0,
@@ -423,13 +501,19 @@ def _scopes(identity: Identity, request: RecallRequest, weights: Mapping[Scope, 
     return frozenset(scope for scope, owned in owners.items() if owned and weights[scope] > 0)
 
 
+@lru_cache(maxsize=20_000)
+def _term_of(word: str) -> str | None:
+    """The term of a word with a meaning."""
+    return next(iter(text.terms(word)), None)
+
+
 def _tokens(static: Any, words: Sequence[str]) -> Tokens:
     """The question's tokens that belong to words with a meaning, each with the term of its word."""
-    meaningful = [(word, found[0]) for word in dict.fromkeys(words) if (found := text.terms(word))]
     ids: dict[int, str] = {}
-    for (_, term), tokens in zip(meaningful, static.token_ids([word for word, _ in meaningful]), strict=True):
-        for token in tokens.tolist():
-            ids.setdefault(int(token), term)
+    for word in dict.fromkeys(words):
+        if (term := _term_of(word)) is not None:
+            for token in static.word_ids(word):
+                ids.setdefault(token, term)
     return Tokens(
         ids=np.array(list(ids), dtype=np.int64), words=list(ids.values()), unit=static.unit, norms=static.norms
     )
@@ -454,10 +538,6 @@ def _recalled(item: Item, score: float, same_as: Sequence[UUID]) -> RecalledItem
         shared_from=item.shared_from,
         same_as=tuple(same_as),
     )
-
-
-def _is_beside(one: Candidate) -> bool:
-    return not any((one.text_rank, one.vector_rank, one.time_rank, one.entity_rank))
 
 
 def written_interval(interval: Interval | None) -> dict[str, str | None] | None:

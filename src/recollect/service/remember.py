@@ -88,6 +88,11 @@ async def remember_many(resources: Resources, identity: Identity, news: Sequence
         raise InvalidInput(f"at most {MAX_BATCH} items at a time; send the rest in another call")
     with resources.telemetry.measured("remember"):
         ready = await make_ready(resources, identity, news)
+        if len(ready.rows) == 1 and ready.rows[0].item.payload is None:
+            (row,) = ready.rows
+            if await items.insert_alone(resources.database, identity, row, topic=EMBED_TOPIC):
+                resources.wake(EMBED_TOPIC)
+                return [_remembered(row, row.item_id, was_new=True)]
         async with resources.database.transaction(identity) as tx:
             remembered, changed = await save_ready(tx, ready)
             # What has a reference of the caller's own may be a retry, and is what it was.
@@ -133,9 +138,7 @@ async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], l
     """
     if not ready.rows:
         return [], []
-    remembered, changed = await _save(tx, ready.rows, ready.objects)
-    await outbox.add(tx, EMBED_TOPIC, changed)
-    return remembered, changed
+    return await _save(tx, ready.rows, ready.objects)
 
 
 async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], again: Sequence[int]) -> list[UUID]:
@@ -298,31 +301,36 @@ async def _large_bodies(resources: Resources, identity: Identity, rows: Sequence
 
 async def _save(tx: Transaction, rows: Sequence[Row], objects: dict[UUID, str]) -> tuple[list[Remembered], list[UUID]]:
     """Write the rows; the answer for each, and the ids whose text is new."""
-    inserted = await items.insert_items(tx, rows)
+    inserted = await items.insert_items(tx, rows, topic=EMBED_TOPIC)
     known = await items.find_keys(tx, [row.item for row in rows]) if len(inserted) < len(rows) else {}
-    remembered, changed = [], []
+    remembered: list[Remembered] = []
+    changed, replaced = set(inserted), []
     for index, row in enumerate(rows):
         item_id, was_new = row.item_id, row.item_id in inserted
-        if was_new:
-            changed.append(item_id)
-        else:
+        if not was_new:
             with _told_which(index):
                 key = known.get((str(row.item.kind), row.item.source_ref))
                 item_id, is_changed = await _found(tx, row, key, objects.get(row.item_id))
+            # Its own id: it was written a moment ago by a connection that was lost before it could say so.
+            was_new = key is not None and item_id == row.item_id
             if is_changed:
-                changed.append(item_id)
-        if row.item.payload_key is not None and item_id in {*changed}:
+                changed.add(item_id)
+                replaced.append(item_id)
+        if row.item.payload_key is not None and item_id in changed:
             await _keep_body(tx, item_id, row, objects)
-        remembered.append(
-            Remembered(
-                id=item_id,
-                was_new=was_new,
-                source_ref=row.item.source_ref,
-                payload_key=row.item.payload_key,
-                masked=row.masked,
-            )
-        )
-    return remembered, changed
+        remembered.append(_remembered(row, item_id, was_new=was_new))
+    await outbox.add(tx, EMBED_TOPIC, replaced)
+    return remembered, sorted(changed)
+
+
+def _remembered(row: Row, item_id: UUID, *, was_new: bool) -> Remembered:
+    return Remembered(
+        id=item_id,
+        was_new=was_new,
+        source_ref=row.item.source_ref,
+        payload_key=row.item.payload_key,
+        masked=row.masked,
+    )
 
 
 async def _found(tx: Transaction, row: Row, key: Key | None, object_key: str | None) -> tuple[UUID, bool]:

@@ -7,19 +7,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import psycopg
 import psycopg_pool
 from pgvector.psycopg import register_vector_async
 from psycopg import sql
-from psycopg.rows import class_row, dict_row, scalar_row
+from psycopg.rows import class_row, dict_row, scalar_row, tuple_row
 
 from recollect.domain.identity import Identity
 from recollect.errors import ConfigurationError, Conflict, DatabaseUnavailable, InvalidInput, UnsafeRole
+from recollect.storage.literals import literal
 from recollect.storage.queries import Queries, Query
 
 T = TypeVar("T")
@@ -30,7 +33,12 @@ queries = Queries("database")
 RETENTION_ROLE = "recollect_retention"
 READ_ONLY_ROLE = "recollect_readonly"
 READ_ONLY = "this memory is shared by another tenant and read-only here; decline its link, or ask them to withdraw it"
-_BEGIN_QUEUE = sql.SQL("BEGIN; SET LOCAL app.tenant_id = ''; SET LOCAL app.user_id = ''")
+_BEGIN_QUEUE = "BEGIN; SET LOCAL app.tenant_id = ''; SET LOCAL app.user_id = ''"
+
+# A plan for every tenant must not read the whole table, however few tenants there are while it is made.
+_ALWAYS_BY_INDEX = "SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off"
+_AS_USUAL = "SET LOCAL plan_cache_mode = auto; SET LOCAL enable_seqscan = on"
+_PREPARED: WeakKeyDictionary[Connection, set[str]] = WeakKeyDictionary()
 
 
 def _bound_to(identity: Identity) -> sql.Composed:
@@ -80,6 +88,13 @@ class Rows:
         async with psycopg.AsyncRawCursor(self._connection, row_factory=class_row(into)) as cursor:
             await cursor.execute(statement, [values[name] for name in names], prepare=False, binary=True)
             return await cursor.fetchall()
+
+    async def kept(self, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
+        """Every row of a query whose plan is kept by the connection: for a long statement that any tenant runs alike."""
+        values = self._parameters(parameters)
+        written = _executed(query.name, [values[name] for name in query.numbered[1]])
+        await _prepare(self._connection, query)
+        return await _rows_of(self._connection, f"{_ALWAYS_BY_INDEX}; {written}; {_AS_USUAL}")
 
     async def value(self, query: Query, **parameters: Any) -> Any:
         """The first column of the first row, or None."""
@@ -143,6 +158,7 @@ class Database:
     def __init__(self, dsn: str, options: PoolOptions | None = None) -> None:
         self.dsn = dsn
         self.options = options or PoolOptions()
+        self._returning: set[asyncio.Task[None]] = set()
         self._pool: psycopg_pool.AsyncConnectionPool[Connection] = psycopg_pool.AsyncConnectionPool(
             dsn,
             connection_class=cast("type[Connection]", psycopg.AsyncConnection),
@@ -177,13 +193,16 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection."""
+        if self._returning:
+            await asyncio.wait(self._returning, timeout=5)
         await self._pool.close(timeout=5)
 
     async def _configure(self, connection: Connection) -> None:
         milliseconds = int(self.options.statement_timeout * 1000)
         await connection.execute(
             sql.SQL(
-                "SET search_path = recollect, recollect_queue, public; SET application_name = 'recollect';"
+                "SET standard_conforming_strings = on; SET search_path = recollect, recollect_queue, public;"
+                "SET application_name = 'recollect';"
                 "SET TimeZone = 'UTC';"
                 "SET jit = off; SET statement_timeout = {ms}; SET idle_in_transaction_session_timeout = {ms};"
                 "SET hnsw.ef_search = 100; SET hnsw.iterative_scan = relaxed_order"
@@ -197,11 +216,43 @@ class Database:
 
         `role` switches to another database role for its duration (retention, read-only).
         """
-        begin = sql.SQL("BEGIN; ") + _bound_to(identity)
-        if role is not None:
-            begin += sql.SQL("; SET LOCAL ROLE {}").format(sql.Identifier(role))
-        async with self._begun(begin) as connection:
+        async with self._begun(_begin(identity, role)) as connection:
             yield Transaction(connection, identity)
+
+    async def read(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
+        """The same as `once` for a query that is asked again and again: its parameters must be hashable."""
+        values = {"tenant_id": identity.tenant_id, **parameters}
+        text = _kept_message(_begin(identity, None), query.name, tuple(values[name] for name in query.numbered[1]))
+        return await self._sent(query, text)
+
+    async def once(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows of one query in a transaction of its own, begun and committed in one round trip.
+
+        It is planned once for each connection and every tenant, always by an index. When a connection is lost, nobody
+        knows whether it committed, and the query is sent again: it must do no harm a second time.
+        """
+        values = {"tenant_id": identity.tenant_id, **parameters}
+        text = _message(_begin(identity, None), query.name, tuple(values[name] for name in query.numbered[1]))
+        return await self._sent(query, text)
+
+    async def _sent(self, query: Query, text: str) -> list[tuple[Any, ...]]:
+        answered: list[tuple[Any, ...]] = []
+
+        async def send(connection: Connection) -> None:
+            await _prepare(connection, query)
+            answered.extend(await _rows_of(connection, text))
+
+        self._give_back(await self._borrow(send))
+        return answered
+
+    def _give_back(self, connection: Connection) -> None:
+        """Hand a connection to the pool without waiting for it, whoever is cancelled meanwhile.
+
+        The pool resets or discards a connection that comes back in any other state than idle.
+        """
+        returning = asyncio.create_task(self._pool.putconn(connection))
+        self._returning.add(returning)
+        returning.add_done_callback(self._returning.discard)
 
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[QueueTransaction]:
@@ -210,9 +261,13 @@ class Database:
             yield QueueTransaction(connection)
 
     @asynccontextmanager
-    async def _begun(self, begin: sql.SQL | sql.Composed) -> AsyncIterator[Connection]:
+    async def _begun(self, begin: str) -> AsyncIterator[Connection]:
         """A connection with its transaction begun; committed at the end, or rolled back and the error translated."""
-        connection = await self._borrow(begin)
+
+        async def start(connection: Connection) -> None:
+            await connection.execute(begin)
+
+        connection = await self._borrow(start)
         try:
             yield connection
             await connection.execute("COMMIT")
@@ -224,11 +279,10 @@ class Database:
                 raise
             raise translated from error
         finally:
-            # The pool resets or discards a connection that comes back in any other state than idle.
-            await asyncio.shield(self._pool.putconn(connection))
+            self._give_back(connection)
 
-    async def _borrow(self, begin: sql.SQL | sql.Composed) -> Connection:
-        """Take a connection and begin on it; one that died while idle is replaced, since nothing was done on it yet."""
+    async def _borrow(self, start: Callable[[Connection], Awaitable[None]]) -> Connection:
+        """Take a connection and start on it; one that died while idle is replaced, since nothing was written on it yet."""
         for _ in range(self.options.max_size + 1):
             try:
                 connection = await self._pool.getconn()
@@ -237,13 +291,16 @@ class Database:
             except (psycopg_pool.PoolTimeout, psycopg.OperationalError) as error:
                 raise DatabaseUnavailable from error
             try:
-                await connection.execute(begin)
-            except (psycopg.OperationalError, psycopg.InterfaceError):
-                await self._pool.putconn(connection)
-            except BaseException:
-                await asyncio.shield(_rolled_back(connection))
-                await asyncio.shield(self._pool.putconn(connection))
-                raise
+                await start(connection)
+            except BaseException as error:
+                if not connection.closed:
+                    await asyncio.shield(_rolled_back(connection))
+                self._give_back(connection)
+                if not _is_dead(error):
+                    translated = _translated(error)
+                    if translated is error:
+                        raise
+                    raise translated from error
             else:
                 return connection
         raise DatabaseUnavailable
@@ -270,9 +327,66 @@ class Database:
         return self._pool.get_stats()
 
 
+@lru_cache(maxsize=10_000)
+def _begin_for(tenant: str, user: str, role: str | None) -> str:
+    begin = sql.SQL("BEGIN; SET LOCAL app.tenant_id = {tenant}; SET LOCAL app.user_id = {user}").format(
+        tenant=sql.Literal(tenant), user=sql.Literal(user)
+    )
+    if role is not None:
+        begin += sql.SQL("; SET LOCAL ROLE {}").format(sql.Identifier(role))
+    return begin.as_string(None)
+
+
+def _begin(identity: Identity, role: str | None) -> str:
+    """What binds a transaction to an identity, as one message."""
+    return _begin_for(str(identity.tenant_id), identity.user_id or "", role)
+
+
+async def _prepare(connection: Connection, query: Query) -> None:
+    """Let the connection keep a query, unless it does already."""
+    known = _PREPARED.setdefault(connection, set())
+    if query.name not in known:
+        await connection.execute(f"PREPARE {_prepared_name(query.name)} AS {query.numbered[0]}", prepare=False)
+        known.add(query.name)
+
+
+def _prepared_name(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _executed(name: str, values: Sequence[Any]) -> str:
+    return f"EXECUTE {_prepared_name(name)}({', '.join([literal(value) for value in values])})"
+
+
+def _message(begin: str, name: str, values: tuple[Any, ...]) -> str:
+    """A whole transaction that runs one prepared query, as one message."""
+    return f"{begin}; {_ALWAYS_BY_INDEX}; {_executed(name, values)}; COMMIT"
+
+
+_kept_message = lru_cache(maxsize=10_000)(_message)
+
+
+async def _rows_of(connection: Connection, text: str) -> list[tuple[Any, ...]]:
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(text, prepare=False)
+        while cursor.description is None:
+            cursor.nextset()
+        return await cursor.fetchall()
+
+
+def _is_dead(error: BaseException) -> bool:
+    """Whether the connection was gone; a statement that took too long is no reason to try it again."""
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and not isinstance(
+        error, psycopg.errors.QueryCanceled
+    )
+
+
 async def _rolled_back(connection: Connection) -> None:
     try:
         await connection.rollback()
+        # The driver may have thrown away what the connection kept; now all of it is gone for certain.
+        if _PREPARED.pop(connection, None):
+            await connection.execute("DEALLOCATE ALL")
     except psycopg.Error:
         await connection.close()
 

@@ -8,7 +8,8 @@ from datetime import datetime
 from uuid import UUID
 
 from recollect.domain.evidence import Opinion, Source
-from recollect.storage.database import Transaction
+from recollect.domain.identity import Identity
+from recollect.storage.database import Database, Transaction
 from recollect.storage.queries import Queries
 
 queries = Queries("evidence")
@@ -44,10 +45,9 @@ async def insert_links(tx: Transaction, links: Sequence[Link]) -> None:
         )
 
 
-async def links_among(tx: Transaction, item_ids: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
+async def links_among(database: Database, identity: Identity, item_ids: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
     """Pairs of these items of which the first was taken from the second."""
-    found = await tx.dicts(queries.links_among, item_ids=list(item_ids))
-    return [(row["item_id"], row["source_item_id"]) for row in found]
+    return [(fact, turn) for fact, turn in await database.once(identity, queries.links_among, item_ids=list(item_ids))]
 
 
 async def copy_links(tx: Transaction, *, from_id: UUID, to_id: UUID) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recollect.domain.identity import Role, Scope, SessionId
+from recollect.domain.identity import Identity, Role, Scope, SessionId
 from recollect.domain.indexing import Indexed
 from recollect.domain.items import Item, Prepared
-from recollect.storage.database import Transaction
+from recollect.storage.database import Database, Transaction
 from recollect.storage.queries import Queries
 
 queries = Queries("items")
@@ -65,42 +66,50 @@ class Payload:
     object_key: str | None
 
 
-async def insert_items(tx: Transaction, rows: Sequence[Row]) -> set[UUID]:
-    """Write the rows whose keys are new, and say which those were."""
+async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str) -> set[UUID]:
+    """Write the rows whose keys are new, ask for work of the topic on them, and say which those were."""
+    inserted = await tx.kept(queries.insert_items, topic=topic, **_columns(rows))
+    return {item_id for (item_id,) in inserted}
+
+
+async def insert_alone(database: Database, identity: Identity, row: Row, *, topic: str) -> bool:
+    """Write one row in a transaction of its own; False, and nothing is changed, when its key exists."""
+    return bool(await database.once(identity, queries.insert_items, topic=topic, **_columns([row])))
+
+
+def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
     items = [row.item for row in rows]
-    inserted = await tx.dicts(
-        queries.insert_items,
-        item_ids=[row.item_id for row in rows],
-        kinds=[str(item.kind) for item in items],
-        scopes=[str(item.scope) for item in items],
-        tiers=[str(item.tier) for item in items],
-        user_ids=[item.user_id for item in items],
-        agent_ids=[item.agent_id for item in items],
-        session_ids=[item.session_id for item in items],
-        run_ids=[item.run_id for item in items],
-        source_refs=[item.source_ref for item in items],
-        source_ids=[row.source_id for row in rows],
-        threads=[row.thread for row in rows],
-        contents=[item.content for item in items],
-        content_hashes=[item.content_hash for item in items],
-        speakers=[item.speaker for item in items],
-        trusts=[str(item.trust) for item in items],
-        event_times=[item.event_time for item in items],
-        valid_ats=[item.valid_at for item in items],
-        subjects=[item.subject for item in items],
-        predicates=[item.predicate for item in items],
-        objects=[item.object for item in items],
-        confidences=[item.confidence for item in items],
-        categories=[item.category for item in items],
-        payload_keys=[item.payload_key for item in items],
-        metadatas=[Jsonb(item.metadata) for item in items],
-        maskeds=[_counts(row) for row in rows],
-        tsvs=[row.indexed.tsv for row in rows],
-        terms=[row.indexed.terms for row in rows],
-        tokens=[row.indexed.tokens for row in rows],
-        traits=[row.indexed.traits for row in rows],
-    )
-    return {row["item_id"] for row in inserted}
+    return {
+        "item_ids": [row.item_id for row in rows],
+        "kinds": [str(item.kind) for item in items],
+        "scopes": [str(item.scope) for item in items],
+        "tiers": [str(item.tier) for item in items],
+        "user_ids": [item.user_id for item in items],
+        "agent_ids": [item.agent_id for item in items],
+        "session_ids": [item.session_id for item in items],
+        "run_ids": [item.run_id for item in items],
+        "source_refs": [item.source_ref for item in items],
+        "source_ids": [row.source_id for row in rows],
+        "threads": [row.thread for row in rows],
+        "contents": [item.content for item in items],
+        "content_hashes": [item.content_hash for item in items],
+        "speakers": [item.speaker for item in items],
+        "trusts": [str(item.trust) for item in items],
+        "event_times": [item.event_time for item in items],
+        "valid_ats": [item.valid_at for item in items],
+        "subjects": [item.subject for item in items],
+        "predicates": [item.predicate for item in items],
+        "objects": [item.object for item in items],
+        "confidences": [item.confidence for item in items],
+        "categories": [item.category for item in items],
+        "payload_keys": [item.payload_key for item in items],
+        "metadatas": [Jsonb(item.metadata) for item in items],
+        "maskeds": [_counts(row) for row in rows],
+        "tsvs": [row.indexed.tsv for row in rows],
+        "terms": [row.indexed.terms for row in rows],
+        "tokens": [row.indexed.tokens for row in rows],
+        "traits": [row.indexed.traits for row in rows],
+    }
 
 
 async def find_keys(tx: Transaction, items: Sequence[Prepared]) -> dict[tuple[str, str], Key]:

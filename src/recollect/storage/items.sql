@@ -1,23 +1,24 @@
 -- name: insert_items
--- New items in the order given, each at the next place of its thread; keys that exist are left alone.
+-- New items in the order given, each at the next place of its thread, and work to be done on them; keys that exist are
+-- left alone. Look-ups by key stand in LATERAL … OFFSET 0: a plan for every tenant would rather read all of a small one.
 WITH given AS (
     SELECT * FROM unnest(
         %(item_ids)s::uuid[], %(kinds)s::text[], %(scopes)s::text[], %(tiers)s::text[], %(user_ids)s::text[],
         %(agent_ids)s::text[], %(session_ids)s::text[], %(run_ids)s::text[], %(source_refs)s::text[],
-        %(source_ids)s::uuid[], %(threads)s::text[], %(contents)s::text[], %(content_hashes)s::bytea[],
+        %(source_ids)s::uuid[], %(threads)s::text[], %(contents)s::text[], %(content_hashes)b::bytea[],
         %(speakers)s::text[], %(trusts)s::text[], %(event_times)s::timestamptz[], %(valid_ats)s::timestamptz[],
         %(subjects)s::text[], %(predicates)s::text[], %(objects)s::text[], %(confidences)s::real[],
         %(categories)s::text[], %(payload_keys)s::text[], %(metadatas)s::jsonb[], %(maskeds)s::jsonb[], %(tsvs)s::text[],
-        %(terms)s::bytea[], %(tokens)s::bytea[], %(traits)s::smallint[]
+        %(terms)b::bytea[], %(tokens)b::bytea[], %(traits)s::smallint[]
     ) WITH ORDINALITY AS g (
         item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread, content,
         content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence, category,
         payload_key, metadata, masked, tsv, terms, tokens, traits, ordinal)
 ), fresh AS (
-    SELECT DISTINCT ON (kind, source_ref) * FROM given g
-    WHERE NOT EXISTS (
-        SELECT FROM items i
-        WHERE i.tenant_id = %(tenant_id)s AND i.kind = g.kind AND i.source_ref = g.source_ref)
+    SELECT DISTINCT ON (kind, source_ref) g.* FROM given g LEFT JOIN LATERAL (
+        SELECT true AS is_known FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND i.kind = g.kind AND i.source_ref = g.source_ref OFFSET 0) k ON true
+    WHERE k.is_known IS NULL
     ORDER BY kind, source_ref, ordinal
 ), last AS (
     SELECT thread, (
@@ -25,16 +26,19 @@ WITH given AS (
     FROM (SELECT DISTINCT thread FROM fresh WHERE thread IS NOT NULL) t
 ), noted AS (
     INSERT INTO users (tenant_id, user_id)
-    SELECT DISTINCT %(tenant_id)s::uuid, user_id FROM fresh
-    WHERE user_id IS NOT NULL AND NOT is_erased_user(user_id, event_time)
+    SELECT %(tenant_id)s::uuid, f.user_id FROM fresh f LEFT JOIN LATERAL (
+        SELECT true AS is_known FROM users u
+        WHERE u.tenant_id = %(tenant_id)s AND u.user_id = f.user_id OFFSET 0) k ON true
+    WHERE f.user_id IS NOT NULL AND k.is_known IS NULL
+    GROUP BY f.user_id HAVING NOT is_erased_user(f.user_id, max(f.event_time))
     ON CONFLICT (tenant_id, user_id) DO NOTHING
-)
+), made AS (
 INSERT INTO items (
     tenant_id, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread, position,
     content, content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence, category,
     payload_key, metadata, masked, tsv, terms, tokens, traits)
 SELECT
-    %(tenant_id)s, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, f.thread,
+    %(tenant_id)s::uuid, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, f.thread,
     CASE WHEN f.thread IS NOT NULL THEN
         COALESCE(last.position, 0) + row_number() OVER (PARTITION BY f.thread ORDER BY ordinal) END,
     content, content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence, category,
@@ -43,6 +47,10 @@ FROM fresh f LEFT JOIN last ON last.thread = f.thread
 ORDER BY ordinal
 ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
 RETURNING item_id
+), asked AS (
+    INSERT INTO outbox (topic, tenant_id, ref) SELECT %(topic)s::text, %(tenant_id)s::uuid, item_id FROM made
+)
+SELECT item_id FROM made
 
 -- name: find_keys
 -- Which row stands behind each key, whose it is, and the hash of its text.

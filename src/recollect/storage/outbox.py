@@ -32,7 +32,7 @@ queries = Queries("outbox")
 
 FIRST_TENANT = TenantId(UUID(int=0))
 # A wake-up waits this long for others to join it: a NOTIFY in every commit would cut inserts to a quarter.
-NOTIFY_WINDOW = 0.005
+NOTIFY_WINDOW = 0.03
 LISTEN_PROBE = 30.0
 
 

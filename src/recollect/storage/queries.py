@@ -17,8 +17,7 @@ from importlib import resources
 
 _HEADER = re.compile(r"^-- name: (\w+)\n-- (.+)\n", re.MULTILINE)
 
-
-_PLACEHOLDER = re.compile(r"%\((\w+)\)s")
+_PLACEHOLDER = re.compile(r"%\((\w+)\)[sb]")
 
 
 @dataclass(frozen=True, slots=True)

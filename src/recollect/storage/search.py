@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 from pgvector import HalfVector
 
+from recollect.domain.arms import FULL_DEPTHS, Depths
+from recollect.domain.candidates import Candidate
 from recollect.domain.identity import Identity, Scope, SessionId
-from recollect.domain.ranking import Candidate
+from recollect.domain.items import Item
 from recollect.domain.temporal import Interval
 from recollect.domain.text import tsquery_literal
-from recollect.storage.database import Transaction
+from recollect.storage.database import Database, Transaction
 from recollect.storage.queries import Queries, Query
 
 queries = Queries("search")
@@ -23,16 +27,8 @@ BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 END = datetime(9999, 12, 31, tzinfo=UTC)
 FREQUENCY_CAP = 20_000
 NO_VECTOR = np.zeros(1, dtype=np.float32)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Depths:
-    """How many candidates each arm may bring; 0 switches it off."""
-
-    text: int = 100
-    vector: int = 100
-    time: int = 30
-    entity: int = 30
+_STANDING = queries.standing.filled(live=queries.live_now.sql, visible=queries.visible.sql)
+_SHELVED = queries.shelved.filled(live=queries.live_now.sql, visible=queries.visible.sql)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +53,7 @@ class Search:
     """Only chunks of documents of this source."""
     exact_below: int | None = None
     """Look at every vector that may answer when there are fewer than this; None: always."""
-    depths: Depths = Depths()
+    depths: Depths = FULL_DEPTHS
 
 
 def statement(search: Search) -> Query:
@@ -119,6 +115,70 @@ async def find_candidates(tx: Transaction, search: Search) -> list[Candidate]:
         vector_depth=search.depths.vector if search.vector is not None else 0,
         time_depth=search.depths.time if interval is not None else 0,
         entity_depth=search.depths.entity if search.entity_keys else 0,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """Who looks, and for what: what decides which items may be seen."""
+
+    identity: Identity
+    kinds: tuple[str, ...]
+    scopes: frozenset[Scope]
+    sessions: tuple[SessionId, ...] = ()
+    """Those whose memory is asked, where the scopes name sessions."""
+
+    def parameters(self) -> dict[str, Any]:
+        """As the fragment `visible` names them."""
+        who = self.identity
+        return {
+            "kinds": self.kinds,
+            "tenant_scope": Scope.TENANT in self.scopes,
+            "user_id": who.user_id if Scope.USER in self.scopes else None,
+            "agent_id": who.agent_id if Scope.AGENT in self.scopes else None,
+            "session_ids": self.sessions,
+            "since": BEGINNING,
+            "until": END,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelved:
+    """An item that may be seen, with all that recall needs of it."""
+
+    version: bytes
+    item: Item
+    candidate: Candidate
+    embedding: NDArray[np.float16] | None
+    names: tuple[str, ...]
+
+
+async def find_standing(database: Database, sight: Sight, *, topic: str, limit: int) -> tuple[bytes, bool]:
+    """The ids of the items that may be seen now, each with the number of its last change, and whether a topic waits."""
+    ((standing, waiting),) = await database.read(
+        sight.identity, _STANDING, topic=topic, limit=limit, **sight.parameters()
+    )
+    return standing or b"", waiting
+
+
+async def find_shelved(tx: Transaction, sight: Sight, model_id: str, item_ids: Sequence[UUID]) -> list[Shelved]:
+    """These items, as far as they may be seen now."""
+    parameters = {**sight.parameters(), "kinds": list(sight.kinds), "session_ids": list(sight.sessions)}
+    rows = await tx.planned(_SHELVED, dict, model_id=model_id, item_ids=list(item_ids), **parameters)
+    return [_shelved(row) for row in rows]
+
+
+def _shelved(row: dict[str, Any]) -> Shelved:
+    features = {name: row.pop(name) for name in ("thread", "position", "terms", "tokens", "traits")}
+    version, embedding, names = row.pop("version"), row.pop("embedding"), row.pop("names")
+    item = Item(**row)
+    shared = {name: row[name] for name in ("item_id", "scope", "speaker", "trust", "event_time")}
+    return Shelved(
+        version=version,
+        item=item,
+        candidate=Candidate(**shared, **features),
+        embedding=None if embedding is None else np.frombuffer(embedding, dtype=">f2", offset=4),
+        names=tuple(names),
     )
 
 

@@ -156,6 +156,28 @@ LEFT JOIN LATERAL (
     SELECT embedding FROM vectors
     WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s AND item_id = w.item_id OFFSET 0) v ON true
 
+-- name: standing
+-- Which items may be seen now, each by its id and the number of its last change; and whether a topic is waited for.
+SELECT (
+    SELECT string_agg(uuid_send(s.item_id) || xidsend(s.version), ''::bytea) FROM (
+        SELECT i.item_id, i.xmin AS version FROM items i WHERE i.tenant_id = %(tenant_id)s AND {live} AND {visible}
+        LIMIT %(limit)s) s
+), EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s)
+
+-- name: shelved
+-- Everything that recall needs of these items, as far as they may be seen now: features, texts, vectors and names.
+SELECT xidsend(i.xmin) AS version, i.thread, i.position, i.terms, i.tokens, i.traits,
+    i.item_id, i.kind, i.scope, i.tier, i.user_id, i.agent_id, i.session_id, i.run_id, i.source_ref, i.content, i.speaker,
+    i.trust, i.event_time, i.created_at, i.valid_at, i.invalid_at, i.superseded_by, i.subject, i.predicate, i.object,
+    i.confidence, i.category, i.payload_key, i.metadata, i.shared_from,
+    (SELECT halfvec_send(v.embedding) FROM vectors v
+     WHERE v.tenant_id = %(tenant_id)s AND v.model_id = %(model_id)s AND v.item_id = i.item_id) AS embedding,
+    ARRAY(
+        SELECT e.key FROM mentions m JOIN entities e ON e.tenant_id = m.tenant_id AND e.entity_id = m.entity_id
+        WHERE m.tenant_id = %(tenant_id)s AND m.item_id = i.item_id) AS names
+FROM items i
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND {live} AND {visible}
+
 -- name: collection
 -- How many live items the tenant has, and how many terms they have on average.
 SELECT count(*) AS items, COALESCE(avg(octet_length(terms) / 4), 0)::float8 AS mean_length

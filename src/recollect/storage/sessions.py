@@ -10,13 +10,13 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recollect.domain.identity import AgentId, RunId, Scope, SessionId, UserId
+from recollect.domain.identity import AgentId, Identity, RunId, Scope, SessionId, UserId
 from recollect.domain.items import Trust
 from recollect.domain.runs import ABANDONED
 from recollect.domain.sessions import CloseReason, Fold, Session, SessionStatus
 from recollect.domain.tokens import message_tokens
 from recollect.domain.window import Message, role_of
-from recollect.storage.database import Transaction
+from recollect.storage.database import Database, Transaction
 from recollect.storage.queries import Queries
 
 queries = Queries("sessions")
@@ -89,6 +89,14 @@ async def line_of(tx: Transaction, session_id: SessionId | None) -> list[Session
         return []
     found = await tx.dicts(queries.line_of, session_id=session_id, limit=MOST_IN_LINE)
     return [SessionId(row["session_id"]) for row in found] or [session_id]
+
+
+async def read_line(database: Database, identity: Identity) -> list[SessionId]:
+    """The same for the session of an identity, in one round trip."""
+    if identity.session_id is None:
+        return []
+    found = await database.once(identity, queries.line_of, session_id=identity.session_id, limit=MOST_IN_LINE)
+    return [SessionId(one) for (one,) in found] or [identity.session_id]
 
 
 async def find_newest(tx: Transaction, session_id: SessionId) -> Standing | None:

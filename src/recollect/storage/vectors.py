@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -37,10 +37,11 @@ class TextToEmbed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """The model recall uses, and the one the tenant is being moved to."""
+    """The model recall uses, and the one the tenant is being moved to; and what else the tenant has set."""
 
     active: str | None
     target: str | None
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ INSERT INTO vectors (
     tenant_id, item_id, model_id, live, kind, scope, user_id, agent_id, session_id, event_time, embedding)
 SELECT i.tenant_id, i.item_id, %(model_id)s, i.live, i.kind, i.scope, i.user_id, i.agent_id, i.session_id, i.event_time,
     g.embedding
-FROM unnest(%(item_ids)s::uuid[], %(content_hashes)s::bytea[], %(embeddings)s::halfvec[])
+FROM unnest(%(item_ids)s::uuid[], %(content_hashes)b::bytea[], %(embeddings)b::halfvec[])
     AS g (item_id, content_hash, embedding)
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.content_hash = g.content_hash
     AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
@@ -84,8 +84,8 @@ FROM unnest(%(item_ids)s::uuid[], %(tsvs)s::text[], %(terms)s::bytea[], %(tokens
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
 
 -- name: find_models
--- Which model the tenant's recall uses, and to which it is being moved.
-SELECT embedding_model AS active, embedding_target AS target FROM tenants WHERE tenant_id = %(tenant_id)s
+-- Which model the tenant's recall uses, to which it is being moved, and its settings.
+SELECT embedding_model AS active, embedding_target AS target, settings FROM tenants WHERE tenant_id = %(tenant_id)s
 
 -- name: set_models
 -- Note which model recall uses, and to which the tenant is being moved.

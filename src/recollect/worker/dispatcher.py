@@ -6,12 +6,16 @@ import asyncio
 import time
 
 from recollect.service import dispatch
+from recollect.service.dispatch import Outcome
 from recollect.service.resources import Resources
 from recollect.storage.outbox import Batch
 from recollect.telemetry import get_log
 from recollect.worker.tasks import Topic
 
 log = get_log(__name__)
+
+GATHER_SECONDS = 0.03
+QUIET_SECONDS = 0.004
 
 
 class Dispatcher:
@@ -31,6 +35,8 @@ class Dispatcher:
         self._fresh: dict[asyncio.Task[None], Batch] = {}
         self._tried: dict[asyncio.Task[None], Batch] = {}
         self._paused_until = 0.0
+        self._look_at_tried_at = 0.0
+        self._is_full = False
         self._stopping = False
 
     async def run(self) -> None:
@@ -41,6 +47,7 @@ class Dispatcher:
                 self._bell.clear()
                 if not await self._claim():
                     await self._wait()
+                    await self._gather()
         finally:
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)
@@ -67,13 +74,17 @@ class Dispatcher:
         free = self.resources.settings.dispatch_concurrency - len(self._fresh)
         if free > 0:
             size = self.topic.batch or self.resources.settings.dispatch_batch
-            for batch in await dispatch.claim_fresh(self.resources, self.name, self._place, batches=free, size=size):
+            claimed = await dispatch.claim_fresh(self.resources, self.name, self._place, batches=free, size=size)
+            for batch in claimed:
                 self._start(self._fresh, batch)
-                found = True
-        if not self._tried:
+            found = self._is_full = len(claimed) == free or any(len(batch) == size for batch in claimed)
+        now = time.monotonic()
+        if not self._tried and now >= self._look_at_tried_at:
+            self._look_at_tried_at = now + self.resources.settings.dispatch_tick
             batch_of_one = await dispatch.claim_tried(self.resources, self.name, self._place)
             if batch_of_one is not None:
                 self._start(self._tried, batch_of_one)
+                self._look_at_tried_at = 0.0
                 found = True
         return found
 
@@ -83,14 +94,25 @@ class Dispatcher:
 
         def ended(task: asyncio.Task[None]) -> None:
             del lane[task]
-            self._bell.set()
+            if self._is_full or lane is self._tried:
+                self._bell.set()  # more of it was left behind
 
         task.add_done_callback(ended)
 
     async def _work(self, batch: Batch) -> None:
-        if not await dispatch.handle(self.resources, self.topic.handle, batch, seconds=self.topic.timeout):
+        outcome = await dispatch.handle(
+            self.resources,
+            self.topic.handle,
+            batch,
+            seconds=self.topic.timeout,
+            strikes_off=self.topic.strikes_off,
+        )
+        if outcome is Outcome.OUTAGE:
             # Something outside is out of order: look again after a tick, not at full speed.
             self._paused_until = time.monotonic() + self.resources.settings.dispatch_tick
+        elif outcome is Outcome.FAILED:
+            self._look_at_tried_at = 0.0
+            self._bell.set()
 
     async def _wait(self) -> None:
         try:
@@ -98,6 +120,13 @@ class Dispatcher:
                 await self._bell.wait()
         except TimeoutError:
             return
+
+    async def _gather(self) -> None:
+        """Let more come together while it comes thick and fast: a batch costs much the same, however few it holds."""
+        until = time.monotonic() + GATHER_SECONDS
+        while self._bell.is_set() and not self._stopping and time.monotonic() < until:
+            self._bell.clear()
+            await asyncio.sleep(QUIET_SECONDS)
 
     async def _renew(self) -> None:
         while True:

@@ -86,6 +86,8 @@ class Topic:
     """Most entries of one tenant in a batch; None: the setting `dispatch_batch`."""
     timeout: float = 120.0
     """Seconds after which a batch counts as failed."""
+    strikes_off: bool = False
+    """Whether the handler itself calls `storage.outbox.done`, whenever it does not raise."""
 
 
 JOBS: dict[str, Job] = {
@@ -115,9 +117,9 @@ JOBS: dict[str, Job] = {
 }
 
 TOPICS: dict[str, Topic] = {
-    index.EMBED_TOPIC: Topic(handle=index.embed, batch=index.FULL_BATCH),
-    index.EXTRACT_TOPIC: Topic(handle=extract.extract),
-    index.JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0),
+    index.EMBED_TOPIC: Topic(handle=index.embed, batch=index.FULL_BATCH, strikes_off=True),
+    index.EXTRACT_TOPIC: Topic(handle=extract.extract, strikes_off=True),
+    index.JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0, strikes_off=True),
     messages.SUMMARISE_TOPIC: Topic(handle=messages.summarise, batch=16),
     webhooks.TOPIC: Topic(handle=webhooks.deliver, timeout=300.0),
     share.SHARE_TOPIC: Topic(handle=share.follow),

@@ -1,0 +1,66 @@
+"""What a search brought, told in the same way whether the database looked or this process did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from recollect.domain.arms import Looked
+from recollect.domain.candidates import Candidate, Found
+from recollect.domain.ranking import Ranked
+
+
+def found_of(candidates: Sequence[Candidate]) -> Found:
+    """What the database says of its candidates."""
+    many = len(candidates)
+    return Found(
+        hits=np.array([place for place, one in enumerate(candidates) if one.is_hit], dtype=np.int64),
+        similarity=np.array([np.nan if one.similarity is None else one.similarity for one in candidates], np.float64),
+        entity=np.fromiter((one.entity_rank is not None for one in candidates), np.bool_, many),
+    )
+
+
+def counts_of(candidates: Sequence[Candidate]) -> dict[str, int]:
+    """How many candidates each arm of the database brought."""
+    return {
+        "text": sum(one.text_rank is not None for one in candidates),
+        "vector": sum(one.vector_rank is not None for one in candidates),
+        "time": sum(one.time_rank is not None for one in candidates),
+        "entity": sum(one.entity_rank is not None for one in candidates),
+        "beside_a_hit": sum(_is_beside(one) for one in candidates),
+    }
+
+
+def looked_counts(looked: Looked) -> dict[str, int]:
+    """How many rows each arm brought here."""
+    arms = {"text": looked.text, "vector": looked.vector, "time": looked.time, "entity": looked.entity}
+    found = np.unique(np.concatenate(list(arms.values())))
+    counts = {name: len(places) for name, places in arms.items()}
+    return {**counts, "beside_a_hit": len(looked.found.hits) - len(found)}
+
+
+def with_ranks(best: Sequence[Ranked], looked: Looked) -> list[Ranked]:
+    """The same with the rank that each arm gave, for a trace."""
+    arms = {"text": looked.text, "vector": looked.vector, "time": looked.time, "entity": looked.entity}
+    ranks = {name: {int(place): rank for rank, place in enumerate(places, start=1)} for name, places in arms.items()}
+    similarity = looked.found.similarity
+    return [
+        replace(
+            one,
+            candidate=replace(
+                one.candidate,
+                similarity=None if np.isnan(similarity[one.place]) else float(similarity[one.place]),
+                text_rank=ranks["text"].get(one.place),
+                vector_rank=ranks["vector"].get(one.place),
+                time_rank=ranks["time"].get(one.place),
+                entity_rank=ranks["entity"].get(one.place),
+            ),
+        )
+        for one in best
+    ]
+
+
+def _is_beside(one: Candidate) -> bool:
+    return not any((one.text_rank, one.vector_rank, one.time_rank, one.entity_rank))

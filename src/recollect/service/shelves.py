@@ -1,0 +1,201 @@
+"""Small memories laid out in the process, so that recall need not fetch them again at every question.
+
+A shelf holds what one identity may see, exactly. Which items those are is decided by the database at every recall, under
+row-level security: it answers with the id of each and the number of its last change, and only what is equal in both is
+taken from the shelf. What is new or changed is fetched; what is missing is thrown away before anything is looked for.
+A shelf can therefore be slow to come, but never show what was superseded, archived, forgotten or is somebody else's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.domain.candidates import Columns, Floats, Ids
+from recollect.domain.identity import TenantId
+from recollect.storage import search
+from recollect.storage.database import Database
+from recollect.storage.search import Shelved, Sight
+
+MOST_ITEMS = 4_000  # on a shelf; larger memories are searched by the indexes of the database
+MOST_BYTES = 192 * 2**20
+ITEM_BYTES = 10_000  # about: row, text and vector of one item, and what is kept of the words asked for
+KEPT_SECONDS = 600.0
+ASKED_SECONDS = 60.0  # a memory gets a shelf when it is asked twice in this time, a large one oftener
+ITEMS_PER_ASKING = 200  # fetching so many costs about as much as a search in the database
+MOST_ASKED = 10_000
+FETCHED = 250  # items at a time
+_ENTRY = 20  # bytes: an id and the number of its last change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelf:
+    """What one identity may see, and as of when."""
+
+    standing: bytes
+    items: Sequence[Shelved]
+    columns: Columns
+    vectors: NDArray[np.float32]
+    mentions: Mapping[str, Ids]
+    lacking: Sequence[UUID]
+    """Items that had no vector yet when they were fetched."""
+    is_settled: bool
+    """Whether nothing waited to be embedded when they were fetched."""
+    made_at: float
+
+    def similarity(self, vector: NDArray[np.float32]) -> Floats:
+        """How near each item is to a vector; not a number for one that has none."""
+        if not len(self.items):
+            return np.empty(0)
+        # The database compares halves; not BLAS, whose threads cost more than they bring here.
+        asked = vector.astype(np.float16).astype(np.float32)
+        return np.asarray(np.einsum("ij,j->i", self.vectors, asked), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    sight: Sight
+    model_id: str
+
+
+class Shelves:
+    """Keeps the shelves of memories that are asked again and again, as far as there is room."""
+
+    def __init__(self) -> None:
+        self._shelves: OrderedDict[_Key, Shelf] = OrderedDict()
+        self._asked: OrderedDict[_Key, tuple[int, float]] = OrderedDict()
+        self._held = 0
+        self._reading: dict[_Key, asyncio.Future[None]] = {}
+        self._following: dict[_Key, asyncio.Task[tuple[bytes, bool]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._shelves)
+
+    async def look(
+        self, database: Database, sight: Sight, *, model_id: str, dimensions: int, items: int, topic: str
+    ) -> tuple[Shelf, bool] | None:
+        """What may be seen now, and whether the topic is waited for; None when the database must be searched.
+
+        `items` is how many the tenant has: what can be seen of them is not known before it was read.
+        """
+        key = _Key(sight, model_id)
+        shelf = self._shelves.get(key)
+        if shelf is None and not self._is_worth_it(key, items):
+            return None
+        standing, waiting = await self._standing(database, key, topic)
+        if len(standing) > MOST_ITEMS * _ENTRY:
+            self._drop(key)
+            self._asked[key] = -items, time.monotonic() + KEPT_SECONDS  # it is not asked for before then
+            return None
+        if shelf is None or standing != shelf.standing or (shelf.lacking and not shelf.is_settled):
+            shelf = await self._arranged(database, key, shelf, standing, waiting, dimensions)
+            if shelf is None:
+                return None
+        self._asked.pop(key, None)  # one that must make room has to be asked for again
+        self._keep(key, shelf)
+        return shelf, waiting
+
+    async def _standing(self, database: Database, key: _Key, topic: str) -> tuple[bytes, bool]:
+        """What stands now. Who asks while another reads shares the next read, which begins after all of them asked."""
+        following = self._following.get(key)
+        if following is None:
+            if key not in self._reading:
+                return await self._read(database, key, topic)
+            following = self._following[key] = asyncio.create_task(self._read_next(database, key, topic))
+        return await asyncio.shield(following)
+
+    async def _read_next(self, database: Database, key: _Key, topic: str) -> tuple[bytes, bool]:
+        while (reading := self._reading.get(key)) is not None:
+            await reading
+        del self._following[key]
+        return await self._read(database, key, topic)
+
+    async def _read(self, database: Database, key: _Key, topic: str) -> tuple[bytes, bool]:
+        done = self._reading[key] = asyncio.get_running_loop().create_future()
+        try:
+            return await search.find_standing(database, key.sight, topic=topic, limit=MOST_ITEMS + 1)
+        finally:
+            del self._reading[key]
+            done.set_result(None)
+
+    def forget(self, tenant_id: TenantId) -> None:
+        """Throw away everything of a tenant."""
+        for key in [key for key in self._shelves if key.sight.identity.tenant_id == tenant_id]:
+            self._drop(key)
+
+    def _is_worth_it(self, key: _Key, items: int) -> bool:
+        """Whether it was asked so often lately that laying it out, which costs as much as some searches, pays."""
+        now = time.monotonic()
+        times, since = self._asked.pop(key, (0, now))
+        if now - since > ASKED_SECONDS:
+            times, since = 0, now
+        self._asked[key] = times + 1, since
+        while len(self._asked) > MOST_ASKED:
+            self._asked.popitem(last=False)
+        return times >= 1 + items // ITEMS_PER_ASKING
+
+    async def _arranged(
+        self, database: Database, key: _Key, before: Shelf | None, standing: bytes, waiting: bool, dimensions: int
+    ) -> Shelf | None:
+        """The shelf as it stands now: what is on it already, and what must be fetched; None while that is too much."""
+        versions = {standing[at : at + 16]: standing[at + 16 : at + _ENTRY] for at in range(0, len(standing), _ENTRY)}
+        lacking = {one.bytes for one in before.lacking} if before is not None else set()
+        kept = {
+            id_bytes: one
+            for one in (before.items if before is not None else ())
+            if (id_bytes := one.item.item_id.bytes) not in lacking and versions.get(id_bytes) == one.version
+        }
+        wanted = [UUID(bytes=id_bytes) for id_bytes in versions if id_bytes not in kept]
+        if before is not None and not wanted and len(kept) == len(before.items):
+            return replace(before, standing=standing)  # the same in another order
+        if waiting and len(wanted) > FETCHED:
+            return None  # an import is under way: all of these would be fetched at every recall
+        if wanted:
+            async with database.transaction(key.sight.identity) as tx:
+                for start in range(0, len(wanted), FETCHED):  # some at a time, so that the event loop goes on
+                    page = wanted[start : start + FETCHED]
+                    fetched = await search.find_shelved(tx, key.sight, key.model_id, page)
+                    kept |= {one.item.item_id.bytes: one for one in fetched}
+        return _shelf(list(kept.values()), standing, dimensions, is_settled=not waiting)
+
+    def _keep(self, key: _Key, shelf: Shelf) -> None:
+        self._drop(key)
+        self._shelves[key] = shelf
+        self._held += len(shelf.items)
+        oldest_kept = time.monotonic() - KEPT_SECONDS
+        while self._shelves:
+            oldest, least = next(iter(self._shelves.items()))
+            if self._held * ITEM_BYTES <= MOST_BYTES and least.made_at >= oldest_kept:
+                break
+            self._drop(oldest)
+
+    def _drop(self, key: _Key) -> None:
+        dropped = self._shelves.pop(key, None)
+        self._held -= len(dropped.items) if dropped is not None else 0
+
+
+def _shelf(items: list[Shelved], standing: bytes, dimensions: int, *, is_settled: bool) -> Shelf:
+    vectors = np.full((len(items), dimensions), np.nan, dtype=np.float32)
+    mentions: dict[str, list[int]] = {}
+    for place, one in enumerate(items):
+        if one.embedding is not None:
+            vectors[place] = one.embedding
+        for name in one.names:
+            mentions.setdefault(name, []).append(place)
+    return Shelf(
+        standing=standing,
+        items=items,
+        columns=Columns(rows=[one.candidate for one in items]),
+        vectors=vectors,
+        mentions={name: np.array(places) for name, places in mentions.items()},
+        lacking=[one.item.item_id for one in items if one.embedding is None],
+        is_settled=is_settled,
+        made_at=time.monotonic(),
+    )

@@ -1,0 +1,174 @@
+"""A small memory that is asked again is ranked in the process; what may be seen is decided by the database every time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.working import work_off
+
+from recollect.app import Memory
+from recollect.config import Settings
+from recollect.domain.identity import Identity, Scope
+from recollect.domain.items import NewItem
+from recollect.errors import Conflict
+from recollect.service import shelves, tenants
+from recollect.service.shelves import Shelves
+from recollect.wiring import open_resources
+
+PETS = [
+    "The puppy chewed my slippers",
+    "We fed the parrot at noon",
+    "Ada adopted a grey cat named Pixel",
+    "The goldfish needs a larger bowl",
+]
+
+
+@pytest.fixture
+async def ana(memory: Memory) -> Memory:
+    """A user with a few embedded memories that have been asked for often enough to be at hand."""
+    user = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(user="ana")
+    await user.remember_many(
+        [
+            NewItem(content=text, scope=Scope.USER, source_ref=text, event_time=datetime(2026, 5, day, tzinfo=UTC))
+            for day, text in enumerate(PETS, start=1)
+        ]
+    )
+    await work_off(memory, "embed")
+    for _ in range(2):
+        await user.recall("anything")
+    assert len(memory.resources.shelves) == 1
+    return user
+
+
+def texts(answer: Any) -> list[str]:
+    return [item.content for item in answer.items]
+
+
+async def everything(memory: Memory) -> set[str]:
+    return set(texts(await memory.recall("animals", top_k=20)))
+
+
+async def test_the_answer_and_its_trace_are_those_of_the_database(ana: Memory) -> None:
+    for question in ("dog", "Who is Pixel?", "cat or parrot", "What did Ada adopt in 2025?", "larger bowl"):
+        ana.resources.views.forget(ana.identity.tenant_id)  # how rare words are is looked up anew for both
+        at_hand = await ana.recall(question, top_k=10, explain=True)
+        searching = Memory(replace(ana.resources, shelves=Shelves()), ana.identity)
+        searched = await searching.recall(question, top_k=10, explain=True)
+        assert texts(at_hand) == texts(searched)
+        assert [one.score for one in at_hand.items] == pytest.approx([one.score for one in searched.items], abs=1e-3)
+        assert at_hand.trace is not None and searched.trace is not None
+        assert at_hand.trace["candidates"] == searched.trace["candidates"]
+        ranks = [{one["id"]: one["ranks"] for one in trace["items"]} for trace in (at_hand.trace, searched.trace)]
+        assert ranks[0].keys() == ranks[1].keys()
+        for item_id, seen in ranks[0].items():
+            assert {arm for arm, rank in seen.items() if rank} == {
+                arm for arm, rank in ranks[1][item_id].items() if rank
+            }
+
+
+async def test_what_another_process_forgets_is_gone_at_once(memory: Memory, ana: Memory, settings: Settings) -> None:
+    (found,) = [one for one in (await ana.recall("puppy", top_k=20)).items if "puppy" in one.content]
+    async with open_resources(settings) as elsewhere:
+        await Memory(elsewhere, memory.identity).forget(found.id)
+    assert await everything(ana) == set(PETS[1:])
+
+
+async def test_what_is_written_is_found_by_words_at_once_and_by_meaning_once_embedded(
+    memory: Memory, ana: Memory
+) -> None:
+    await ana.remember("Rex barked all night", scope="user")
+    answer = await ana.recall("barked")
+    assert texts(answer)[0] == "Rex barked all night" and answer.degraded
+    await work_off(memory, "embed")
+    answer = await ana.recall("a loud dog", explain=True)
+    assert not answer.degraded and answer.trace is not None
+    (rex,) = [one for one in answer.items if "Rex" in one.content]
+    assert [one["similarity"] for one in answer.trace["items"] if one["id"] == str(rex.id)] != [None]
+
+
+async def test_a_text_that_replaces_another_is_shown(memory: Memory, ana: Memory) -> None:
+    first: dict[str, Any] = {"kind": "session_summary", "scope": "user", "source_ref": "summary", "session_id": "s"}
+    await ana.remember("They spoke about horses", **first)
+    assert texts(await ana.recall("spoke", top_k=1)) == ["They spoke about horses"]
+    await ana.remember("They spoke about donkeys", **first)
+    assert texts(await ana.recall("spoke", top_k=1)) == ["They spoke about donkeys"]
+    assert "They spoke about horses" not in texts(await ana.recall("spoke", top_k=20))
+
+
+async def test_nobody_is_shown_what_is_at_hand_for_another(memory: Memory, ana: Memory) -> None:
+    other = await tenants.ensure_tenant(memory.resources, "other")
+    strangers = [
+        ana.acting_as(user="bob"),
+        memory.bound(Identity(tenant_id=memory.identity.tenant_id)),
+        memory.bound(Identity(tenant_id=other.tenant_id)).acting_as(user="ana"),
+    ]
+    for stranger in strangers:
+        for _ in range(3):
+            assert await everything(stranger) == set()
+    assert await everything(ana) == set(PETS)
+
+
+async def test_filters_are_kept_while_a_memory_is_at_hand(ana: Memory) -> None:
+    await ana.remember_fact("Ana keeps bees")
+    for _ in range(3):
+        facts = await ana.recall("animals", top_k=20, source_kinds=["fact"])
+        assert texts(facts) == ["Ana keeps bees"] or texts(facts) == []  # without a vector it has no word in common
+        assert texts(await ana.recall("bees", source_kinds=["fact"])) == ["Ana keeps bees"]
+        assert texts(await ana.recall("bees", scope="tenant")) == []
+
+
+async def test_questions_asked_together_see_all_that_was_written_before_them(ana: Memory) -> None:
+    async def exchange(number: int) -> None:
+        await ana.remember(f"visit number{number} to the zoo", scope="user")
+        answer = await ana.recall(f"number{number}", top_k=1)
+        assert texts(answer) == [f"visit number{number} to the zoo"]
+
+    await asyncio.gather(*(exchange(number) for number in range(20)))
+
+
+async def test_a_memory_that_outgrows_its_place_is_searched_in_the_database(
+    ana: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelves, "MOST_ITEMS", 3)
+    assert await everything(ana) == set(PETS)
+    assert len(ana.resources.shelves) == 0
+    assert await everything(ana) == set(PETS)
+
+
+WEIRD = [
+    "it's",
+    'a "b" {c}',
+    "back\\slash \\' \\x41",
+    "100 % %(x)s %s $1",
+    "ünï 🙂 漢字",
+    "a,b;NULL",
+    "line\nbreak\ttab",
+    "--'); DROP",
+]
+
+
+async def test_a_single_item_is_kept_as_one_of_many_would_be(memory: Memory) -> None:
+    user = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(user="o'hara %s \\")
+    for text in WEIRD:
+        more: dict[str, Any] = {"speaker": text.replace("\n", " "), "metadata": {"said": text, "n": [1.5, None, True]}}
+        one = await user.remember(text, scope="user", source_ref=f"one {text}", **more)
+        (two,) = await user.remember_many(
+            [NewItem(content=text, scope=Scope.USER, source_ref=f"two {text}", **more)] * 1
+        )
+        kept = [await user.get_item(found.id) for found in (one, two)]
+        assert [item.content for item in kept] == [text, text]
+        assert kept[0].metadata == kept[1].metadata == more["metadata"]
+        again = await user.remember(text, scope="user", source_ref=f"one {text}", **more)
+        assert again.id == one.id and one.was_new and not again.was_new
+
+
+async def test_a_refused_write_leaves_the_connection_usable(ana: Memory) -> None:
+    for _ in range(3):
+        with pytest.raises(Conflict):
+            await ana.remember("another text", scope="user", source_ref=PETS[0])
+        assert await everything(ana) == set(PETS)
+        assert (await ana.remember(PETS[0], scope="user", source_ref=PETS[0])).was_new is False
