@@ -60,8 +60,8 @@ OPERATORS = {
 }
 """What an operator runs as the owner of the database, or what sees no row; no door of a tenant reaches these."""
 
-WITHOUT_ROWS = {"tenants.has_language"}
-"""Their answer is no row of a tenant, so that it may be the same for two."""
+WITHOUT_ROWS = {"sessions.line_of", "tenants.has_language"}
+"""Their answer is no row of a tenant (but a catalogue entry, or the id asked for), so that it may be the same for two."""
 
 BUILTINS: dict[Any, type] = {"bytes": bytes, "int": int}
 

@@ -250,7 +250,8 @@ def test_the_work_grows_with_the_length_and_not_faster(piece: str) -> None:
 
     cost(1_000)  # what is loaded at first use
     short = min(cost(15_000) for _ in range(2))
-    assert cost(60_000) < 10 * max(short, 0.004)
+    long = min(cost(60_000) for _ in range(3))  # a machine under load makes some of them look long
+    assert long < 10 * max(short, 0.004)
 
 
 def test_every_type_has_its_own_mask() -> None:
