@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import time
@@ -20,6 +21,7 @@ import httpx2
 import pytest
 from tests.doors.rest_door import Door, furnish, open_door
 
+from recollect.domain.privacy import PrivacyPolicy, sanitise
 from recollect.service.resources import Resources
 
 WEIRD = [
@@ -31,7 +33,8 @@ WEIRD = [
     "../../etc/passwd%00\r\nX-Injected: yes",
 ]
 ACTING = {"Recollect-User": "ana", "Recollect-Agent": "helper", "Recollect-Session": "chat-1"}
-SLOWEST = 2.0
+SLOWEST = 2.0  # seconds, for the collection: it is run by hand, on a machine that is otherwise idle
+LONGEST_IN_ADDRESS = 2_000
 SKIPPED = {"/v1/import", "/v1/import_export"}  # no JSON bodies; their own tests feed them broken lines
 
 
@@ -120,17 +123,19 @@ async def send(door: Door, place: Place, text: str, ids: Mapping[str, str]) -> h
     )
 
 
-async def feed(door: Door, texts: list[str]) -> list[str]:
+async def feed(door: Door, texts: list[str], *, slowest: float = math.inf) -> list[str]:
     """Put each text into each place; what went wrong."""
     ids = await furnish(door, "some text or other")
     wrong = []
     for place in places(door.app.openapi()):
         for number, text in enumerate(texts):
             start = time.perf_counter()
-            answer = await send(door, place, text, ids)
+            # An address is bounded by clients and servers long before it reaches us.
+            fitting = text if place.where == "body" else text[:LONGEST_IN_ADDRESS]
+            answer = await send(door, place, fitting, ids)
             if answer.status_code >= 500:
                 wrong.append(f"{place.method} {place.path} {place.name}: text {number} → {answer.status_code}")
-            if time.perf_counter() - start > SLOWEST:
+            if time.perf_counter() - start > slowest:
                 wrong.append(f"{place.method} {place.path} {place.name}: text {number} took too long")
     return wrong
 
@@ -149,7 +154,7 @@ async def kept_or_refused(door: Door, text: str) -> bool:
     key = made.json()["payload_key"]
     path = f"/v1/tool_outputs/{key}" if key else f"/v1/items/{made.json()['id']}"
     shown = (await door.request("GET", path)).json()["content"]
-    return shown == text or (bool(shown) and len(shown) <= len(text) + 100)
+    return shown in {text, sanitise(text, policy=PrivacyPolicy()).text}
 
 
 async def test_odd_texts_in_every_field_are_no_error_of_ours(resources: Resources) -> None:
@@ -159,7 +164,7 @@ async def test_odd_texts_in_every_field_are_no_error_of_ours(resources: Resource
         wrong = await feed(door, WEIRD[:3])
         assert wrong == []
         for text in WEIRD:
-            assert await kept_or_refused(door, text)
+            assert await kept_or_refused(door, text), text[:80]
 
 
 async def test_a_time_that_the_database_does_not_know_is_refused(resources: Resources) -> None:
@@ -187,8 +192,8 @@ async def test_a_collection_of_odd_texts_is_no_error_of_ours(resources: Resource
                     )
                     assert 400 <= answer.status_code < 500, row["id"]
         for text in texts:
-            assert await kept_or_refused(door, text)
-        assert await feed(door, texts) == []
+            assert await kept_or_refused(door, text), text[:80]
+        assert await feed(door, texts, slowest=SLOWEST) == []
 
 
 def written(row: Mapping[str, Any]) -> str | None:
