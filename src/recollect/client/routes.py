@@ -296,4 +296,9 @@ ROUTES: dict[str, Route] = {
     "get_document": Route("GET", "/v1/documents/{document_id}"),
     "read_document": Route("GET", "/v1/documents/{document_id}/text"),
     "delete_document": Route("DELETE", "/v1/documents/{document_id}"),
+    "copy_memories": Route("POST", "/v1/agents/{agent_id}/copy"),
+    "knowledge_map": Route("GET", "/v1/knowledge/map", "text"),
+    "protect_source": Route("PUT", "/v1/protected_sources/{source_id}", "texts"),
+    "replay_dead_letters": Route("POST", "/v1/jobs/dead_letters/replay", "replayed"),
+    "withdraw": Route("DELETE", "/v1/shares/{item_id}", "tenants"),
 }

@@ -31,6 +31,7 @@ MOST_OWNERS = 20
 MOST_LISTED = 10_000
 PAGE = 100
 NO_SUCH_MEMORY = "there is no such memory"
+NO_SUCH_ENTITY = "there is no such entity"
 
 router = APIRouter(tags=["mem0"], responses=PROBLEMS)
 
@@ -255,13 +256,16 @@ async def entities(memory: AdminMemory) -> dict[str, Any]:
 async def delete_entity(memory: AdminMemory, entity_type: str, entity_name: str) -> dict[str, str]:
     """Erase a user everywhere, or forget every memory of an agent, app or run."""
     if entity_type == "user":
-        await memory.get_user(entity_name)
+        try:
+            await memory.get_user(entity_name)
+        except NotFound:
+            raise NotFound(NO_SUCH_ENTITY) from None
         await memory.erase_user(entity_name)
     elif f"{entity_type}_id" in OWNERS:
         for shown in await _listed(memory, {f"{entity_type}_id": entity_name}, show_expired=True):
             await _delete(memory, UUID(shown["id"]))
     else:
-        raise NotFound("there is no such entity")
+        raise NotFound(NO_SUCH_ENTITY)
     return {"message": "Entity deleted successfully!"}
 
 
