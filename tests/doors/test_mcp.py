@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -97,7 +99,16 @@ async def test_a_preview_is_read_in_parts_to_its_end(resources: Resources, mode:
 async def test_the_tools_say_what_they_do_and_when_to_use_them(resources: Resources) -> None:
     async with open_door(resources) as door, connected(door) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert len(tools) <= 8 and {"recall", "remember_fact", "forget", "list_memories"} <= set(tools)
+        assert set(tools) == {
+            "recall",
+            "remember_fact",
+            "forget",
+            "get_context",
+            "read_tool_output",
+            "search_knowledge",
+            "query_data",
+            "list_memories",
+        }
         description = tools["recall"].description or ""
         assert "trimmed for length, call recall before answering; do not guess" in description
         for tool in tools.values():
@@ -176,6 +187,39 @@ async def test_a_memory_is_read_by_its_address(resources: Resources, mode: str) 
             for missing in (address, "recollect://memories/nonsense", "file:///etc/passwd"):
                 with pytest.raises(MCPError, match="not_found: "):
                     await bob.read_resource(missing)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_documents_are_found_with_where_they_say_it(resources: Resources, mode: str) -> None:
+    async with open_door(resources) as door, connected(door, mode=mode) as client:
+        await door.memory.add_document("leave.md", text="# Leave\n\nParental leave is sixteen weeks.")
+        (hit,) = (await called(client, "search_knowledge", query="parental leave"))["items"]
+        assert (hit["citation"]["document"], hit["citation"]["heading"]) == ("leave.md", ["Leave"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_context_is_one_text_within_its_budget(resources: Resources, mode: str) -> None:
+    async with open_door(resources) as door, connected(door, mode=mode) as client:
+        await called(client, "remember_fact", content="Ana is allergic to peanuts")
+        given = await called(client, "get_context", question="What must Ana not eat: peanuts?", budget=1_000)
+        assert "allergic to peanuts" in given["text"] and given["tokens"] <= 1_000
+        assert "budget: " in await refused(client, "get_context", budget=1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_database_is_asked_by_a_select_of_ones_own(resources: Resources, tmp_path: Path, mode: str) -> None:
+    with sqlite3.connect(tmp_path / "shop.db") as shop:
+        shop.execute("CREATE TABLE orders (id integer, total real)")
+        shop.executemany("INSERT INTO orders VALUES (?, ?)", [(1, 10.5), (2, 20.0)])
+    shop.close()
+    async with open_door(resources, database_files=tmp_path) as door, connected(door, mode=mode) as client:
+        missing = await refused(client, "query_data", sql="SELECT 1")
+        assert "database" in missing
+        await door.memory.add_database("shop", f"sqlite:///{tmp_path}/shop.db", tables=["orders"])
+        given = await called(client, "query_data", sql="SELECT sum(total) AS total FROM orders")
+        assert (given["columns"], given["rows"]) == (["total"], [[30.5]])
+        assert (await refused(client, "query_data", sql="DELETE FROM orders")).startswith("invalid_input: ")
+        assert "RECOLLECT_LLM" in await refused(client, "query_data", question="How much was sold?")
 
 
 async def test_the_profile_of_another_memory_server_has_its_names(resources: Resources) -> None:
