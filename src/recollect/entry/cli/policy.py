@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -72,22 +71,6 @@ def sweep(
 def fade(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Archive recent memory that has faded and promote what matters, now instead of at its time."""
     done = ask(lambda memory: memory.fade(), tenant)
-    (print_json if as_json else print_record)(record(done))
-
-
-@app.command()
-def reapply(
-    *,
-    file: Annotated[
-        Path | None, typer.Option(help="The journal to use; else the tenant's own, beside the database.")
-    ] = None,
-    tenant: Tenant = DEVELOPMENT_TENANT,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
-    """Forget again what was forgotten before an older backup was restored."""
-    confirm("Forget again what the journal of erasures names?", yes=yes)
-    done = ask(lambda memory: memory.reapply_erasures(file=file), tenant)
     (print_json if as_json else print_record)(record(done))
 
 
