@@ -80,6 +80,8 @@ class Library:
         except RecollectError as error:
             raise Refused(error.message) from error
         assert answer.pop("trace") is None
+        # Where a text stands is shown with documents; nothing here came from one.
+        assert all(item.pop("citation") is None for item in answer["items"])
         return answer
 
     async def read(self, key: str) -> dict[str, Any]:
