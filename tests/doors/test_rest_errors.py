@@ -115,3 +115,11 @@ async def test_no_canary_reaches_a_log_a_metric_or_an_error_body(resources: Reso
         assert CANARY not in metrics.text
         assert CANARY not in written.getvalue()
         assert door.keys["admin"] not in written.getvalue()
+
+
+async def test_a_query_parameter_that_nobody_knows_is_refused(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        assert (await door.request("GET", "/v1/items?kind=fact&limit=3")).status_code == 200
+        refused = await door.request("GET", "/v1/items?kinds=fact")
+        assert refused.status_code == 422
+        assert "kind, limit" in refused.json()["detail"] and "kinds" not in refused.json()["detail"]

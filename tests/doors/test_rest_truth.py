@@ -412,3 +412,108 @@ async def test_an_operator_sees_how_memory_fares(resources: Resources) -> None:
         await say(door, "one more", source_ref="m2")
         full = await door.request("POST", "/v1/items", key="agent", json={"content": "too many"}, headers=ANA)
         assert full.status_code == 429 and full.json()["code"] == "quota_exceeded"
+
+
+# "boosted by importance and access count"
+
+
+async def test_what_is_recalled_fades_later(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        await say(door, "the printer is on the third floor", source_ref="m1")
+        await say(door, "the canteen serves soup", source_ref="m2")
+    async with door_in(resources, 9) as door:
+        for _ in range(3):
+            assert (await recalled(door, "where is the printer", top_k=1)) == ["the printer is on the third floor"]
+    async with door_in(resources, 13) as door:
+        assert (await ok(door.request("POST", "/v1/fade")))["archived"] == 1
+        assert await recalled(door, "printer canteen soup floor") == ["the printer is on the third floor"]
+
+
+# D3 "Interaction: episodic · Session: episodic-dominant + procedural permitted · Persistent: procedural-dominant + semantic
+# permitted · No persistent-episodic produced"
+
+
+async def test_each_tier_takes_its_kinds_of_memory_only(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        for kind, tier in (("episode", "persistent"), ("chat_message", "persistent"), ("document_chunk", "recent")):
+            body = {"content": "an odd pair", "kind": kind, "tier": tier}
+            refused = await door.request("POST", "/v1/items", json=body, headers=ANA)
+            assert (refused.status_code, "tier" in refused.text) == (422, True), refused.text
+        await say(door, "looked at the logs", kind="episode", tier="session")
+        await say(door, "draft: answer in Dutch", kind="procedure", tier="session")
+        await say(door, "asks for the digest of signals on Mondays", kind="procedure", tier="persistent", scope="user")
+        await fact(door, "the gateway belongs to the platform team", tier="persistent")
+        kept = (await ok(door.request("GET", "/v1/items")))["items"]
+        assert sorted((item["kind"], item["tier"]) for item in kept) == [
+            ("episode", "session"),
+            ("fact", "persistent"),
+            ("procedure", "persistent"),
+            ("procedure", "session"),
+        ]
+
+
+# D5 "No inter-context role grants"; D6 "Session vars name identity, not capability"; "App-layer enforcement primary …; RLS
+# backstop …, applied consistently"
+
+
+async def test_memory_of_a_person_is_reached_by_that_person_only(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        mine = await fact(door, "Ana triages the queue at nine")
+        assert await recalled(door, "triages the queue", headers=BOB) == []
+        assert await recalled(door, "triages the queue", key="other", headers=ANA) == []
+        for key, headers in (("agent", BOB), ("other", ANA)):
+            foreign = await door.request("GET", f"/v1/items/{mine}", key=key, headers=headers)
+            missing = await door.request("GET", f"/v1/items/{uuid4()}", key=key, headers=headers)
+            assert (foreign.status_code, foreign.content) == (404, missing.content)
+        # Whose memory it is comes from the identity: no role of a credential opens another person's.
+        claimed = {**BOB, "Recollect-Role": "admin"}
+        assert await recalled(door, "triages the queue", headers=claimed) == []
+
+
+# D7 "Episodic at session-close: compounding pass extracts procedural patterns to persistent (typology promotion), archives
+# source episodes per the universal audit posture"; D9 "action-linkage holds rows for audit"
+
+
+async def test_a_closed_session_leaves_patterns_and_archives_its_episodes(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        await ok(door.request("POST", "/v1/sessions", key="agent", json={"session_id": "chat-1"}, headers=ANA))
+        messages = {"messages": [{"content": "Please always answer me in Dutch."}]}
+        await ok(door.request("POST", "/v1/sessions/chat-1/messages", key="agent", json=messages, headers=ANA))
+        done = [f"Checked the invoice before refunding order {number}" for number in (17, 23)]
+        for content in done:
+            episode = {"content": content, "session_id": "chat-1"}
+            await ok(door.request("POST", "/v1/episodes", key="agent", json=episode, headers=ANA))
+        await ok(door.request("POST", "/v1/sessions/chat-1/close", key="agent", headers=ANA))
+        consolidated = await ok(door.request("POST", "/v1/sessions/chat-1/consolidate"))
+        assert consolidated["archived"] == 2
+        listed = await ok(door.request("GET", "/v1/items?kind=procedure"))
+        assert {item["tier"] for item in listed["items"]} == {"persistent"}
+        contents = sorted(item["content"] for item in listed["items"])
+        assert contents == ["Checked the invoice before refunding order …", "Please always answer me in Dutch."]
+        archived = await ok(door.request("GET", "/v1/items?kind=episode&state=archived"))
+        assert sorted(item["content"] for item in archived["items"]) == done
+        held = await say(door, "refund 17 was granted", kind="episode")
+        await ok(door.request("PUT", f"/v1/items/{held}/holds/refund-17"))
+        assert (await door.request("POST", f"/v1/items/{held}/forget", json={})).status_code == 409
+
+
+# D9 "30 days rolling from last activity"; "session-close detection is application-side (lazy on next-activity check …)"; D2
+# "new session allocated on first activity after 30-day idle"
+
+
+async def test_an_operators_session_ends_thirty_days_after_its_last_activity(resources: Resources) -> None:
+    async def add(door: Door, content: str) -> str:
+        body = {"messages": [{"content": content}]}
+        path = "/v1/sessions/chat-1/messages"
+        return str((await ok(door.request("POST", path, key="agent", json=body, headers=ANA)))["session_id"])
+
+    async with open_door(resources) as door:
+        await ok(door.request("PATCH", "/v1/tenant", json={"settings": {"sessions": {"operators": ["ana"]}}}))
+        await ok(door.request("POST", "/v1/sessions", key="agent", json={"session_id": "chat-1"}, headers=ANA))
+        assert await add(door, "the queue is empty") == "chat-1"
+    async with door_in(resources, 29) as door:
+        assert await add(door, "still empty") == "chat-1"
+    async with door_in(resources, 60) as door:
+        successor = await add(door, "a month later")
+        assert successor != "chat-1"
+        assert (await ok(door.request("GET", "/v1/sessions/chat-1", key="agent", headers=ANA)))["status"] == "closed"

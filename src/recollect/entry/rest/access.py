@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Depends, Header, Request
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -43,6 +44,25 @@ class Gate:
                 await self._rate_limit.hit(f"{identity.tenant_id}/{identity.actor}")
             scope.setdefault("state", {})["identity"] = identity
         await self._app(scope, receive, send)
+
+
+async def known_query(request: Request) -> None:
+    """Refuse a query parameter that the route does not know: a filter that is misspelled must not show everything."""
+    if not request.query_params:
+        return
+    known = _query_names(request.scope["route"])
+    if any(name not in known for name in request.query_params):
+        takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+        raise InvalidInput(f"there is a query parameter that this route does not know; {takes}")
+
+
+def _query_names(route: APIRoute) -> frozenset[str]:
+    asked, names = [route.dependant], set()
+    while asked:
+        one = asked.pop()
+        names |= {field.alias for field in one.query_params}
+        asked += one.dependencies
+    return frozenset(names)
 
 
 class Requires:

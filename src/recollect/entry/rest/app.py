@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
@@ -47,7 +47,7 @@ from recollect.entry.rest import (
     tenants,
     users,
 )
-from recollect.entry.rest.access import Gate
+from recollect.entry.rest.access import Gate, known_query
 from recollect.entry.rest.admission import Admission
 from recollect.entry.rest.context import RequestContext
 from recollect.entry.rest.errors import ProblemResponse
@@ -194,7 +194,9 @@ def create_app(
     errors.install(app)
     _complete_description(app)
     for router in ROUTERS:
-        app.include_router(router)
+        # The client of another service sends what that service knows.
+        strict = [] if router is mem0.router else [Depends(known_query)]
+        app.include_router(router, dependencies=strict)
     for door in mcp:
         app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
     return app
