@@ -526,7 +526,7 @@ def _recalled(item: Item, score: float, same_as: Sequence[UUID]) -> RecalledItem
         source_ref=item.source_ref,
         content=item.content,
         event_time=item.event_time,
-        score=round(score, 6),
+        score=round(score, 4),  # further places are noise of the linear algebra library
         scope=Scope(item.scope),
         speaker=item.speaker,
         trust=item.trust,
