@@ -246,7 +246,8 @@ def test_every_verb_has_a_command_or_a_reason_why_not() -> None:
 
 
 def test_every_verb_and_every_command_has_a_line_in_the_docs() -> None:
-    text = "\n".join(page.read_text() for page in sorted(DOCS.glob("**/*.md")))
+    by_hand = [page for page in sorted(DOCS.glob("**/*.md")) if page.parent.name != "reference"]  # that is made
+    text = "\n".join(page.read_text() for page in by_hand)
     named = set(re.findall(r"`([a-z_ -]+?)(?:\(.*?\))?`", text))
     assert [verb for verb in VERBS if verb not in named] == []
     assert [command for command in sorted(commands()) if f"recollect {command}" not in text] == []

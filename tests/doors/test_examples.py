@@ -23,6 +23,20 @@ SAYS = {
     "04_langgraph_store": ["you like oolong", "found by recall: likes oolong tea"],
     "05_openai_agents_session": ["You told me 2 things", "recalled: My order number is QX-7781"],
     "06_claude_memory_tool": ["File created successfully at: /memories/ana.md", "recalled: Ana drinks oolong"],
+    "07_plan_a_context": [
+        "[begin memory",
+        "Ana prefers trains",
+        "of 1000, ",
+        "not here: {",
+        "first class. in travel.md",
+    ],
+    "08_change_and_forget": [
+        "now: Ana works at Globex",
+        "as of before: Ana works at Acme",
+        "Ana works at Acme, from 2024-03-01 until 2",
+        "still there: False",
+        "erased: True left: nothing",
+    ],
 }
 NEEDS = {"04_langgraph_store": "langgraph", "05_openai_agents_session": "agents", "06_claude_memory_tool": "anthropic"}
 
@@ -63,5 +77,6 @@ def test_an_example_runs_offline_and_says_what_it_promises(example: Path, home: 
         assert words in done.stdout, done.stdout
 
 
-def test_the_first_examples_are_there() -> None:
-    assert set(SAYS) <= {example.stem for example in EXAMPLES}
+def test_every_example_is_there_and_short() -> None:
+    assert set(SAYS) == {example.stem for example in EXAMPLES}
+    assert all(len(example.read_text().splitlines()) < 60 for example in EXAMPLES)
