@@ -51,11 +51,16 @@ class Cli:
             text=True,
         )
 
-    def run(self, *arguments: str, code: int = 0) -> tuple[str, str]:
-        """Return what it wrote to standard output and standard error."""
+    def anyhow(self, *arguments: str) -> tuple[int, str, str]:
+        """Return its exit code, and what it wrote to standard output and standard error."""
         process = self.start(*arguments)
         out, err = process.communicate(timeout=120)
-        assert process.returncode == code, f"{arguments}: {process.returncode}\n{out}\n{err}"
+        return process.returncode, out, err
+
+    def run(self, *arguments: str, code: int = 0) -> tuple[str, str]:
+        """Return what it wrote to standard output and standard error."""
+        ended, out, err = self.anyhow(*arguments)
+        assert ended == code, f"{arguments}: {ended}\n{out}\n{err}"
         return out, err
 
     def json(self, *arguments: str, code: int = 0) -> Any:

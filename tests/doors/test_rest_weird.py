@@ -178,12 +178,8 @@ async def test_a_time_that_the_database_does_not_know_is_refused(resources: Reso
 
 
 async def test_a_collection_of_odd_texts_is_no_error_of_ours(resources: Resources) -> None:
-    file = os.environ.get("RECOLLECT_TEST_WEIRD")
-    if not file:
-        pytest.skip("set RECOLLECT_TEST_WEIRD to a file of odd texts (JSON Lines)")
-    rows = [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
+    rows, texts = collected(), collection()
     async with open_door(resources, rate_limit="") as door:
-        texts = [text for row in rows if (text := written(row)) is not None]
         for row in rows:
             if (body := raw_body(row)) is not None:
                 for path in ("/v1/items", "/v1/recall", "/v1/remember_fact"):
@@ -194,6 +190,19 @@ async def test_a_collection_of_odd_texts_is_no_error_of_ours(resources: Resource
         for text in texts:
             assert await kept_or_refused(door, text), text[:80]
         assert await feed(door, texts, slowest=SLOWEST) == []
+
+
+def collected() -> list[dict[str, Any]]:
+    """The rows of the collection; the test is skipped where there is none."""
+    file = os.environ.get("RECOLLECT_TEST_WEIRD")
+    if not file:
+        pytest.skip("set RECOLLECT_TEST_WEIRD to a file of odd texts (JSON Lines)")
+    return [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
+
+
+def collection() -> list[str]:
+    """The texts of the collection."""
+    return [text for row in collected() if (text := written(row)) is not None]
 
 
 def written(row: Mapping[str, Any]) -> str | None:
