@@ -283,7 +283,7 @@ async def test_every_door_remembers_and_recalls_the_same(memory: Memory, command
                 assert answer == answers[0], (door.name, asked)
             for door, given in zip(doors, scores, strict=True):
                 # A memory that is asked often is ranked in the process, which may round the last digit otherwise.
-                assert given == pytest.approx(scores[0], abs=1e-5), (door.name, asked)
+                assert given == pytest.approx(scores[0], abs=2e-4), (door.name, asked)
         for door in doors:
             whole = await door.read(key)
             assert (whole["content"], whole["is_whole"]) == (REPORT, True), door.name

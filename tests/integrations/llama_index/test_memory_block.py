@@ -25,10 +25,10 @@ async def test_what_falls_out_of_the_history_is_kept_and_recalled_in_another_cha
         memory_blocks=[RecollectMemoryBlock(verbs, user="ana")],
     )
     await chat.aput(ChatMessage(role="user", content="My sister Marta works as a pilot in Porto"))
-    for number in range(8):
-        await chat.aput(
-            ChatMessage(role="assistant", content=f"This is answer number {number} about the weather today")
-        )
+    await chat.aput(ChatMessage(role="assistant", content="That must be a fine job"))
+    for number in range(8):  # whole turns fall out, the oldest first
+        await chat.aput(ChatMessage(role="user", content=f"How will the weather be on day {number}"))
+        await chat.aput(ChatMessage(role="assistant", content=f"On day {number} there will be some rain"))
     block = RecollectMemoryBlock(verbs, user="ana")
     later = ChatMemory.from_defaults(session_id="chat-2", tokenizer_fn=str.split, memory_blocks=[block])
     await later.aput(ChatMessage(role="user", content="What does Marta do?"))
