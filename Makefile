@@ -93,8 +93,9 @@ faults: $(VENV)/.installed-dev ## The long fault campaigns: many more kills than
 .PHONY: docs
 docs: $(VENV)/.installed-site ## Build the documentation into site/, with the reference written from the code
 	@$(BIN)/python -m tools.reference
-	@$(BIN)/mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "site/index.html"
+
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-dev ## Fuzz the REST API by its own description (MINUTES=2)
 	@$(BIN)/python bench/fuzz.py --minutes $(or $(MINUTES),2) $(ARGS)
@@ -110,7 +111,7 @@ pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build products; never data
-	@rm -rf $(VENV) $(APART) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(APART) build dist site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find src tests bench -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # --- the environment ------------------------------------------------------------------------------------------

@@ -35,27 +35,28 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
 
 
-def _type(schema: Schema) -> str:
-    """What a JSON schema takes, in a few words."""
+def _type(schema: Schema, defined: Schema) -> str:
+    """What a JSON schema takes, in a few words; `defined` are the schemas that others refer to."""
     if "$ref" in schema:
-        return str(schema["$ref"]).rsplit("/", 1)[-1]
+        name = str(schema["$ref"]).rsplit("/", 1)[-1]
+        return _type(defined[name], defined) if "enum" in defined.get(name, {}) else name
     if several := schema.get("anyOf") or schema.get("oneOf"):
-        return " or ".join(dict.fromkeys(_type(one) for one in several))
+        return " or ".join(dict.fromkeys(_type(one, defined) for one in several))
     if "enum" in schema:
         return " · ".join(f"`{value}`" for value in schema["enum"])
     if "const" in schema:
         return f"`{schema['const']}`"
     if schema.get("type") == "array":
-        return f"list of {_type(schema.get('items', {}))}"
+        return f"list of {_type(schema.get('items', {}), defined)}"
     return str(schema.get("format") or schema.get("type") or "any")
 
 
-def _fields(schema: Schema) -> list[str]:
+def _fields(schema: Schema, defined: Schema) -> list[str]:
     required = set(schema.get("required", ()))
     rows = [
         (
             f"`{name}`" + (" *" if name in required else ""),
-            _type(field),
+            _type(field, defined),
             f"`{field['default']}`" if field.get("default") not in (None, {}, []) else "",
             field.get("description", ""),
         )
@@ -94,7 +95,7 @@ def _operation(method: str, path: str, operation: Schema, schemas: Schema) -> li
             (
                 f"`{one['name']}`" + (" *" if one.get("required") else ""),
                 one["in"],
-                _type(one["schema"]),
+                _type(one["schema"], schemas),
                 one.get("description", ""),
             )
             for one in operation.get("parameters", ())
@@ -102,14 +103,15 @@ def _operation(method: str, path: str, operation: Schema, schemas: Schema) -> li
         ],
     )
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
-        name = _type(content.get("schema", {}))
+        name = _type(content.get("schema", {}), schemas)
         lines += [f"Body: `{kind}`" + (f", {name}" if name in schemas else ""), ""]
-        lines += _fields(schemas.get(name, {}))
+        lines += _fields(schemas.get(name, {}), schemas)
     good = {status: answer for status, answer in operation["responses"].items() if status.startswith("2")}
-    given = [_type(one.get("schema", {})) for answer in good.values() for one in answer.get("content", {}).values()]
+    contents = [one for answer in good.values() for one in answer.get("content", {}).values()]
+    given = [_type(one.get("schema", {}), schemas) for one in contents]
     lines += [f"Answers {' or '.join(good)}" + (f": {', '.join(dict.fromkeys(given))}" if given else ""), ""]
     for name in dict.fromkeys(given):
-        lines += _fields(schemas.get(name, {}))
+        lines += _fields(schemas.get(name, {}), schemas)
     return lines
 
 
@@ -130,7 +132,8 @@ def mcp() -> list[str]:
             if tool not in shown:
                 shown.add(tool)
                 lines += [f"### `{tool.name}`", "", tool.description, ""]
-                lines += _fields(tool.takes.model_json_schema())
+                schema = tool.takes.model_json_schema()
+                lines += _fields(schema, schema.get("$defs", {}))
     return lines
 
 

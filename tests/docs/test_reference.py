@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 
 from tools.reference import pages
 
@@ -25,3 +27,10 @@ def test_every_verb_command_setting_and_tool_is_described() -> None:
     assert "### `POST /v1/recall`" in made["rest.md"]
     assert "### `recall`" in made["mcp.md"]
     assert "`not_found`" in made["errors.md"]
+
+
+def test_the_site_leads_to_every_page() -> None:
+    root = Path(__file__).parents[2]
+    nav = (root / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    by_hand = {str(page.relative_to(root / "docs")) for page in (root / "docs").rglob("*.md")}
+    assert set(re.findall(r"\S+\.md", nav)) == by_hand | {f"reference/{name}" for name in pages()}
