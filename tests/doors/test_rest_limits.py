@@ -188,8 +188,8 @@ async def test_an_open_stream_of_events_holds_no_place_and_has_no_deadline(resou
 
             return StreamingResponse(some(), media_type="text/event-stream")
 
-        door.app.add_api_route("/v1/events", events)
-        answer = await door.request("GET", "/v1/events")
+        door.app.add_api_route("/v1/some_events", events)
+        answer = await door.request("GET", "/v1/some_events")
         assert answer.text == 'data: recollect_admission{state="running"} 0.0\n\n'
 
 

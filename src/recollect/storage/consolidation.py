@@ -12,7 +12,6 @@ from recollect.domain.identity import AgentId, Scope, SessionId, UserId
 from recollect.domain.items import Kind, Trust
 from recollect.domain.patterns import Observed
 from recollect.storage.database import Transaction
-from recollect.storage.facts import RefStanding
 from recollect.storage.queries import Queries
 from recollect.storage.sessions import thread_of
 
@@ -85,12 +84,6 @@ async def list_earlier(tx: Transaction, closed: Closed, *, limit: int) -> list[O
         limit=limit,
     )
     return _observed(rows)
-
-
-async def standing_of_patterns(tx: Transaction, source_refs: Sequence[str]) -> dict[str, RefStanding]:
-    """How the patterns behind references stand, by reference."""
-    found = await tx.all(queries.standing_of_patterns, RefStanding, source_refs=list(source_refs))
-    return {one.source_ref: one for one in found}
 
 
 async def same_topic(tx: Transaction, item_id: UUID) -> list[SameTopic]:

@@ -29,11 +29,6 @@ SELECT * FROM (
     ORDER BY item_id DESC LIMIT %(limit)s) newest
 ORDER BY event_time, item_id
 
--- name: standing_of_patterns
--- How the patterns behind these references stand.
-SELECT source_ref, item_id, live, invalid_at, deleted_at IS NOT NULL OR anonymized_at IS NOT NULL AS is_forgotten
-FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'procedure' AND source_ref = ANY(%(source_refs)s)
-
 -- name: same_topic
 -- Live patterns of the same owner about the same thing.
 SELECT i.item_id, i.valid_at FROM items m
