@@ -18,7 +18,7 @@ from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Identity, Role, Scope, tenant_id_of
 from recollect.domain.items import Kind, NewItem
-from recollect.providers.base import Embedder, Matrix, Vector
+from recollect.providers.base import Embedder, InstantEmbedder, Matrix, Vector
 from recollect.providers.embedders import Embedders
 from recollect.service import tenants
 from recollect.wiring import open_resources
@@ -67,6 +67,20 @@ class KnownEmbedder:
         await self.behind.close()
 
 
+class InstantKnownEmbedder(KnownEmbedder):
+    """The same before a model that embeds at once, which then is asked in the same call."""
+
+    behind: InstantEmbedder
+
+    def embed_now(self, text: str) -> Vector | None:
+        """The vector of one passage."""
+        row = self.vectors.passages.get(text)
+        if row is None:
+            self.misses += 1
+            return self.behind.embed_now(text)
+        return cast("Vector", self.vectors.matrix[row])
+
+
 class Recollect(Contestant):
     """One tenant for each conversation of a space; default settings, but facts are taken from messages only if asked for.
 
@@ -81,7 +95,8 @@ class Recollect(Contestant):
         resources = await self.stack.enter_async_context(open_resources(settings))
         behind = resources.embedders.primary
         assert behind is not None
-        self.embedder = KnownEmbedder(self.vectors, behind)
+        known = InstantKnownEmbedder if hasattr(behind, "embed_now") else KnownEmbedder
+        self.embedder = known(self.vectors, behind)
         self.resources = replace(resources, embedders=Embedders(self.embedder, lambda _: None))
         await self.stack.enter_async_context(background_worker(self.resources))
         self.memories: dict[tuple[str, str], Memory] = {}

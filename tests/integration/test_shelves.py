@@ -80,7 +80,8 @@ async def test_what_another_process_forgets_is_gone_at_once(memory: Memory, ana:
 async def test_what_is_written_is_found_by_words_at_once_and_by_meaning_once_embedded(
     memory: Memory, ana: Memory
 ) -> None:
-    await ana.remember("Rex barked all night", scope="user")
+    news = ["Rex barked all night", "The neighbours slept badly"]  # more than one are embedded in the background
+    await ana.remember_many([NewItem(content=text, scope=Scope.USER) for text in news])
     answer = await ana.recall("barked")
     assert texts(answer)[0] == "Rex barked all night" and answer.degraded
     await work_off(memory, "embed")

@@ -40,6 +40,13 @@ class Embedder(Protocol):
         """Give back threads and connections."""
 
 
+class InstantEmbedder(Embedder, Protocol):
+    """One that embeds a text in less time than it takes to hand it to somebody else."""
+
+    def embed_now(self, text: str) -> Vector | None:
+        """Embed one passage in this thread; None while the model is not loaded."""
+
+
 @runtime_checkable
 class Reranker(Protocol):
     """Scores passages against a question; higher is better, on the scale 0 to 1."""
@@ -66,3 +73,12 @@ async def fail_open(operation: str, call: Callable[[], Awaitable[T]], *, fallbac
     except Exception as error:  # noqa: BLE001 - whatever a provider raises, the answer goes on without it
         log.warning("failed_open", operation=operation, error=type(error).__name__)
         return fallback, False
+
+
+def fail_open_now(operation: str, call: Callable[[], T], *, fallback: T) -> T:
+    """The same for a step that is done at once in this thread."""
+    try:
+        return call()
+    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the answer goes on without it
+        log.warning("failed_open", operation=operation, error=type(error).__name__)
+        return fallback

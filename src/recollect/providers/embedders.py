@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from recollect.errors import ConfigurationError
-from recollect.providers.base import Embedder
+from recollect.providers.base import Embedder, InstantEmbedder
 
 
 class Embedders:
@@ -26,6 +27,11 @@ class Embedders:
             except ConfigurationError:
                 self._made[model_id] = None
         return self._made[model_id]
+
+    def instant(self, model_id: str | None) -> InstantEmbedder | None:
+        """The same if it embeds a text at once; None for every other one."""
+        embedder = self.of(model_id)
+        return cast("InstantEmbedder", embedder) if hasattr(embedder, "embed_now") else None
 
     async def close(self) -> None:
         """Close every embedder that was made."""

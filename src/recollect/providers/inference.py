@@ -131,6 +131,10 @@ class LazyModel(Generic[M]):
         """Run `call` with the loaded model on its thread."""
         return await self._thread.run(urgency, lambda: self._guarded(call))
 
+    def use_now(self, call: Callable[[M], T]) -> T | None:
+        """Run `call` in this thread, for a model that is quick and may be used by several; None while it is not loaded."""
+        return self._guarded(call) if self._model is not None else None
+
     async def close(self) -> None:
         """End the thread and forget the model."""
         await self._thread.close()

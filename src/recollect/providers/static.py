@@ -6,6 +6,7 @@ The table is read from its safetensors file with numpy alone, memory-mapped: pro
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,11 @@ from recollect.providers.vectors import unit_rows
 STATIC_MODEL = "potion-base-8M"
 HEADER_LIMIT = 1 << 20
 MOST_WORDS = 20_000
+
+_BY_WORDS = ("BertNormalizer", "BertPreTokenizer", "WordPiece")
+_WORDS = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9\s]")
+# What is not printable ASCII the tokeniser may drop or change, and a bracket may begin a token that is a word by itself.
+_UNUSUAL = re.compile(r"[^ -~\t\n\r]|\[")
 
 TokenIds = NDArray[np.uint16] | NDArray[np.uint32]
 
@@ -45,6 +51,11 @@ class StaticTokens:
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self._words: dict[str, tuple[int, ...]] = {}
+        self._pieces: dict[str, tuple[int, ...]] = {}
+        # A tokeniser of this family cuts ASCII text at blanks and around signs and looks at each word alone, so that
+        # words seen before need not be asked for.
+        parts = (self._tokenizer.normalizer, self._tokenizer.pre_tokenizer, self._tokenizer.model)
+        self._goes_by_words = tuple(type(part).__name__ for part in parts) == _BY_WORDS
         self.unknown_id = self._tokenizer.token_to_id("[UNK]") or 0
 
     @property
@@ -76,12 +87,30 @@ class StaticTokens:
             found = self._words[word] = tuple(self.token_ids([word])[0].tolist())
         return found
 
+    def _ids(self, text: str) -> Sequence[int]:
+        if not self._goes_by_words or _UNUSUAL.search(text) is not None:
+            return self._encoded(text)
+        known = self._pieces
+        ids: list[int] = []
+        for word in _WORDS.findall(text):
+            pieces = known.get(word)
+            if pieces is None:
+                if len(known) >= MOST_WORDS:
+                    known.clear()
+                pieces = known[word] = tuple(self._encoded(word))
+            ids += pieces
+        return ids
+
+    def _encoded(self, text: str) -> Sequence[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
     def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
         """Give the ids of each text's tokens, in order, without unknown ones, up to the token limit."""
         limit = self._spec.max_tokens
         found: list[TokenIds] = []
         for text in texts:
-            ids = self._tokenizer.encode(text[: limit * CHARACTERS_PER_TOKEN], add_special_tokens=False).ids
+            ids = self._ids(text[: limit * CHARACTERS_PER_TOKEN])
             array = np.asarray(ids, dtype=self._dtype)
             found.append(array[array != self.unknown_id][:limit])
         return found
@@ -134,6 +163,10 @@ class StaticEmbedder(ThreadedEmbedder):
             load=lambda: StaticEncoder(load_static_tokens(model, cache_dir=cache_dir, mirror=mirror, offline=offline)),
             query_cache_size=query_cache_size,
         )
+
+    def embed_now(self, text: str) -> Vector | None:
+        """Embed one passage in this thread, which takes a fraction of a millisecond; None while the table is not loaded."""
+        return self._model.use_now(lambda encoder: encoder.query(text))
 
 
 def load_static_tokens(

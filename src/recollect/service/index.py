@@ -181,6 +181,10 @@ async def reembed(
     async with resources.database.transaction(identity) as tx:
         await vectors.set_models(tx, active=embedder.model_id, target=None)
         await vectors.delete_other_vectors(tx, embedder.model_id)
+        # What was written with its vector while the target was being set: embedded like everything that is new.
+        await outbox.add(
+            tx, EMBED_TOPIC, await vectors.items_without_vector(tx, embedder.model_id, after=_FIRST, limit=PAGE)
+        )
         await audit.record(tx, "index.reembed", "tenant", identity.tenant_id, model_id=embedder.model_id, items=done)
         await vector_indexes.look_later(resources, tx)
     return Reembedding(model_id=embedder.model_id, done=done, total=total, switched=True)

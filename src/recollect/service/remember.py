@@ -15,6 +15,7 @@ from recollect.domain.items import KINDS, Item, Kind, NewItem, Prepared, payload
 from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError
 from recollect.ids import new_id
 from recollect.service.index import EMBED_TOPIC, derive
+from recollect.service.meaning import meaning_of
 from recollect.service.resources import Resources
 from recollect.service.restate import Stated, follow, make_way
 from recollect.service.sanitise import sanitise_items
@@ -90,8 +91,7 @@ async def remember_many(resources: Resources, identity: Identity, news: Sequence
         ready = await make_ready(resources, identity, news)
         if len(ready.rows) == 1 and ready.rows[0].item.payload is None:
             (row,) = ready.rows
-            if await items.insert_alone(resources.database, identity, row, topic=EMBED_TOPIC):
-                resources.wake(EMBED_TOPIC)
+            if await _write_alone(resources, identity, row):
                 return [_remembered(row, row.item_id, was_new=True)]
         async with resources.database.transaction(identity) as tx:
             remembered, changed = await save_ready(tx, ready)
@@ -106,6 +106,21 @@ async def remember_many(resources: Resources, identity: Identity, news: Sequence
         if changed:
             resources.wake(EMBED_TOPIC)
         return remembered
+
+
+async def _write_alone(resources: Resources, identity: Identity, row: Row) -> bool:
+    """Write a row in one message to the database, with its meaning where that is quick; False when it must be looked at."""
+    meaning = await meaning_of(resources, identity, row)
+    try:
+        written = await items.insert_alone(resources.database, identity, row, topic=EMBED_TOPIC, meaning=meaning)
+    except InvalidInput:
+        return False  # the leak guard refuses it, which must not keep what stands there already from being found again
+    if written is None:
+        return False
+    resources.threads.note(identity.tenant_id, row)
+    if written.topic is not None:
+        resources.wake(written.topic)
+    return True
 
 
 async def make_ready(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> Ready:

@@ -24,6 +24,7 @@ from recollect.service.query_places import QueryPlaces
 from recollect.service.recall_cache import RecallCache
 from recollect.service.session_cache import SessionCache
 from recollect.service.shelves import Shelves
+from recollect.service.threads import Threads
 from recollect.service.usage import Usages
 from recollect.service.views import TenantViews
 from recollect.storage.database import Database
@@ -56,6 +57,7 @@ class Resources:
     """Who builds indexes of large tenants; None where the owner's connection is not known."""
     views: TenantViews = field(default_factory=TenantViews)
     shelves: Shelves = field(default_factory=Shelves)
+    threads: Threads = field(default_factory=Threads)
     summariser: Summariser = field(default_factory=OfflineSummariser)
     sql_writer: SqlWriter | None = None
     """Who turns questions into SQL; None where no language model is configured."""

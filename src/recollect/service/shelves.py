@@ -1,9 +1,10 @@
 """Small memories laid out in the process, so that recall need not fetch them again at every question.
 
 A shelf holds what one identity may see, exactly. Which items those are is decided by the database at every recall, under
-row-level security: it answers with the id of each and the number of its last change, and only what is equal in both is
-taken from the shelf. What is new or changed is fetched; what is missing is thrown away before anything is looked for.
-A shelf can therefore be slow to come, but never show what was superseded, archived, forgotten or is somebody else's.
+row-level security: unless nothing at all changed, which it counts, it answers with the id of each and the number of its last
+change, and only what is equal in both is taken from the shelf. What is new or changed is fetched; what is missing is thrown
+away before anything is looked for. A shelf can therefore be slow to come, but never show what was superseded, archived,
+forgotten or is somebody else's.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Shelf:
     """What one identity may see, and as of when."""
 
     standing: bytes
+    version: int
+    """How often what this identity may see had been changed."""
     items: Sequence[Shelved]
     columns: Columns
     vectors: NDArray[np.float32]
@@ -65,6 +68,13 @@ class _Key:
     model_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Stands:
+    standing: bytes
+    version: int
+    waiting: bool
+
+
 class Shelves:
     """Keeps the shelves of memories that are asked again and again, as far as there is room."""
 
@@ -73,7 +83,7 @@ class Shelves:
         self._asked: OrderedDict[_Key, tuple[int, float]] = OrderedDict()
         self._held = 0
         self._reading: dict[_Key, asyncio.Future[None]] = {}
-        self._following: dict[_Key, asyncio.Task[tuple[bytes, bool]]] = {}
+        self._following: dict[_Key, asyncio.Task[_Stands]] = {}
 
     def __len__(self) -> int:
         return len(self._shelves)
@@ -89,20 +99,23 @@ class Shelves:
         shelf = self._shelves.get(key)
         if shelf is None and not self._is_worth_it(key, items):
             return None
-        standing, waiting = await self._standing(database, key, topic)
+        stands = await self._standing(database, key, topic)
+        standing, waiting = stands.standing, stands.waiting
         if len(standing) > MOST_ITEMS * _ENTRY:
             self._drop(key)
             self._asked[key] = -items, time.monotonic() + KEPT_SECONDS  # it is not asked for before then
             return None
         if shelf is None or standing != shelf.standing or (shelf.lacking and not shelf.is_settled):
-            shelf = await self._arranged(database, key, shelf, standing, waiting, dimensions)
+            shelf = await self._arranged(database, key, shelf, stands, dimensions)
             if shelf is None:
                 return None
+        elif shelf.version != stands.version:
+            shelf = replace(shelf, version=stands.version)
         self._asked.pop(key, None)  # one that must make room has to be asked for again
         self._keep(key, shelf)
         return shelf, waiting
 
-    async def _standing(self, database: Database, key: _Key, topic: str) -> tuple[bytes, bool]:
+    async def _standing(self, database: Database, key: _Key, topic: str) -> _Stands:
         """What stands now. Who asks while another reads shares the next read, which begins after all of them asked."""
         following = self._following.get(key)
         if following is None:
@@ -111,16 +124,24 @@ class Shelves:
             following = self._following[key] = asyncio.create_task(self._read_next(database, key, topic))
         return await asyncio.shield(following)
 
-    async def _read_next(self, database: Database, key: _Key, topic: str) -> tuple[bytes, bool]:
+    async def _read_next(self, database: Database, key: _Key, topic: str) -> _Stands:
         while (reading := self._reading.get(key)) is not None:
             await reading
         del self._following[key]
         return await self._read(database, key, topic)
 
-    async def _read(self, database: Database, key: _Key, topic: str) -> tuple[bytes, bool]:
+    async def _read(self, database: Database, key: _Key, topic: str) -> _Stands:
         done = self._reading[key] = asyncio.get_running_loop().create_future()
+        shelf = self._shelves.get(key)
+        known = shelf.version if shelf is not None else None
         try:
-            return await search.find_standing(database, key.sight, topic=topic, limit=MOST_ITEMS + 1)
+            version, standing, waiting = await search.find_standing(
+                database, key.sight, known=known, topic=topic, limit=MOST_ITEMS + 1
+            )
+            if standing is None:
+                assert shelf is not None
+                standing = shelf.standing
+            return _Stands(standing, version, waiting)
         finally:
             del self._reading[key]
             done.set_result(None)
@@ -142,9 +163,10 @@ class Shelves:
         return times >= 1 + items // ITEMS_PER_ASKING
 
     async def _arranged(
-        self, database: Database, key: _Key, before: Shelf | None, standing: bytes, waiting: bool, dimensions: int
+        self, database: Database, key: _Key, before: Shelf | None, stands: _Stands, dimensions: int
     ) -> Shelf | None:
         """The shelf as it stands now: what is on it already, and what must be fetched; None while that is too much."""
+        standing, waiting = stands.standing, stands.waiting
         versions = {standing[at : at + 16]: standing[at + 16 : at + _ENTRY] for at in range(0, len(standing), _ENTRY)}
         lacking = {one.bytes for one in before.lacking} if before is not None else set()
         kept = {
@@ -154,7 +176,7 @@ class Shelves:
         }
         wanted = [UUID(bytes=id_bytes) for id_bytes in versions if id_bytes not in kept]
         if before is not None and not wanted and len(kept) == len(before.items):
-            return replace(before, standing=standing)  # the same in another order
+            return replace(before, standing=standing, version=stands.version)  # the same in another order
         if waiting and len(wanted) > FETCHED:
             return None  # an import is under way: all of these would be fetched at every recall
         if wanted:
@@ -163,7 +185,7 @@ class Shelves:
                     page = wanted[start : start + FETCHED]
                     fetched = await search.find_shelved(tx, key.sight, key.model_id, page)
                     kept |= {one.item.item_id.bytes: one for one in fetched}
-        return _shelf(list(kept.values()), standing, dimensions, is_settled=not waiting)
+        return _shelf(list(kept.values()), stands, dimensions)
 
     def _keep(self, key: _Key, shelf: Shelf) -> None:
         self._drop(key)
@@ -181,7 +203,7 @@ class Shelves:
         self._held -= len(dropped.items) if dropped is not None else 0
 
 
-def _shelf(items: list[Shelved], standing: bytes, dimensions: int, *, is_settled: bool) -> Shelf:
+def _shelf(items: list[Shelved], stands: _Stands, dimensions: int) -> Shelf:
     vectors = np.full((len(items), dimensions), np.nan, dtype=np.float32)
     mentions: dict[str, list[int]] = {}
     for place, one in enumerate(items):
@@ -190,12 +212,13 @@ def _shelf(items: list[Shelved], standing: bytes, dimensions: int, *, is_settled
         for name in one.names:
             mentions.setdefault(name, []).append(place)
     return Shelf(
-        standing=standing,
+        standing=stands.standing,
+        version=stands.version,
         items=items,
         columns=Columns(rows=[one.candidate for one in items]),
         vectors=vectors,
         mentions={name: np.array(places) for name, places in mentions.items()},
         lacking=[one.item.item_id for one in items if one.embedding is None],
-        is_settled=is_settled,
+        is_settled=not stands.waiting,
         made_at=time.monotonic(),
     )

@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 from psycopg.types.json import Jsonb
 
+from recollect.domain.entities import Entity
 from recollect.domain.identity import Identity, Role, Scope, SessionId
 from recollect.domain.indexing import Indexed
 from recollect.domain.items import Item, Prepared
+from recollect.ids import new_id
 from recollect.storage.database import Database, Transaction
+from recollect.storage.literals import halves
 from recollect.storage.queries import Queries
 
 queries = Queries("items")
@@ -72,9 +76,101 @@ async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str) -> s
     return {item_id for (item_id,) in inserted}
 
 
-async def insert_alone(database: Database, identity: Identity, row: Row, *, topic: str) -> bool:
-    """Write one row in a transaction of its own; False, and nothing is changed, when its key exists."""
-    return bool(await database.once(identity, queries.insert_items, topic=topic, **_columns([row])))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What is derived from an item's text in time to be written with it, and what it was derived under."""
+
+    model_id: str
+    embedding: np.ndarray
+    entities: Sequence[Entity]
+    previous_id: UUID | None
+    """The message whose head was embedded with it."""
+    previous_hash: bytes | None
+    following: str | None
+    """The topic of what is to be done with it next."""
+    unless: Mapping[str, str] | None
+    """The tenant's settings under which that is not wanted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """How an item was written: whether it can be found by meaning, and the topic that waits for it."""
+
+    is_embedded: bool
+    topic: str | None
+
+
+async def insert_alone(
+    database: Database, identity: Identity, row: Row, *, topic: str, meaning: Meaning | None
+) -> Written | None:
+    """Write one row in a transaction of its own; None, and nothing is changed, when its key exists.
+
+    If what is derived from it does not hold, it is not written, and work of the topic is asked for instead.
+    """
+    written = await database.once(identity, queries.insert_alone, topic=topic, **_values(row), **_derived(meaning))
+    if not written:
+        return None
+    ((following, is_embedded),) = written
+    return Written(is_embedded=is_embedded, topic=following if is_embedded else topic)
+
+
+def _derived(meaning: Meaning | None) -> dict[str, Any]:
+    if meaning is None:
+        return dict.fromkeys(_DERIVED)
+    named = sorted(meaning.entities, key=lambda entity: entity.key)  # one order for all writers: no deadlock
+    return {
+        "model_id": meaning.model_id,
+        "embedding": halves(meaning.embedding),
+        "previous_id": meaning.previous_id,
+        "previous_hash": meaning.previous_hash,
+        "following": meaning.following,
+        "unless": Jsonb(meaning.unless) if meaning.unless is not None else None,
+        "entity_ids": [new_id() for _ in named],
+        "entity_kinds": [str(entity.kind) for entity in named],
+        "entity_names": [entity.name for entity in named],
+        "entity_keys": [entity.key for entity in named],
+    }
+
+
+_DERIVED = (
+    "model_id", "embedding", "previous_id", "previous_hash", "following", "unless",
+    "entity_ids", "entity_kinds", "entity_names", "entity_keys",
+)  # fmt: skip
+
+
+def _values(row: Row) -> dict[str, Any]:
+    item, indexed = row.item, row.indexed
+    return {
+        "item_id": row.item_id,
+        "kind": item.kind,
+        "scope": item.scope,
+        "tier": item.tier,
+        "user_id": item.user_id,
+        "agent_id": item.agent_id,
+        "session_id": item.session_id,
+        "run_id": item.run_id,
+        "source_ref": item.source_ref,
+        "source_id": row.source_id,
+        "thread": row.thread,
+        "content": item.content,
+        "content_hash": item.content_hash,
+        "speaker": item.speaker,
+        "trust": item.trust,
+        "event_time": item.event_time,
+        "valid_at": item.valid_at,
+        "subject": item.subject,
+        "predicate": item.predicate,
+        "object": item.object,
+        "confidence": item.confidence,
+        "category": item.category,
+        "payload_key": item.payload_key,
+        "metadata": Jsonb(item.metadata),
+        "masked": _counts(row),
+        "tsv": indexed.tsv,
+        "terms": indexed.terms,
+        "tokens": indexed.tokens,
+        "traits": indexed.traits,
+    }
 
 
 def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 from psycopg.types.json import Jsonb
 
 
@@ -23,6 +24,15 @@ def literal(value: object) -> str:
     if isinstance(value, list | tuple):
         return _quoted("{" + ",".join([_element(one) for one in value]) + "}")
     return _quoted(_text(value))
+
+
+def halves(vector: np.ndarray) -> str:
+    """A vector as `halfvec` reads it, equal in every bit to the vector in half precision.
+
+    Whole numbers are written several times faster than fractions, and 1e-8 is finer than any half.
+    """
+    scaled = np.rint(vector.astype(np.float16).astype(np.float64) * 1e8).astype(np.int64)
+    return "[" + "e-8,".join(map(str, scaled.tolist())) + "e-8]"
 
 
 def _element(value: object) -> str:

@@ -153,12 +153,17 @@ class Shelved:
     names: tuple[str, ...]
 
 
-async def find_standing(database: Database, sight: Sight, *, topic: str, limit: int) -> tuple[bytes, bool]:
-    """The ids of the items that may be seen now, each with the number of its last change, and whether a topic waits."""
-    ((standing, waiting),) = await database.read(
-        sight.identity, _STANDING, topic=topic, limit=limit, **sight.parameters()
+async def find_standing(
+    database: Database, sight: Sight, *, known: int | None, topic: str, limit: int
+) -> tuple[int, bytes | None, bool]:
+    """How often what may be seen was changed; the ids of these items, each with its last change; whether a topic waits.
+
+    The ids are None when the count is the one known already.
+    """
+    ((version, standing, waiting),) = await database.read(
+        sight.identity, _STANDING, known=known, topic=topic, limit=limit, **sight.parameters()
     )
-    return standing or b"", waiting
+    return version, standing, waiting
 
 
 async def find_shelved(tx: Transaction, sight: Sight, model_id: str, item_ids: Sequence[UUID]) -> list[Shelved]:

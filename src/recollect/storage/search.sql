@@ -157,12 +157,19 @@ LEFT JOIN LATERAL (
     WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s AND item_id = w.item_id OFFSET 0) v ON true
 
 -- name: standing
--- Which items may be seen now, each by its id and the number of its last change; and whether a topic is waited for.
-SELECT (
-    SELECT string_agg(uuid_send(s.item_id) || xidsend(s.version), ''::bytea) FROM (
+-- How often what these owners have was changed, whether a topic is waited for, and unless the count is the one given: which
+-- items may be seen now, each by its id and the number of its last change.
+SELECT c.version, CASE WHEN c.version IS DISTINCT FROM %(known)s::bigint THEN (
+    SELECT COALESCE(string_agg(uuid_send(s.item_id) || xidsend(s.version), ''::bytea), ''::bytea) FROM (
         SELECT i.item_id, i.xmin AS version FROM items i WHERE i.tenant_id = %(tenant_id)s AND {live} AND {visible}
         LIMIT %(limit)s) s
-), EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s)
+) END, EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s)
+FROM (
+    SELECT COALESCE(sum(m.version), 0)::bigint AS version FROM memory_versions m
+    WHERE m.tenant_id = %(tenant_id)s AND m.owner_class = ANY(ARRAY(
+        SELECT owner_class('session', NULL, NULL, s) FROM unnest(%(session_ids)s::text[]) AS s)
+        || ARRAY[owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
+            owner_class('agent', NULL, %(agent_id)s, NULL)])) c
 
 -- name: shelved
 -- Everything that recall needs of these items, as far as they may be seen now: features, texts, vectors and names.

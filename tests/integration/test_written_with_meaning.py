@@ -1,0 +1,143 @@
+"""One item is written together with its vector where the model is quick, and is what the job would have made of it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import pytest
+from tests.local_models import require_model
+from tests.working import work_off
+
+from recollect.app import Memory
+from recollect.config import Settings
+from recollect.providers.base import Embedder, Vector
+from recollect.providers.embedders import Embedders
+from recollect.providers.static import STATIC_MODEL, StaticTokens
+from recollect.storage import outbox
+from recollect.storage.literals import halves
+from recollect.wiring import open_resources
+
+TURNS = ["My sister Ana moved to Lisbon in March", "Does she like it there?", "She loves the sea, and Tom misses her"]
+
+
+@pytest.fixture
+async def chat(memory: Memory) -> Memory:
+    """A session of a tenant whose model is known, since something was embedded before."""
+    await memory.update_tenant(settings={"extraction": "off"})
+    talking = memory.acting_as(user="ana", session="talk")
+    await talking.remember("Hello", scope="user", session_id="another")
+    await work_off(memory)
+    return talking
+
+
+async def vectors_and_names(memory: Memory) -> dict[str, tuple[str, list[str]]]:
+    """What is kept of the meaning of each text."""
+    async with memory.resources.database.transaction(memory.identity) as tx:
+        cursor = await tx._connection.execute(
+            """SELECT i.content, v.embedding::text AS vector, ARRAY(
+                   SELECT e.key FROM mentions m JOIN entities e USING (tenant_id, entity_id)
+                   WHERE m.tenant_id = i.tenant_id AND m.item_id = i.item_id ORDER BY e.key) AS names
+               FROM items i LEFT JOIN vectors v USING (tenant_id, item_id)"""
+        )
+        return {row["content"]: (row["vector"], row["names"]) for row in await cursor.fetchall()}
+
+
+async def waiting(memory: Memory) -> dict[str, int]:
+    async with memory.resources.database.transaction(memory.identity) as tx:
+        return (await outbox.count_by_topic(tx))[0]
+
+
+async def test_a_message_is_found_by_meaning_at_once_and_nothing_is_left_to_do(chat: Memory) -> None:
+    for text in TURNS:
+        await chat.remember(text, scope="user", speaker="Eve")
+        assert await waiting(chat) == {}
+    answer = await chat.recall("Where does her sibling live?")
+    assert not answer.degraded and answer.items[0].content == TURNS[0]
+
+
+async def test_it_is_what_the_job_would_have_made_of_it(chat: Memory) -> None:
+    for text in TURNS:
+        await chat.remember(text, scope="user", speaker="Eve")
+    at_once = await vectors_and_names(chat)
+    assert at_once[TURNS[2]][1], "somebody is named"
+    await Memory(chat.resources, replace(chat.identity, user_id=None, session_id=None)).reindex()
+    await work_off(chat)
+    assert await vectors_and_names(chat) == at_once
+
+
+async def test_after_a_message_of_another_process_it_is_left_to_the_job(chat: Memory, settings: Settings) -> None:
+    await chat.remember(TURNS[0], scope="user")
+    async with open_resources(settings) as elsewhere:
+        await Memory(elsewhere, chat.identity).remember(TURNS[1], scope="user")
+    await chat.remember(TURNS[2], scope="user")
+    assert (await chat.recall("sea")).degraded and (await waiting(chat))["embed"] >= 1
+    await work_off(chat)
+    by_job = await vectors_and_names(chat)
+    assert all(vector is not None for vector, _ in by_job.values())
+
+
+async def test_the_head_of_a_forgotten_message_is_embedded_with_none(memory: Memory, chat: Memory) -> None:
+    first = await chat.remember(TURNS[0], scope="user")
+    await memory.forget(first.id)
+    await chat.remember(TURNS[1], scope="user")
+    assert await waiting(chat) == {"embed": 1}
+    await work_off(chat)
+    assert (await vectors_and_names(chat))[TURNS[1]][0] is not None
+
+
+async def test_what_follows_is_asked_for_unless_the_tenant_does_not_want_it(memory: Memory, chat: Memory) -> None:
+    await chat.remember_fact("Ana prefers tea")
+    assert await waiting(chat) == {"judge": 1}
+    await memory.update_tenant(settings={"extraction": "users"})
+    await chat.remember(TURNS[0], scope="user")
+    assert await waiting(chat) == {"judge": 1, "extract": 1}
+
+
+class Broken:
+    """A model that embeds nothing at once."""
+
+    def __init__(self, behind: Embedder) -> None:
+        self.model_id = behind.model_id
+        self.dimensions = behind.dimensions
+        self.embed_query = behind.embed_query
+        self.embed_passages = behind.embed_passages
+        self.close = behind.close
+
+    def embed_now(self, text: str) -> Vector:
+        raise RuntimeError(len(text))
+
+
+async def test_a_model_that_fails_leaves_it_to_the_job(chat: Memory) -> None:
+    primary = chat.resources.embedders.primary
+    assert primary is not None
+    embedders = Embedders(cast("Embedder", Broken(primary)), lambda _: None)
+    broken = Memory(replace(chat.resources, embedders=embedders), chat.identity)
+    await broken.remember(TURNS[0], scope="user")
+    assert await waiting(chat) == {"embed": 1}
+
+
+async def test_while_the_tenant_moves_to_another_model_it_is_left_to_the_job(memory: Memory, chat: Memory) -> None:
+    async with memory.resources.database.transaction(memory.identity) as tx:
+        await tx._connection.execute("UPDATE tenants SET embedding_target = 'another'")
+    await chat.remember(TURNS[0], scope="user")
+    assert await waiting(chat) == {"embed": 1}
+
+
+def test_words_seen_before_have_the_tokens_that_the_tokeniser_gives_them() -> None:
+    tokens = StaticTokens(require_model(STATIC_MODEL))
+    chosen = random.Random(7)
+    alphabet = [chr(code) for code in range(1, 128)] + list("aeiou   é漢")
+    texts = ["".join(chosen.choices(alphabet, k=chosen.randrange(80))) for _ in range(500)]
+    texts += [" ".join(chosen.choices(["don't", "Re-do", "A.B", "x" * 120, "[UNK]", "naïve"], k=6)) for _ in range(100)]
+    for text in texts:
+        assert list(tokens._ids(text)) == list(tokens._encoded(text))
+
+
+def test_a_vector_is_written_without_loss_of_half_precision() -> None:
+    vector = np.random.default_rng(3).normal(0, 0.1, 2_000).astype(np.float32)
+    vector[:3] = 0.0, 1.0, -6e-8
+    read = np.array([float(one) for one in halves(vector)[1:-1].split(",")]).astype(np.float16)
+    assert np.array_equal(read, vector.astype(np.float16))
