@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
 from uuid import UUID
@@ -23,11 +24,16 @@ import httpx2
 from pydantic import TypeAdapter
 
 from recollect.app import Memory
-from recollect.client.routes import IDENTITY, ROUTES, UNPIN, Route, Wire, wire_of
+from recollect.client.bodies import STREAM, document_wire, place_of, read_lines, told, written_lines
+from recollect.client.routes import IDENTITY, ROUTES, UNPIN, USER_PROFILE, Route, Wire, answer_of, wire_of
 from recollect.client.transport import DEFAULT_TIMEOUT, Transport
+from recollect.domain.events import Event, EventType
 from recollect.domain.identity import Identity, checked_id
-from recollect.errors import RecollectError
+from recollect.domain.profiles import Profile
+from recollect.errors import InvalidInput, RecollectError, Unauthenticated
 from recollect.ids import new_id
+from recollect.service.documents import AddedDocument, NewDocument
+from recollect.service.export import Imported, Lines
 from recollect.service.remember import News, Progress, Remembered, batches
 
 if TYPE_CHECKING:
@@ -112,13 +118,95 @@ class Client(_Verbs):
             if progress is not None:
                 progress(done, total)
 
+    async def profile(self, *, user: str | None = None, agent: str | None = None) -> Profile:
+        """What is known of a user or an agent in a few hundred tokens; without either, of who asks."""
+        if user is not None and agent is not None:
+            raise InvalidInput("a profile is of a user or of an agent; name one of them")
+        if user is None and agent is None:
+            who = await self.whoami()
+            user, agent = who.user_id, who.agent_id
+        answers: TypeAdapter[Profile] = TypeAdapter(Profile)
+        if user is not None:
+            known: Profile = await self._asked(USER_PROFILE, {"user_id": checked_id("user", user)}, answers)
+        elif agent is not None:
+            known = await self._asked(ROUTES["profile"], {"agent_id": checked_id("agent", agent)}, answers)
+        else:
+            raise Unauthenticated("a profile is of a user or of an agent: name one, or use a credential of one")
+        return known
+
+    async def remove_source(self, source_id: UUID) -> int:
+        """Remove a source with its documents; how many there were."""
+        source = await self.get_source(source_id)  # the route does not count them
+        await self._asked(ROUTES["remove_source"], {"source_id": source_id}, TypeAdapter(None))
+        return source.documents
+
+    async def add_document(
+        self,
+        name: str,
+        data: bytes | None = None,
+        *,
+        text: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        **more: Any,
+    ) -> AddedDocument:
+        """Take a document or its next revision in; `more` are `media_type`, `source` and `metadata`."""
+        route = ROUTES["add_document"]
+        given = await self._by_name(route, {name: value for name, value in more.items() if value is not None})
+        wire = document_wire(route.path, NewDocument(name=name, data=data, text=text, **given))
+        added: AddedDocument = await self._answered(route, wire, TypeAdapter(AddedDocument))
+        if progress is not None:  # the server tells nothing before it is done
+            progress(added.document.chunks, added.document.chunks)
+        return added
+
+    async def export(self, *, user_id: str | None = None) -> AsyncIterator[str]:
+        """Everything of the tenant or of one user, as lines of JSON."""
+        wire = wire_of(ROUTES["export"], {"user_id": user_id} if user_id is not None else {}, self._who)
+        async with aclosing(self._transport.stream("GET", wire, who=self._who)) as parts:
+            async for line in read_lines(parts):
+                yield line
+
+    async def import_export(self, lines: Lines) -> Imported:
+        """Write what an export holds and this tenant does not."""
+        route = ROUTES["import_export"]
+        wire = Wire(path=route.path, lines=written_lines(lines), headers={"Content-Type": "application/x-ndjson"})
+        try:
+            imported: Imported = await self._answered(route, wire, TypeAdapter(Imported))
+        except RecollectError as error:
+            if (line := place_of(error.details.get("field"))) is not None:
+                error.details["line"] = line
+            raise
+        return imported
+
+    async def follow_events(
+        self, *, after: int | None = None, types: Sequence[EventType | str] = ()
+    ) -> AsyncGenerator[Event | None, None]:
+        """What changes from now on, or from a position on, as it happens; None when nothing did for a moment."""
+        given = {"types": list(types), **({"after": after} if after is not None else {})}
+        wire = wire_of(ROUTES["follow_events"], given, self._who)
+        wire.headers["Accept"] = STREAM
+        async with aclosing(self._transport.stream("GET", wire, who=self._who)) as parts:
+            async for line in read_lines(parts):
+                if (said := told(line)) is not None:
+                    yield TypeAdapter(Event).validate_json(said) if said else None
+
     async def _asked(self, route: Route, arguments: dict[str, Any], answers: TypeAdapter[Any]) -> Any:
-        wire: Wire = wire_of(route, arguments, self._who)
+        wire = wire_of(route, await self._by_name(route, arguments), self._who)
+        return await self._answered(route, wire, answers)
+
+    async def _answered(self, route: Route, wire: Wire, answers: TypeAdapter[Any]) -> Any:
         if route.is_keyed:
             wire.headers["Idempotency-Key"] = str(new_id())
-        body = await self._transport.send(route.method, wire, who=self._who, repeatable=route.is_repeatable)
-        answer = body[route.part] if route.part is not None else body
-        return answers.validate_python(route.read(answer) if route.read is not None else answer)
+        response = await self._transport.send(route.method, wire, who=self._who, repeatable=route.is_repeatable)
+        return answers.validate_python(answer_of(route, response))
+
+    async def _by_name(self, route: Route, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with the name of a source or database in the place of its id."""
+        match route.by_name, arguments.get(route.by_name or ""):
+            case "source", UUID() as source_id:
+                return {**arguments, "source": (await self.get_source(source_id)).name}
+            case "database", UUID() as database_id:
+                return {**arguments, "database": (await self.get_database(database_id)).name}
+        return arguments
 
 
 def _verb(name: str, route: Route) -> Callable[..., Awaitable[Any]]:

@@ -7,18 +7,23 @@ names is taken from the arguments; the rest is the body, or the query of a GET o
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from string import Formatter
+from string import Formatter, ascii_letters
 from typing import Any
 from urllib.parse import quote
 
+import httpx2
 from pydantic_core import to_jsonable_python
 
 from recollect.domain.bandit import Posterior
+from recollect.domain.context import ContextItem, SectionName
+from recollect.domain.identity import Scope, tenant_id_of
+from recollect.domain.items import Trust
 from recollect.domain.procedures import Choice, Procedure
 from recollect.domain.tenants import AgentDefinition
+from recollect.domain.window import MessageRole
 from recollect.errors import InvalidInput
 
 Arguments = dict[str, Any]
@@ -33,6 +38,11 @@ class Wire:
     query: dict[str, Any] = field(default_factory=dict)
     body: Arguments | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    form: dict[str, str] | None = None
+    files: dict[str, tuple[str, bytes, str]] | None = None
+    """Of a form: name, content and media type of each file."""
+    lines: AsyncIterator[bytes] | None = None
+    """A body that is made while it is sent, which can be done once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +61,22 @@ class Route:
     """A POST that changes nothing."""
     read: Callable[[Any], Any] | None = None
     """How the answer becomes what the library returns, where fields differ."""
+    whole: Callable[[httpx2.Response], Any] | None = None
+    """How the answer is read where its JSON is not all that it says."""
+    by_name: str | None = None
+    """The argument that is a name or an id in the library and a name on the wire."""
+    unkept: bool = False
+    """A POST whose answer the server does not keep for a second one."""
 
     @property
     def is_keyed(self) -> bool:
         """Whether it carries an `Idempotency-Key`, by which the server does it once."""
-        return self.method == "POST" and not self.reads
+        return self.method == "POST" and not self.reads and not self.unkept
 
     @property
     def is_repeatable(self) -> bool:
         """Whether sending it twice does no harm."""
-        return self.method in {"GET", "POST"}
+        return self.method in {"GET", "POST"} and not self.unkept
 
 
 def wire_of(route: Route, arguments: Arguments, who: Who) -> Wire:
@@ -76,6 +92,15 @@ def wire_of(route: Route, arguments: Arguments, who: Who) -> Wire:
     if route.method in {"GET", "DELETE"}:
         return Wire(path=path, query={name: _plain(value) for name, value in rest.items()}, headers=headers)
     return Wire(path=path, body=rest, headers=headers)
+
+
+def answer_of(route: Route, response: httpx2.Response) -> Any:
+    """What the answer to a verb says, in the fields of the library."""
+    if route.whole is not None:
+        return route.whole(response)
+    body: Any = response.json() if response.content else None
+    answer = body[route.part] if route.part is not None else body
+    return route.read(answer) if route.read is not None else answer
 
 
 def _plain(value: Any) -> Any:
@@ -161,6 +186,78 @@ def _named(**names: str) -> Callable[[Arguments, Who], Arguments]:
     return written
 
 
+def _journal(given: Arguments, who: Who) -> Arguments:
+    if "file" in given:
+        raise InvalidInput("a server reads its own journal of erasures; leave `file` out", field="file")
+    return given
+
+
+def _policy(given: Arguments, who: Who) -> Arguments:
+    setting = given.pop("setting")
+    if not isinstance(setting, Mapping):
+        raise InvalidInput("privacy must be an object, such as {'email': 'keep'}", field="privacy")
+    own = {name: setting[name] for name in ("enabled", "default") if name in setting}
+    return {**given, **own, "actions": {name: action for name, action in setting.items() if name not in own}}
+
+
+def _shares(given: Arguments, who: Who) -> Arguments:
+    if "before" in given:
+        given["before"] = " ".join(str(one) for one in given["before"])
+    return given
+
+
+def _tenant(field: str) -> Callable[[Any], Any]:
+    """The id of a tenant follows from its name, which is all that is shown."""
+
+    def read(answer: Any) -> Any:
+        if isinstance(answer, list):
+            return [read(one) for one in answer]
+        return {**answer, field: tenant_id_of(answer["tenant"])}
+
+    return read
+
+
+def _new_webhook(answer: Any) -> Any:
+    return {**answer, "webhook": {**answer["webhook"], "secret": ""}}
+
+
+def _file(response: httpx2.Response) -> tuple[bytes, str]:
+    return response.content, response.headers.get("content-type", "").partition(";")[0]
+
+
+def _is_new(response: httpx2.Response) -> bool:
+    return response.status_code == httpx2.codes.CREATED
+
+
+def _context(answer: Any) -> Any:
+    return {**answer, "sections": [_section(one) for one in answer["sections"]]}
+
+
+def _section(shown: Any) -> Any:
+    kept = []
+    for each in shown["items"]:
+        item = {name: each[name] for name in _ITEM if name in each}
+        if each["is_cut"]:  # what is missing is not sent; that it is missing can be told by the length
+            item["content"] += "…"
+        if shown["name"] == SectionName.WINDOW and each["item_id"] is not None:
+            item["message"] = _window_message(each)
+        kept.append({"item": item, "content": each["content"], "tokens": each["tokens"]})
+    return {"name": shown["name"], "budget": shown["budget"], "items": kept}
+
+
+def _window_message(shown: Any) -> Any:
+    """A message as far as a context shows it: above all its place in the session, after which it is called."""
+    return {
+        **{name: shown[name] for name in ("item_id", "content", "tokens", "payload_key", "trust")},
+        "position": int(shown["ref"].lstrip(ascii_letters)),
+        "role": _ROLES.get(shown["trust"], MessageRole.ASSISTANT),
+        "speaker": shown["who"],
+        "scope": shown["scope"] or Scope.SESSION,
+        "event_time": shown["when"],
+        "message_id": shown["source_ref"] if shown["source_ref"] != shown["item_id"] else None,
+    }
+
+
 def _item_page(answer: Any) -> Any:
     cursor = answer["next_cursor"]
     before = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode() if cursor else None
@@ -169,6 +266,12 @@ def _item_page(answer: Any) -> Any:
 
 UNPIN = Route("DELETE", "/v1/items/{item_id}/pin")
 IDENTITY = Route("GET", "/v1/whoami")
+USER_PROFILE = Route("GET", "/v1/users/{user_id}/profile")
+
+_LINK = _named(tenant="tenant_name")
+_LINKED = _tenant("from_tenant_id")
+_ITEM = frozenset(one.name for one in fields(ContextItem))
+_ROLES = {Trust.USER: MessageRole.USER, Trust.TOOL: MessageRole.TOOL}
 
 ROUTES: dict[str, Route] = {
     "remember": Route("POST", "/v1/items"),
@@ -176,7 +279,8 @@ ROUTES: dict[str, Route] = {
     "remember_fact": Route("POST", "/v1/remember_fact"),
     "get_item": Route("GET", "/v1/items/{item_id}"),
     "recall": Route("POST", "/v1/recall", reads=True),
-    "search_knowledge": Route("POST", "/v1/search_knowledge", reads=True),
+    "search_knowledge": Route("POST", "/v1/search_knowledge", reads=True, by_name="source"),
+    "get_context": Route("POST", "/v1/context", reads=True, read=_context),
     "read_tool_output": Route("GET", "/v1/tool_outputs/{key}"),
     "open_session": Route("POST", "/v1/sessions", written=_seconds("idle_limit")),
     "list_sessions": Route("GET", "/v1/sessions", "items", cursor="before"),
@@ -252,6 +356,7 @@ ROUTES: dict[str, Route] = {
     "pin_item": Route("PUT", "/v1/items/{item_id}/pin"),
     "give_feedback": Route("POST", "/v1/items/{item_id}/feedback", "confidence"),
     "forget": Route("POST", "/v1/items/{item_id}/forget"),
+    "hold": Route("PUT", "/v1/items/{item_id}/holds/{action_id}", whole=_is_new),
     "list_holds": Route("GET", "/v1/items/{item_id}/holds"),
     "release": Route("DELETE", "/v1/items/{item_id}/holds/{action_id}"),
     "consolidate_session": Route("POST", "/v1/sessions/{session_id}/consolidate"),
@@ -261,7 +366,7 @@ ROUTES: dict[str, Route] = {
     "update_database": Route("PATCH", "/v1/databases/{database_id}"),
     "refresh_database": Route("POST", "/v1/databases/{database_id}/refresh"),
     "remove_database": Route("DELETE", "/v1/databases/{database_id}"),
-    "query_data": Route("POST", "/v1/query_data", reads=True),
+    "query_data": Route("POST", "/v1/query_data", reads=True, by_name="database"),
     "list_proposals": Route("GET", "/v1/proposals", "items", cursor="before"),
     "dream": Route("POST", "/v1/proposals/dream"),
     "get_proposal_policy": Route("GET", "/v1/proposals/policy"),
@@ -293,12 +398,30 @@ ROUTES: dict[str, Route] = {
     "add_source": Route("POST", "/v1/sources", read=_with(folder=None)),
     "get_source": Route("GET", "/v1/sources/{source_id}", read=_with(folder=None)),
     "update_source": Route("PATCH", "/v1/sources/{source_id}", read=_with(folder=None)),
+    "remove_source": Route("DELETE", "/v1/sources/{source_id}"),
+    "start_sync": Route("POST", "/v1/sources/{source_id}/sync", "job_id"),
+    "add_document": Route("POST", "/v1/documents", unkept=True, by_name="source"),
+    "list_documents": Route("GET", "/v1/documents", "items", cursor="after", by_name="source"),
     "get_document": Route("GET", "/v1/documents/{document_id}"),
     "read_document": Route("GET", "/v1/documents/{document_id}/text"),
+    "read_original": Route("GET", "/v1/documents/{document_id}/original", whole=_file),
     "delete_document": Route("DELETE", "/v1/documents/{document_id}"),
     "copy_memories": Route("POST", "/v1/agents/{agent_id}/copy"),
     "knowledge_map": Route("GET", "/v1/knowledge/map", "text"),
     "protect_source": Route("PUT", "/v1/protected_sources/{source_id}", "texts"),
     "replay_dead_letters": Route("POST", "/v1/jobs/dead_letters/replay", "replayed"),
     "withdraw": Route("DELETE", "/v1/shares/{item_id}", "tenants"),
+    "list_shares": Route("GET", "/v1/shares", "items", _shares, "before", read=_tenant("to_tenant_id")),
+    "list_share_links": Route("GET", "/v1/share_links", read=_LINKED),
+    "accept_share_link": Route("POST", "/v1/share_links/{tenant_name}/accept", written=_LINK, read=_LINKED),
+    "decline_share_link": Route("POST", "/v1/share_links/{tenant_name}/decline", written=_LINK, read=_LINKED),
+    "profile": Route("GET", "/v1/agents/{agent_id}/profile"),
+    "get_privacy_policy": Route("GET", "/v1/privacy"),
+    "set_privacy_policy": Route("PUT", "/v1/privacy", written=_policy),
+    "reapply_erasures": Route("POST", "/v1/erasures/reapply", written=_journal),
+    "list_events": Route("GET", "/v1/events", "items", written=_named(types="type")),
+    "follow_events": Route("GET", "/v1/events", written=_named(types="type")),
+    "create_webhook": Route("POST", "/v1/webhooks", read=_new_webhook),
+    "export": Route("GET", "/v1/export"),
+    "import_export": Route("POST", "/v1/import_export", unkept=True),
 }

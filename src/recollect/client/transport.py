@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import httpx2
@@ -16,6 +16,7 @@ from recollect.errors import Overloaded, ProviderError, RecollectError, TimedOut
 DEFAULT_TIMEOUT = 40.0  # the server stops a request after 30 s by itself, and says so
 LONGEST_WAIT = 30.0
 FIRST_WAIT = 0.2
+BROKEN = "the connection to the server broke"
 
 _BY_CODE: dict[str, type[RecollectError]] = {
     kind.code: kind for name in errors.__all__ if issubclass(kind := getattr(errors, name), RecollectError)
@@ -47,27 +48,29 @@ class Transport:
         """Close the connections."""
         await self._http.aclose()
 
-    async def send(self, method: str, wire: Wire, *, who: Mapping[str, str], repeatable: bool) -> Any:
-        """The body of the answer, or the exception that the server's problem stands for."""
+    async def send(
+        self, method: str, wire: Wire, *, who: Mapping[str, str], repeatable: bool, stream: bool = False
+    ) -> httpx2.Response:
+        """The answer, or the exception that the server's problem stands for; of a stream only its beginning is read."""
         # Header values are UTF-8 on our side of the wire: ids may be in any script.
         acting = {f"Recollect-{noun.title()}": name.encode() for noun, name in who.items()}
         headers: dict[str, Any] = {**wire.headers, **acting}
-        for attempt in range(self._retries + 1):
-            last = attempt == self._retries
+        retries = self._retries if wire.lines is None else 0
+        for attempt in range(retries + 1):
+            last = attempt == retries
             try:
-                response = await self._http.request(
-                    method, wire.path, params=wire.query or None, json=wire.body, headers=headers
-                )
+                response = await self._http.send(self._request(method, wire, headers), stream=stream)
+                if stream and not response.is_success:
+                    await response.aread()
             except httpx2.ConnectError as error:  # it never went out
                 if last:
                     raise ProviderError("the Recollect server cannot be reached; is it running there?") from error
             except httpx2.TransportError as error:
                 if last or not repeatable:
-                    timed_out = isinstance(error, httpx2.TimeoutException)
-                    raise (TimedOut() if timed_out else ProviderError("the connection to the server broke")) from error
+                    raise _broken(error) from error
             else:
                 if response.is_success:
-                    return response.json() if response.content else None
+                    return response
                 problem = problem_of(response)
                 if last or not (problem.code in _NOTHING_DONE or (repeatable and response.status_code in _PASSING)):
                     raise problem
@@ -78,6 +81,33 @@ class Transport:
                     continue
             await asyncio.sleep(FIRST_WAIT * 2**attempt * random.uniform(0.5, 1.0))  # noqa: S311  # no secret
         raise AssertionError("the last attempt returns or raises")
+
+    async def stream(self, method: str, wire: Wire, *, who: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """The body of an answer while it arrives; one that breaks off is no end."""
+        response = await self.send(method, wire, who=who, repeatable=True, stream=True)
+        try:
+            async for part in response.aiter_bytes():
+                yield part
+        except httpx2.TransportError as error:
+            raise _broken(error) from error
+        finally:
+            await response.aclose()
+
+    def _request(self, method: str, wire: Wire, headers: dict[str, Any]) -> httpx2.Request:
+        return self._http.build_request(
+            method,
+            wire.path,
+            params=wire.query or None,
+            json=wire.body,
+            content=wire.lines,
+            data=wire.form,
+            files=wire.files,
+            headers=headers,
+        )
+
+
+def _broken(error: httpx2.TransportError) -> RecollectError:
+    return TimedOut() if isinstance(error, httpx2.TimeoutException) else ProviderError(BROKEN)
 
 
 def problem_of(response: httpx2.Response) -> RecollectError:
