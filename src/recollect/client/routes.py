@@ -200,6 +200,13 @@ def _policy(given: Arguments, who: Who) -> Arguments:
     return {**given, **own, "actions": {name: action for name, action in setting.items() if name not in own}}
 
 
+def _tables(given: Arguments, who: Who) -> Arguments:
+    """Names alone stand for whole tables."""
+    if isinstance(tables := given.get("tables"), list | tuple | set | frozenset):
+        given["tables"] = dict.fromkeys(tables)
+    return given
+
+
 def _shares(given: Arguments, who: Who) -> Arguments:
     if "before" in given:
         given["before"] = " ".join(str(one) for one in given["before"])
@@ -360,10 +367,10 @@ ROUTES: dict[str, Route] = {
     "list_holds": Route("GET", "/v1/items/{item_id}/holds"),
     "release": Route("DELETE", "/v1/items/{item_id}/holds/{action_id}"),
     "consolidate_session": Route("POST", "/v1/sessions/{session_id}/consolidate"),
-    "add_database": Route("POST", "/v1/databases"),
+    "add_database": Route("POST", "/v1/databases", written=_tables),
     "list_databases": Route("GET", "/v1/databases"),
     "get_database": Route("GET", "/v1/databases/{database_id}"),
-    "update_database": Route("PATCH", "/v1/databases/{database_id}"),
+    "update_database": Route("PATCH", "/v1/databases/{database_id}", written=_tables),
     "refresh_database": Route("POST", "/v1/databases/{database_id}/refresh"),
     "remove_database": Route("DELETE", "/v1/databases/{database_id}"),
     "query_data": Route("POST", "/v1/query_data", reads=True, by_name="database"),
