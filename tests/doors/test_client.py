@@ -7,12 +7,13 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args, get_type_hints
 from uuid import uuid4
 
 import httpx2
 import pytest
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from tests.doors.rest_door import open_door
 from tests.json_server import Reply, Request, json_server
 
@@ -60,6 +61,31 @@ NO_ROUTE = {
     "import_foreign": "the command line reads the file: recollect import --from",
     "collect_objects": "a job: enqueue_job",
 }
+# What of a result a route calls otherwise or does not show: the fields of the library, and those of the route.
+SHOWN_OTHERWISE: dict[str, tuple[set[str], set[str]]] = {
+    "Remembered": ({"masked", "payload_key"}, set()),  # of a fact, which has no body elsewhere
+    "RecalledItem": ({"citation"}, set()),  # recall shows no documents
+    "ToolCall": ({"result_sha256"}, set()),
+    "ApiKey": ({"key_hash"}, set()),
+    "Faded": ({"reviews"}, set()),
+    "DeadLetter": (set(), {"dead_letter_id"}),  # follows from the rest
+    "Erasure": ({"user_hash"}, set()),
+    "Webhook": ({"secret"}, set()),
+    "Source": ({"folder"}, set()),
+    # The client makes these from what is shown.
+    "ItemPage": ({"next_before"}, {"next_cursor"}),
+    "ConnectedDatabase": ({"schema"}, {"table_schema"}),
+    "Share": ({"to_tenant_id"}, set()),
+    "ShareLink": ({"from_tenant_id"}, set()),
+}
+READ_BY_HAND = {"get_context", "follow_events", "export"}
+MODELS = {
+    (method, route.path.replace(":path", "")): route.response_model
+    for router in ROUTERS
+    for route in router.routes
+    if isinstance(route, APIRoute)
+    for method in sorted(route.methods or ())
+}
 SERVED = {
     (method, route.path.replace(":path", "")): str(route.operation_id)
     for router in ROUTERS
@@ -79,6 +105,38 @@ def test_every_verb_that_rest_serves_is_a_verb_of_the_client() -> None:
     assert left_out == set(NO_VERB), "add each to recollect/client/routes.py"
     assert reached <= set(SERVED), "a route of the client is not served"
     assert verbs_of(Memory) - verbs_of(Client) == set(NO_ROUTE), "add each to recollect/client/routes.py"
+
+
+def test_no_field_of_a_result_is_lost_unseen() -> None:
+    seen: dict[str, tuple[set[str], set[str]]] = {}
+    for name in ROUTES.keys() - READ_BY_HAND:
+        route = ROUTES[name]
+        shown = MODELS[route.method, route.path]
+        if shown is not None and route.part is not None:
+            shown = shown.model_fields[route.part].annotation
+        compare(get_type_hints(getattr(Memory, name))["return"], shown, seen)
+    assert seen == SHOWN_OTHERWISE
+
+
+def compare(told: Any, shown: Any, seen: dict[str, tuple[set[str], set[str]]]) -> None:
+    """Note which fields a result of the library has and its model does not, and the other way round, all the way down."""
+    ours, theirs = made_of(told), made_of(shown)
+    if ours is None or theirs is None:
+        return
+    have = {field.name for field in dataclasses.fields(ours)}
+    less, more = seen.get(ours.__name__, (set(), set()))
+    less, more = less | (have - theirs.model_fields.keys()), more | (theirs.model_fields.keys() - have)
+    if less or more:
+        seen[ours.__name__] = less, more
+    for name in have & theirs.model_fields.keys():
+        compare(get_type_hints(ours)[name], theirs.model_fields[name].annotation, seen)
+
+
+def made_of(kind: Any) -> Any:
+    """The class of things that a type holds one or many of."""
+    if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, BaseModel)):
+        return kind
+    return next((found for part in get_args(kind) if (found := made_of(part)) is not None), None)
 
 
 def test_a_verb_has_the_parameters_and_the_words_of_the_librarys() -> None:

@@ -207,6 +207,12 @@ def _tables(given: Arguments, who: Who) -> Arguments:
     return given
 
 
+def _database(answer: Any) -> Any:
+    if isinstance(answer, list):
+        return [_database(one) for one in answer]
+    return {**answer, "schema": answer["table_schema"]}
+
+
 def _shares(given: Arguments, who: Who) -> Arguments:
     if "before" in given:
         given["before"] = " ".join(str(one) for one in given["before"])
@@ -367,11 +373,11 @@ ROUTES: dict[str, Route] = {
     "list_holds": Route("GET", "/v1/items/{item_id}/holds"),
     "release": Route("DELETE", "/v1/items/{item_id}/holds/{action_id}"),
     "consolidate_session": Route("POST", "/v1/sessions/{session_id}/consolidate"),
-    "add_database": Route("POST", "/v1/databases", written=_tables),
-    "list_databases": Route("GET", "/v1/databases"),
-    "get_database": Route("GET", "/v1/databases/{database_id}"),
-    "update_database": Route("PATCH", "/v1/databases/{database_id}", written=_tables),
-    "refresh_database": Route("POST", "/v1/databases/{database_id}/refresh"),
+    "add_database": Route("POST", "/v1/databases", written=_tables, read=_database),
+    "list_databases": Route("GET", "/v1/databases", read=_database),
+    "get_database": Route("GET", "/v1/databases/{database_id}", read=_database),
+    "update_database": Route("PATCH", "/v1/databases/{database_id}", written=_tables, read=_database),
+    "refresh_database": Route("POST", "/v1/databases/{database_id}/refresh", read=_database),
     "remove_database": Route("DELETE", "/v1/databases/{database_id}"),
     "query_data": Route("POST", "/v1/query_data", reads=True, by_name="database"),
     "list_proposals": Route("GET", "/v1/proposals", "items", cursor="before"),
