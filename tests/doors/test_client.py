@@ -418,3 +418,6 @@ def test_the_same_verbs_wait_for_their_answer_without_an_event_loop() -> None:
         assert client.acting_as(session="s").get_tenant().name == "test"
         with pytest.raises(AttributeError):
             client.no_such_verb()
+    _, server = answered(Reply(body='{"a": 1}\n{"b": "\u2028"}\n'.encode()))
+    with server as at, SyncClient.open(at.url, key="k") as client:
+        assert list(client.export()) == ['{"a": 1}', '{"b": "\u2028"}']

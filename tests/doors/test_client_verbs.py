@@ -221,6 +221,21 @@ async def test_an_export_that_breaks_off_is_no_whole_one_and_an_import_is_sent_o
         assert seen == 2, "the lines are gone once they are sent"
 
 
+async def test_over_a_socket_a_refusal_is_told_while_lines_are_still_sent(resources: Resources) -> None:
+    async with open_door(resources, rate_limit="") as door, served(door) as address:
+        admin, agent = [Client(address, key=door.keys[key]) for key in ("admin", "agent")]
+        lines = [json.dumps({"format": "no export of ours", "filling": "x" * 1000})] * 20_000
+        async with admin, agent:
+            with pytest.raises(Forbidden):
+                await agent.import_export(lines)
+            with pytest.raises(InvalidInput) as refused:
+                await admin.import_export(lines)
+            assert refused.value.details["line"] == 1
+            await admin.acting_as(session="s1").remember(SEPARATORS)
+            first = [line async for line in admin.export()]
+            assert first[1:] == [line async for line in door.memory.export()][1:]
+
+
 async def test_events_are_read_by_the_page_and_followed_as_they_happen(resources: Resources) -> None:
     async with open_door(resources, rate_limit="") as door, served(door) as address:
         client, agent = [Client(address, key=door.keys[key]) for key in ("admin", "agent")]
