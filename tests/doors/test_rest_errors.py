@@ -123,3 +123,12 @@ async def test_a_query_parameter_that_nobody_knows_is_refused(resources: Resourc
         refused = await door.request("GET", "/v1/items?kinds=fact")
         assert refused.status_code == 422
         assert "kind, limit" in refused.json()["detail"] and "kinds" not in refused.json()["detail"]
+
+
+async def test_a_number_that_the_database_cannot_keep_is_refused(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        chat = {"Recollect-User": "ana", "Recollect-Agent": "helper", "Recollect-Session": "s1"}
+        await door.request("POST", "/v1/sessions", json={"session_id": "s1"}, headers=chat)
+        note = {"content": "call the carrier", "importance": 1e-320}
+        refused = await door.request("POST", "/v1/sessions/s1/notes", json=note, headers=chat)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input"), refused.text

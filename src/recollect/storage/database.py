@@ -410,6 +410,8 @@ def _translated(error: BaseException) -> BaseException:
             return InvalidInput("text must not contain the character U+0000")
         case psycopg.errors.InvalidTimeZoneDisplacementValue() | psycopg.errors.DatetimeFieldOverflow():
             return InvalidInput("a time is out of range, or its offset is more than 15:59 hours")
+        case psycopg.errors.NumericValueOutOfRange():
+            return InvalidInput("a number is too large, or too near to zero, to be kept; give a plainer one")
         case psycopg.errors.CheckViolation() if error.diag.constraint_name == "items_leak_guard":
             return InvalidInput(
                 "this text copies a protected document; say what is known about it and refer to the document",
