@@ -245,7 +245,6 @@ class Settings(BaseSettings):
         "metrics_token",
         "jwt_jwks_url",
         "window_override",
-        "secret_key",
         mode="before",
     )
     @classmethod

@@ -82,11 +82,6 @@ def _stem(word: str, language: str) -> str:
     return (stemmer.stemWord(word) if stemmer is not None else word)[:MAX_TERM_LENGTH]
 
 
-def languages() -> frozenset[str]:
-    """Languages whose words are stemmed; `simple` takes words as they are written."""
-    return frozenset(Stemmer.algorithms()) | {"simple"}
-
-
 def tsvector_literal(content_terms: Sequence[str]) -> str:
     """The terms as PostgreSQL writes a text-search vector, with their positions."""
     positions: dict[str, list[int]] = {}

@@ -49,10 +49,10 @@ from recollect.entry.rest import (
 )
 from recollect.entry.rest.access import Gate, known_query
 from recollect.entry.rest.admission import Admission
-from recollect.entry.rest.context import RequestContext
 from recollect.entry.rest.errors import ProblemResponse
 from recollect.entry.rest.idempotency import KEY_PARAMETER, Idempotent
 from recollect.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
+from recollect.entry.rest.request_context import RequestContext
 from recollect.service.resources import Resources
 from recollect.wiring import open_resources
 
