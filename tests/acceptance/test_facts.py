@@ -315,10 +315,12 @@ async def test_an_invalidated_fact_that_is_stated_again_follows_itself(chat: Mem
 
 async def test_many_who_state_a_retired_fact_at_once_make_one_version(chat: Memory) -> None:
     first = await chat.remember_fact("The standup is at nine")
-    await chat.invalidate_item(first.id)
-    stated = await asyncio.gather(*(chat.remember_fact("The standup is at nine") for _ in range(6)))
-    assert len({one.id for one in stated}) == 1 and [one.was_new for one in stated].count(True) == 1
-    assert await facts(chat) == ["The standup is at nine"]
+    for _ in range(20):  # they meet each other in another way each time
+        await chat.invalidate_item(first.id)
+        stated = await asyncio.gather(*(chat.remember_fact("The standup is at nine") for _ in range(6)))
+        assert len({one.id for one in stated}) == 1 and [one.was_new for one in stated].count(True) == 1
+        assert await facts(chat) == ["The standup is at nine"]
+        first = stated[0]
 
 
 async def test_a_retry_under_the_callers_own_reference_revives_nothing(chat: Memory) -> None:

@@ -164,6 +164,10 @@ async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], 
     chosen = [place for place in again if ready.rows[place].item.source_ref in ended]
     rows = tuple(ready.rows[place] for place in chosen)
     saved, changed = await save_ready(tx, Ready(rows=rows, objects=ready.objects))
+    for place in again:
+        # Another writer may have stated it anew between finding the ended row and asking how it stands.
+        if (found := known.get(remembered[place].source_ref)) is not None:
+            remembered[place] = replace(remembered[place], id=found.item_id)
     for place, one in zip(chosen, saved, strict=True):
         remembered[place] = one
         if one.was_new:
