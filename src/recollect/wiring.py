@@ -34,8 +34,9 @@ from recollect.service.resources import Resources
 from recollect.service.session_cache import SessionCache
 from recollect.service.usage import Usages
 from recollect.storage import migrate
-from recollect.storage.database import Database, PoolOptions
+from recollect.storage.database import Database
 from recollect.storage.outbox import Wakeups
+from recollect.storage.pool import PoolOptions
 from recollect.storage.postgres import EmbeddedServer
 from recollect.storage.vector_indexes import VectorIndexes
 from recollect.telemetry import Telemetry, get_log

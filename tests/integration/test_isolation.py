@@ -16,7 +16,8 @@ from recollect.domain.tenants import AgentDefinition
 from recollect.errors import DatabaseUnavailable, NotFound, UnsafeRole
 from recollect.service import tenants
 from recollect.service.resources import Resources
-from recollect.storage.database import Database, PoolOptions, Transaction
+from recollect.storage.database import Database, Transaction
+from recollect.storage.pool import PoolOptions
 from recollect.storage.queries import Query
 
 SELECT_ALL = Query("tests.all_tenants", "Every tenant that can be seen.", "SELECT tenant_id FROM tenants")

@@ -18,8 +18,9 @@ from recollect.errors import RecollectError
 from recollect.service.maintenance import is_loopback
 from recollect.service.models import list_models
 from recollect.storage import migrate
-from recollect.storage.database import Database, PoolOptions
+from recollect.storage.database import Database
 from recollect.storage.health import ServerState, describe_server
+from recollect.storage.pool import PoolOptions
 from recollect.storage.postgres import EmbeddedServer, ServerInfo
 
 OLDEST_POSTGRES = 160_000

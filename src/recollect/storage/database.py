@@ -1,4 +1,4 @@
-"""The connection pool, and transactions bound to an identity.
+"""Transactions bound to an identity.
 
 `transaction(identity)` is the only way to tenant data. It sets `app.tenant_id` and `app.user_id` with a literal
 `SET LOCAL`, which row-level security reads and which ends with the transaction, however that ends.
@@ -9,24 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import psycopg
 import psycopg_pool
 from pgvector.psycopg import register_vector_async
 from psycopg import sql
-from psycopg.rows import class_row, dict_row, scalar_row, tuple_row
+from psycopg.rows import class_row, scalar_row, tuple_row
 
 from recollect.domain.identity import Identity
 from recollect.errors import ConfigurationError, Conflict, DatabaseUnavailable, InvalidInput, UnsafeRole
 from recollect.storage.literals import literal
+from recollect.storage.pool import Connection, Pool, PoolOptions
 from recollect.storage.queries import Queries, Query
 
 T = TypeVar("T")
-Connection = psycopg.AsyncConnection[dict[str, Any]]
 
 queries = Queries("database")
 
@@ -142,35 +141,13 @@ class QueueTransaction(Rows):
         super().__init__(connection, {})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolOptions:
-    """How many connections, and how long anything may take."""
-
-    min_size: int = 2
-    max_size: int = 8
-    timeout: float = 2.0
-    statement_timeout: float = 15.0
-
-
 class Database:
     """A pool of connections as the application role."""
 
     def __init__(self, dsn: str, options: PoolOptions | None = None) -> None:
         self.dsn = dsn
         self.options = options or PoolOptions()
-        self._returning: set[asyncio.Task[None]] = set()
-        self._pool: psycopg_pool.AsyncConnectionPool[Connection] = psycopg_pool.AsyncConnectionPool(
-            dsn,
-            connection_class=cast("type[Connection]", psycopg.AsyncConnection),
-            kwargs={"autocommit": True, "row_factory": dict_row, "connect_timeout": 5},
-            min_size=self.options.min_size,
-            max_size=self.options.max_size,
-            timeout=self.options.timeout,
-            max_waiting=self.options.max_size * 64,
-            reconnect_timeout=5,
-            configure=self._configure,
-            open=False,
-        )
+        self._pool = Pool(dsn, self.options, self._configure)
 
     async def open(self) -> None:
         """Connect; raise `DatabaseUnavailable` when the server cannot be reached."""
@@ -183,7 +160,7 @@ class Database:
                 reason=type(error).__name__,
             ) from error
         try:
-            await self._pool.open(wait=True, timeout=30)
+            await self._pool.open()
         except psycopg_pool.PoolTimeout as error:
             await self.close()
             raise ConfigurationError(
@@ -193,9 +170,7 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection."""
-        if self._returning:
-            await asyncio.wait(self._returning, timeout=5)
-        await self._pool.close(timeout=5)
+        await self._pool.close()
 
     async def _configure(self, connection: Connection) -> None:
         milliseconds = int(self.options.statement_timeout * 1000)
@@ -242,17 +217,8 @@ class Database:
             await _prepare(connection, query)
             answered.extend(await _rows_of(connection, text))
 
-        self._give_back(await self._borrow(send))
+        self._pool.give_back(await self._borrow(send))
         return answered
-
-    def _give_back(self, connection: Connection) -> None:
-        """Hand a connection to the pool without waiting for it, whoever is cancelled meanwhile.
-
-        The pool resets or discards a connection that comes back in any other state than idle.
-        """
-        returning = asyncio.create_task(self._pool.putconn(connection))
-        self._returning.add(returning)
-        returning.add_done_callback(self._returning.discard)
 
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[QueueTransaction]:
@@ -279,13 +245,13 @@ class Database:
                 raise
             raise translated from error
         finally:
-            self._give_back(connection)
+            self._pool.give_back(connection)
 
     async def _borrow(self, start: Callable[[Connection], Awaitable[None]]) -> Connection:
         """Take a connection and start on it; one that died while idle is replaced, since nothing was written on it yet."""
         for _ in range(self.options.max_size + 1):
             try:
-                connection = await self._pool.getconn()
+                connection = await self._pool.take()
             except psycopg_pool.TooManyRequests as error:
                 raise DatabaseUnavailable("too many requests wait for a database connection; try again") from error
             except (psycopg_pool.PoolTimeout, psycopg.OperationalError) as error:
@@ -295,7 +261,7 @@ class Database:
             except BaseException as error:
                 if not connection.closed:
                     await asyncio.shield(_rolled_back(connection))
-                self._give_back(connection)
+                self._pool.give_back(connection)
                 if not _is_dead(error):
                     translated = _translated(error)
                     if translated is error:
@@ -324,7 +290,7 @@ class Database:
 
     def statistics(self) -> dict[str, int]:
         """Figures of the pool: size, available, waiting."""
-        return self._pool.get_stats()
+        return self._pool.statistics()
 
 
 @lru_cache(maxsize=10_000)
