@@ -4,12 +4,14 @@
 
 The contestants: Recollect; mem0 with its pgvector store and `infer=False`; LangGraph's PostgresStore with its vector
 index; numpy with bm25s in the process, which keeps nothing on disk. Each is a process of its own. They take turns by a
-few calls at a time and in changing order, so that a slow moment of the machine hits all alike; figures are medians over
-rounds. Vectors are computed beforehand and looked up by all. The peers get the text with its date and speaker, which
-helps their recall. Ingest counts until everything can be found by meaning; an add is durable when it returns, and
-"adds/s found" counts until the added can be found by meaning; "CPU ms" is what the contestant's own process works for
-one of the questions of many clients, which says more than a time where others use the machine too. Nobody takes facts
-from messages (`infer=False`; for Recollect the tenant's setting `extraction` is off) unless `--facts` lets Recollect do it.
+few calls at a time and in changing order, so that a slow moment of the machine hits all alike; the first call of a turn
+is not counted, because the machine had put the process aside. Every round stores all conversations anew, and adds to
+what then is there; figures are medians over rounds. Vectors are computed beforehand and looked up by all. The peers get
+the text with its date and speaker, which helps their recall. Ingest counts until everything can be found by meaning; an
+add is durable when it returns, and "adds/s found" counts until the added can be found by meaning; "CPU ms" is what the
+contestant's own process works for one of the questions of many clients, which says more than a time where others use
+the machine too. Nobody takes facts from messages (`infer=False`; for Recollect the tenant's setting `extraction` is
+off) unless `--facts` lets Recollect do it.
 
 The peers live in an environment of their own, `.venv-peers`, made at the first run; what cannot be installed is left
 out with a message. Prints a table, writes `bench/results/peers.json`.
@@ -50,8 +52,7 @@ DRIVERS = BENCH / "peers_drivers"
 ENVIRONMENT = BENCH.parent / ".venv-peers"
 CLIENTS = 8
 CHUNK = 20  # calls in a row of one contestant before the next has its turn
-ADDS = 100
-INGESTED = 2  # conversations that a round stores anew
+ADDS = 200
 PROBE = "anything"  # by this question Recollect's driver sees whether everything is embedded
 
 
@@ -265,7 +266,7 @@ def measure_round(processes: Sequence[Process], number: int, stores: Sequence[St
     space = f"round{number}"
     for process in turns_of(processes, number):
         process.order("open", space=space)
-        done = process.order("ingest", space=space, conversations=list(range(min(INGESTED, len(stores)))))
+        done = process.order("ingest", space=space, conversations=list(range(len(stores))))
         process.figures.ingest.append(done["turns"] / done["seconds"])
     added: dict[str, list[dict[str, Any]]] = {process.peer.name: [] for process in processes}
     for start in range(0, ADDS, CHUNK):

@@ -28,6 +28,7 @@ MAX_CONTENT_BYTES = 16 * 1024  # R5: an item carries a copy of at most 16 KiB
 PREVIEW_BYTES = 2 * 1024
 MAX_SOURCE_REF = 500  # it stands in an index, whose entries are bounded
 MAX_LABEL = 1_000
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 REDACTED = "[REDACTED]"
 EDITED_FROM = "edited_from"  # in the metadata of a version that a person worded: which one it corrects
 
@@ -329,7 +330,7 @@ def _checked(new: NewItem) -> NewItem:
 def _check_label(field: str, text: str, most: int) -> None:
     if not text.strip() or len(text) > most:
         raise InvalidInput(f"{field} must have 1 to {most} characters", field=field)
-    if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
+    if "\x00" in text or _HALF_PAIR.search(text) is not None:
         raise InvalidInput(f"{field} must be text without U+0000 and without half surrogate pairs", field=field)
 
 

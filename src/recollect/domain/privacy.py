@@ -91,6 +91,12 @@ def find(text: str) -> tuple[Finding, ...]:
     return _in_original(found, removed) if removed else found
 
 
+def holds_secret(text: str) -> bool:
+    """Whether there is a secret in a text; of all that may be found, it comes first."""
+    seen, _ = visible(text)
+    return any(True for _ in secrets_in(Text.of(plain_forms(seen))))
+
+
 def sanitise(text: str, *, policy: PrivacyPolicy) -> Sanitised:
     """Apply the policy to a text. Doing it again changes nothing more."""
     counts: Counter[str] = Counter()

@@ -71,7 +71,7 @@ def _is_limit(value: object) -> bool:
 def shares(quota: Quota, usage: Usage, *, day: date) -> dict[str, float]:
     """How much of each limit is used; 1 is all of it."""
     used = {"items": usage.items, "bytes": usage.bytes, "writes_per_day": usage.writes if usage.day == day else 0}
-    limits = {field.name: getattr(quota, field.name) for field in fields(Quota)}
+    limits = {name: getattr(quota, name) for name in used}
     return {
         name: (used[name] / limit if limit else float(used[name] > 0) + 1)
         for name, limit in limits.items()

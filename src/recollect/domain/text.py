@@ -36,8 +36,11 @@ _IDENTIFIER = (
 )
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
 _EMOJI = "\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
+# Most words are letters with a blank or a closing sign behind them. That nothing else can begin there is seen at once, where
+# an identifier would be tried for in every way; what this finds, the others would find alike.
+_PLAIN = r"[A-Za-z]+(?![\w@/\\]|[.+:#-](?!\s|\Z))(?:['’][^\W\d_]+)?"
 _TOKEN = re.compile(
-    rf"(?P<emoji>[{_EMOJI}])|(?P<cjk>[{_CJK}]+)|(?P<identifier>{_IDENTIFIER})|(?P<word>[^\W\d_{_CJK}]+(?:['’][^\W\d_]+)?)"
+    rf"(?P<plain>{_PLAIN})|(?P<emoji>[{_EMOJI}])|(?P<cjk>[{_CJK}]+)|(?P<identifier>{_IDENTIFIER})|(?P<word>[^\W\d_{_CJK}]+(?:['’][^\W\d_]+)?)"
 )
 _PART = re.compile(rf"[^\W\d_{_CJK}]+|\d+")
 
@@ -86,11 +89,16 @@ def tsvector_literal(content_terms: Sequence[str]) -> str:
     """The terms as PostgreSQL writes a text-search vector, with their positions."""
     positions: dict[str, list[int]] = {}
     for position, term in enumerate(content_terms, start=1):
-        places = positions.setdefault(term, [])
-        if len(places) < MAX_POSITIONS_PER_TERM:
+        places = positions.get(term)
+        if places is None:
+            positions[term] = [min(position, MAX_POSITION)]
+        elif len(places) < MAX_POSITIONS_PER_TERM:
             places.append(min(position, MAX_POSITION))
     return " ".join(
-        f"{_quoted(term)}:{','.join(map(str, dict.fromkeys(places)))}" for term, places in positions.items()
+        [
+            f"{_quoted(term)}:{places[0] if len(places) == 1 else ','.join(map(str, dict.fromkeys(places)))}"
+            for term, places in positions.items()
+        ]
     )
 
 
@@ -100,13 +108,14 @@ def tsquery_literal(query_terms: Iterable[str]) -> str:
 
 
 def _quoted(term: str) -> str:
-    escaped = term.replace("\\", "\\\\").replace("'", "''")
-    return f"'{escaped}'"
+    if "'" in term or "\\" in term:
+        term = term.replace("\\", "\\\\").replace("'", "''")
+    return f"'{term}'"
 
 
 def hashes(content_terms: Sequence[str]) -> NDArray[np.uint32]:
     """A number for each term, so that scoring compares numbers and not strings."""
-    return np.fromiter((_hash(term) for term in content_terms), dtype="<u4", count=len(content_terms))
+    return np.fromiter(map(_hash, content_terms), dtype="<u4", count=len(content_terms))
 
 
 @lru_cache(maxsize=200_000)

@@ -28,8 +28,8 @@ MOST_WORDS = 20_000
 
 _BY_WORDS = ("BertNormalizer", "BertPreTokenizer", "WordPiece")
 _WORDS = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9\s]")
-# What is not printable ASCII the tokeniser may drop or change, and a bracket may begin a token that is a word by itself.
-_UNUSUAL = re.compile(r"[^ -~\t\n\r]|\[")
+# What is neither printable ASCII nor a sign of typesetters the tokeniser may drop or change.
+_UNUSUAL = re.compile(r"[^ -~\t\n\r‘’“”–—…]")
 
 TokenIds = NDArray[np.uint16] | NDArray[np.uint32]
 
@@ -56,6 +56,8 @@ class StaticTokens:
         # words seen before need not be asked for.
         parts = (self._tokenizer.normalizer, self._tokenizer.pre_tokenizer, self._tokenizer.model)
         self._goes_by_words = tuple(type(part).__name__ for part in parts) == _BY_WORDS
+        # These are tokens wherever they stand, such as `[MASK]`.
+        self._whole = [token.content for token in self._tokenizer.get_added_tokens_decoder().values()]
         self.unknown_id = self._tokenizer.token_to_id("[UNK]") or 0
 
     @property
@@ -88,7 +90,7 @@ class StaticTokens:
         return found
 
     def _ids(self, text: str) -> Sequence[int]:
-        if not self._goes_by_words or _UNUSUAL.search(text) is not None:
+        if not self._goes_by_words or _UNUSUAL.search(text) or any(token in text for token in self._whole):
             return self._encoded(text)
         known = self._pieces
         ids: list[int] = []
@@ -163,6 +165,13 @@ class StaticEmbedder(ThreadedEmbedder):
             load=lambda: StaticEncoder(load_static_tokens(model, cache_dir=cache_dir, mirror=mirror, offline=offline)),
             query_cache_size=query_cache_size,
         )
+
+    async def embed_query(self, text: str) -> Vector:
+        """Embed one question, in this thread if the table is loaded: another one is asked longer than the answer takes."""
+        known = self._questions.get(text)
+        if known is None and (made := self.embed_now(text)) is not None:
+            known = self._questions.put(text, made)
+        return known if known is not None else await super().embed_query(text)
 
     def embed_now(self, text: str) -> Vector | None:
         """Embed one passage in this thread, which takes a fraction of a millisecond; None while the table is not loaded."""

@@ -70,8 +70,8 @@ def _kept(tokens: TokenIds | None) -> bytes:
     """The distinct tokens of a text in order of appearance: late interaction asks only which are there."""
     if tokens is None:
         return b""
-    _, first = np.unique(tokens, return_index=True)
-    return tokens[np.sort(first)[:MOST_TOKENS]].astype("<u2").tobytes()
+    distinct = list(dict.fromkeys(tokens.tolist()))
+    return np.array(distinct[:MOST_TOKENS], dtype="<u2").tobytes()
 
 
 async def embed(resources: Resources, identity: Identity, batch: Batch) -> None:

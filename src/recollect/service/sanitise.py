@@ -11,7 +11,7 @@ from typing import Any
 
 from recollect.domain.identity import Identity
 from recollect.domain.items import NewItem
-from recollect.domain.privacy import Action, PrivacyPolicy, find, sanitise, sanitise_value
+from recollect.domain.privacy import Action, PrivacyPolicy, holds_secret, sanitise, sanitise_value
 from recollect.domain.privacy_findings import DataType
 from recollect.domain.runs import NewToolCall
 from recollect.errors import InvalidInput
@@ -129,6 +129,6 @@ def _problem(new: NewItem, cleaned: NewItem, policy: PrivacyPolicy) -> InvalidIn
     if not isinstance(new.source_ref, str) or policy.actions[DataType.SECRET] is Action.KEEP:
         return None
     # A key cannot be masked: two keys that become one would be one item.
-    if any(each.type is DataType.SECRET for each in find(new.source_ref)):
+    if holds_secret(new.source_ref):
         return InvalidInput("source_ref holds a secret, such as a key or a password; use another", field="source_ref")
     return None

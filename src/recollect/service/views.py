@@ -82,8 +82,7 @@ class TenantViews:
         view = await self.get(database, identity)
         unknown = [term for term in dict.fromkeys(terms) if term not in view.frequencies]
         if unknown:
-            async with database.transaction(identity) as tx:
-                found = await search.document_frequencies(tx, unknown)
+            found = await search.document_frequencies(database, identity, unknown)
             if len(view.frequencies) > MOST_TERMS:
                 view.frequencies.clear()
             view.frequencies.update({term: _uncapped(count, view.items) for term, count in found.items()})

@@ -16,8 +16,11 @@ from weakref import WeakKeyDictionary
 import psycopg
 import psycopg_pool
 from pgvector.psycopg import register_vector_async
-from psycopg import sql
-from psycopg.rows import class_row, scalar_row, tuple_row
+from psycopg import generators, sql
+from psycopg.adapt import Transformer
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
+from psycopg.rows import class_row, scalar_row
 
 from recollect.domain.identity import Identity
 from recollect.errors import ConfigurationError, Conflict, DatabaseUnavailable, InvalidInput, UnsafeRole
@@ -333,11 +336,17 @@ _kept_message = lru_cache(maxsize=10_000)(_message)
 
 
 async def _rows_of(connection: Connection, text: str) -> list[tuple[Any, ...]]:
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(text, prepare=False)
-        while cursor.description is None:
-            cursor.nextset()
-        return await cursor.fetchall()
+    """The rows that a message answers with: a cursor would read it for placeholders, and keep every answer of it."""
+    async with connection.lock:
+        connection.pgconn.send_query(text.encode())
+        results = await connection.wait(generators.execute(connection.pgconn))
+    for result in results:
+        if result.status == ExecStatus.FATAL_ERROR:
+            raise error_from_result(result, encoding="utf-8")
+    answer = next(result for result in results if result.status == ExecStatus.TUPLES_OK)
+    reader = Transformer(connection)
+    reader.set_pgresult(answer)
+    return reader.load_rows(0, answer.ntuples, tuple)
 
 
 def _is_dead(error: BaseException) -> bool:

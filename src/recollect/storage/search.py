@@ -200,9 +200,8 @@ async def measure_collection(tx: Transaction) -> tuple[int, float]:
     return int(row["items"]), float(row["mean_length"])
 
 
-async def document_frequencies(tx: Transaction, terms: Sequence[str]) -> dict[str, int]:
+async def document_frequencies(database: Database, identity: Identity, terms: Sequence[str]) -> dict[str, int]:
     """In how many items each term stands, up to a cap."""
-    found = await tx.dicts(
-        queries.document_frequencies, queries=[tsquery_literal([term]) for term in terms], cap=FREQUENCY_CAP
-    )
-    return {term: int(row["found"]) for term, row in zip(terms, found, strict=True)}
+    asked = [tsquery_literal([term]) for term in terms]
+    rows = await database.once(identity, queries.document_frequencies, queries=asked, cap=FREQUENCY_CAP)
+    return {term: found for term, (found,) in zip(terms, rows, strict=True)}
