@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
@@ -14,8 +15,10 @@ import recollect
 from recollect.app import Memory
 from recollect.entry import cli
 from recollect.entry.rest.app import ROUTERS
+from recollect.verbs.bound import Bound
 
 DOCS = Path(recollect.__file__).parents[2] / "docs"
+HOMES = Path(recollect.__file__).parent / "verbs"
 NO_VERBS = {"open", "bound", "acting_as"}  # they bind a memory to who asks
 VERBS = sorted(
     name for name, _ in inspect.getmembers(Memory, inspect.isfunction) if name[0] != "_" and name not in NO_VERBS
@@ -226,6 +229,16 @@ def commands() -> set[str]:
             assert command.callback is not None
             found.add(f"{name} {command.name or command.callback.__name__}")
     return found
+
+
+def test_every_verb_stands_under_one_noun() -> None:
+    nouns = [import_module(f"recollect.verbs.{path.stem}") for path in sorted(HOMES.glob("[a-z]*.py"))]
+    classes = {
+        kind for noun in nouns for _, kind in inspect.getmembers(noun, inspect.isclass) if issubclass(kind, Bound)
+    }
+    assert set(Memory.__bases__) == classes - {Bound}, "name it in app.py"
+    homes = Counter(name for kind in classes for name, value in vars(kind).items() if inspect.isfunction(value))
+    assert [verb for verb in VERBS if homes[verb] != 1] == [], "one home each, and none in app.py"
 
 
 def test_every_verb_has_a_rest_route() -> None:
