@@ -32,7 +32,7 @@ from recollect.domain.identity import Identity, Role, tenant_id_of
 from recollect.domain.items import Item, Kind
 from recollect.service import tenants
 from recollect.service.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
-from recollect.service.recall import Arm
+from recollect.service.recall_request import Arm
 from recollect.service.resources import Resources
 from recollect.storage import outbox
 from recollect.wiring import open_resources

@@ -30,7 +30,7 @@ from recollect.config import Settings
 from recollect.domain.identity import Identity, Role, Scope, tenant_id_of
 from recollect.domain.items import Kind, NewItem, Trust
 from recollect.service import tenants
-from recollect.service.recall import MAX_QUERY_CHARACTERS, Arm
+from recollect.service.recall_request import MAX_QUERY_CHARACTERS, Arm
 from recollect.service.resources import Resources
 from recollect.wiring import open_resources
 from recollect.worker.runner import background_worker

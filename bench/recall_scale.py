@@ -44,7 +44,7 @@ from recollect.domain.items import Kind
 from recollect.providers.embedders import Embedders
 from recollect.service import vector_indexes
 from recollect.service.index import derive
-from recollect.service.recall import exact_below
+from recollect.service.recall_search import exact_below
 from recollect.service.resources import Resources
 from recollect.storage import search
 from recollect.storage.search import Search

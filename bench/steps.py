@@ -21,7 +21,7 @@ from recollect.config import Settings
 from recollect.domain.items import Kind
 from recollect.domain.steps import is_multi_step, joined, next_questions
 from recollect.service.assemble import MORE_BY_STEPS
-from recollect.service.recall import RecalledItem
+from recollect.service.recall_request import RecalledItem
 from recollect.wiring import open_resources
 
 KEPT = 5

@@ -28,7 +28,7 @@ from recollect.providers.embedders import Embedders
 from recollect.service import tenants
 from recollect.service import vector_indexes as service
 from recollect.service.doctor import State, check_vector_indexes
-from recollect.service.recall import exact_below
+from recollect.service.recall_search import exact_below
 from recollect.service.resources import Resources
 from recollect.service.vector_indexes import Changes, decide
 from recollect.storage import search, vector_indexes

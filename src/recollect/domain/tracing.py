@@ -10,6 +10,7 @@ import numpy as np
 from recollect.domain.arms import Looked
 from recollect.domain.candidates import Candidate, Found
 from recollect.domain.ranking import Ranked
+from recollect.domain.temporal import Interval
 
 
 def found_of(candidates: Sequence[Candidate]) -> Found:
@@ -60,6 +61,16 @@ def with_ranks(best: Sequence[Ranked], looked: Looked) -> list[Ranked]:
         )
         for one in best
     ]
+
+
+def written_interval(interval: Interval | None) -> dict[str, str | None] | None:
+    """An interval as a trace shows it."""
+    if interval is None:
+        return None
+    return {
+        "start": interval.start.isoformat() if interval.start else None,
+        "end": interval.end.isoformat() if interval.end else None,
+    }
 
 
 def _is_beside(one: Candidate) -> bool:

@@ -12,7 +12,7 @@ from pydantic.config import JsonDict
 from recollect.domain.identity import AskedScope, Scope
 from recollect.domain.items import MAX_LABEL, MAX_SOURCE_REF, Kind, NewItem, Tier, Trust
 from recollect.entry.rest.models import Moment, Shown, Strict
-from recollect.service.recall import MAX_QUERY_CHARACTERS, MAX_TOP_K
+from recollect.service.recall_request import MAX_QUERY_CHARACTERS, MAX_TOP_K
 
 # Strict models take an enum only from its member; in JSON a member is its text.
 KindName = Annotated[Kind, Field(strict=False)]

@@ -12,7 +12,7 @@ from recollect.domain.window import Message, NewMessage
 from recollect.errors import ConfigurationError
 from recollect.service.forget import Forgotten
 from recollect.service.messages import Added
-from recollect.service.recall import RecallAnswer
+from recollect.service.recall_request import RecallAnswer
 from recollect.service.remember import Remembered
 from recollect.service.sessions import Opened
 from recollect.sync import Facade

@@ -22,7 +22,7 @@ from google.genai import types
 
 from recollect.domain.window import MessageRole, NewMessage
 from recollect.integrations.base import Caller, Verbs
-from recollect.service.recall import RecalledItem
+from recollect.service.recall_request import RecalledItem
 from recollect.sync import Facade
 
 if TYPE_CHECKING:

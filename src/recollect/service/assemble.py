@@ -28,11 +28,12 @@ from recollect.domain.items import Kind, checked_content
 from recollect.domain.rendering import ChatMessage, Section
 from recollect.domain.steps import joined, next_questions
 from recollect.domain.temporal import Interval
+from recollect.domain.tracing import written_interval
 from recollect.errors import InvalidInput
 from recollect.providers.base import fail_open
 from recollect.service import recall
 from recollect.service.context_sources import SOURCES, Base, Fetched, item_of, read_base, read_source
-from recollect.service.recall import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest
+from recollect.service.recall_request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest
 from recollect.service.resources import Resources
 
 RECALLED = tuple(kind for kind in Kind if kind is not Kind.DOCUMENT_CHUNK)  # documents are looked up by the agent
@@ -275,7 +276,7 @@ class _Assembly:
             if name not in filled
         }
         return {
-            "interval": recall.written_interval(wanted.interval),
+            "interval": written_interval(wanted.interval),
             "multi_step": wanted.multi_step,
             "sections": [
                 _section_trace(name, wanted.shares[name], fetched[name], filled[name])

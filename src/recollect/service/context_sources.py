@@ -19,7 +19,7 @@ from recollect.domain.sessions import Note, Session, SessionStatus, may_see
 from recollect.domain.state import DELEGATED_PREFIX, Owner, OwnerKind
 from recollect.domain.window import HINT, TAIL, Message, Window
 from recollect.service import knowledge, profiles
-from recollect.service.recall import RecalledItem
+from recollect.service.recall_request import RecalledItem
 from recollect.service.resources import Resources
 from recollect.service.sessions import read_window
 from recollect.storage import context, notes, sessions, state, tenants

@@ -38,7 +38,8 @@ from recollect.providers.extraction import BINARY, Extracted, ReadingLimits, med
 from recollect.service import forget
 from recollect.service.index import EMBED_TOPIC
 from recollect.service.knowledge import DEFAULT_SOURCE, NO_SUCH_SOURCE, find_named
-from recollect.service.recall import MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest, recall
+from recollect.service.recall import recall
+from recollect.service.recall_request import MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest
 from recollect.service.remember import OBJECT_BYTES, make_ready
 from recollect.service.resources import Resources
 from recollect.service.sanitise import sanitise_items

@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from enum import StrEnum
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -16,109 +13,40 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from recollect.domain import text
-from recollect.domain.arms import FULL_DEPTHS, Depths, look
-from recollect.domain.candidates import Columns, Found, Tokens
-from recollect.domain.documents import Citation
+from recollect.domain.arms import look
+from recollect.domain.candidates import Columns, Found
 from recollect.domain.entities import entities_in
 from recollect.domain.folding import Folded, folded
-from recollect.domain.identity import Identity, Role, Scope
+from recollect.domain.identity import Identity, Scope
 from recollect.domain.indexing import embedded_text
-from recollect.domain.items import Item, Kind, checked_content, require_owner
-from recollect.domain.ranking import UNRELATED_SIMILARITY, Collection, Question, Ranked, Weights, ranked
+from recollect.domain.items import Item, Kind
+from recollect.domain.ranking import UNRELATED_SIMILARITY, Collection, Question, Ranked, ranked
 from recollect.domain.temporal import Interval, question_interval
-from recollect.domain.tracing import counts_of, found_of, looked_counts, with_ranks
-from recollect.domain.wording import REQUEST_TERMS, asked_by
-from recollect.errors import Forbidden, InvalidInput
+from recollect.domain.tracing import counts_of, found_of, looked_counts, with_ranks, written_interval
+from recollect.domain.wording import asked_by
 from recollect.providers.base import fail_open
 from recollect.service.index import EMBED_TOPIC
+from recollect.service.recall_request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
+from recollect.service.recall_search import (
+    depths_of,
+    exact_below,
+    rare_terms,
+    scope_weights,
+    scopes_of,
+    tokens_of,
+    weights_of,
+)
 from recollect.service.resources import Resources
 from recollect.service.views import TenantView
 from recollect.storage import evidence, items, outbox, search, sessions
 from recollect.storage.search import Search, Sight
 
-MAX_TOP_K = 20  # R1
 RERANKED = 20  # R4
 RERANK_SHARE = 0.4
-MAX_QUERY_CHARACTERS = 8_000
-MOST_POSTINGS = 4_000
-MOST_TERMS = 24
-MOST_EXACT = 3_000
 SPARE = 10  # ranked beyond what is asked for, to fill the places of merged duplicates
 TRACED = 60  # items shown in a trace
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
-
-
-class Arm(StrEnum):
-    """A part of recall that can be switched off, to see what it is worth."""
-
-    TEXT = "text"
-    VECTOR = "vector"
-    TIME = "time"
-    ENTITY = "entity"
-    LATE = "late"
-    SESSION = "session"
-    WORDING = "wording"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallRequest:
-    """What is asked of memory."""
-
-    query: str
-    top_k: int = 5
-    source_kinds: tuple[Kind, ...] | None = None
-    scope: Scope | None = None
-    """None asks all scopes (`any`)."""
-    enable_rerank: bool = True
-    since: datetime | None = None
-    until: datetime | None = None
-    as_of: datetime | None = None
-    include_superseded: bool = False
-    explain: bool = False
-    source_id: UUID | None = None
-    """Only documents of this source."""
-    arms: frozenset[Arm] = frozenset(Arm)
-    counts_as_use: bool = True
-    """Whether what is found counts as used; False where the caller notes itself what it shows."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecalledItem:
-    """An item of the answer."""
-
-    id: UUID
-    source_kind: Kind
-    source_ref: str
-    content: str
-    event_time: datetime
-    score: float
-    scope: Scope
-    speaker: str | None
-    trust: str
-    session_id: str | None
-    payload_key: str | None
-    valid_at: datetime
-    invalid_at: datetime | None
-    metadata: dict[str, Any] = field(default_factory=dict)
-    citation: Citation | None = None
-    """Of a chunk found by `search_knowledge`: where it stands in its document."""
-    shared_from: str | None = None
-    """The tenant that shares it; None for what is the tenant's own."""
-    same_as: tuple[UUID, ...] = ()
-    """Items left out because this one says the same: facts taken from it, or equal texts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallAnswer:
-    """The answer of memory, and how far it can be trusted to be complete."""
-
-    items: tuple[RecalledItem, ...]
-    total: int
-    degraded: bool
-    """Something is not embedded yet, or the question could not be: keywords are complete, meaning is not."""
-    rerank_used: bool
-    trace: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,10 +76,10 @@ class _Recall:
         self.identity = identity
         self.request = request
         self.weights = scope_weights(resources)
-        self.scopes = _scopes(identity, request, self.weights)
+        self.scopes = scopes_of(identity, request, self.weights)
         self.timings: dict[str, float] = {}
         self.started = time.perf_counter()
-        _check(identity, request)
+        check_request(identity, request)
 
     async def answer(self) -> RecallAnswer:
         terms = text.terms(self.request.query, "english")
@@ -273,7 +201,7 @@ class _Recall:
             columns,
             found,
             collection,
-            weights=_weights(self.request.arms),
+            weights=weights_of(self.request.arms),
             scope_weights=self.weights,
             limit=limit,
             explained=self.request.explain,
@@ -307,7 +235,7 @@ class _Recall:
             words=frozenset(words),
             asked=asked_by(query),
             interval=question_interval(query, now=self.resources.clock(), zone=ZoneInfo("UTC")),
-            tokens=_tokens(tokens, words) if tokens is not None else None,
+            tokens=tokens_of(tokens, words) if tokens is not None else None,
             calibration=UNRELATED_SIMILARITY.get((model_id or "").partition("@")[0]),
         )
 
@@ -334,7 +262,7 @@ class _Recall:
             include_superseded=request.include_superseded,
             source_id=request.source_id,
             exact_below=exact_below(view.items, indexed_from=self.resources.settings.vector_index_from),
-            depths=_depths(request.arms),
+            depths=depths_of(request.arms),
         )
 
     async def _reranked(self, best: list[Ranked], found: Mapping[UUID, Item]) -> tuple[list[Ranked], bool]:
@@ -409,116 +337,6 @@ class _Recall:
         }
 
 
-def scope_weights(resources: Resources) -> dict[Scope, float]:
-    """The configured weight of each scope."""
-    settings = resources.settings
-    return {
-        Scope.SESSION: settings.recall_weight_session,
-        Scope.USER: settings.recall_weight_user,
-        Scope.AGENT: settings.recall_weight_agent,
-        Scope.TENANT: settings.recall_weight_tenant,
-    }
-
-
-def rare_terms(terms: Sequence[str], view: TenantView) -> dict[str, float]:
-    """The rarest terms with their weights: as many as find a few thousand items in all, and always one."""
-    collection = view.collection(terms)
-    chosen: dict[str, float] = {}
-    postings = 0
-    for term in sorted(dict.fromkeys(terms), key=lambda one: collection.frequencies[one])[:MOST_TERMS]:
-        postings += collection.frequencies[term]
-        if chosen and postings > MOST_POSTINGS:
-            break
-        chosen[term] = collection.rarity(term) * (Weights().request_words if term in REQUEST_TERMS else 1.0)
-    return chosen
-
-
-def exact_below(items: int, *, indexed_from: int) -> int | None:
-    """How many vectors are still looked at one by one; None for a tenant too small to have an index.
-
-    Below that, the tenant's index would pass over most of what it finds: slower, and some of the nearest are missed.
-    """
-    return max(MOST_EXACT, items // 25) if items >= indexed_from / 2 else None
-
-
-@lru_cache(maxsize=128)
-def _weights(arms: frozenset[Arm]) -> Weights:
-    """The ranker's weights without those of arms that are switched off."""
-    off: dict[Arm, dict[str, Any]] = {
-        Arm.LATE: {"late": 0.0},
-        Arm.SESSION: {"session": 0.0, "following": 0.0, "previous_words": 0.0, "previous_late": 0.0, "repeat": 0.0},
-        Arm.TIME: {"interval": 0.0, "date_words": 0.0, "newer": 0.0},
-        Arm.ENTITY: {"entity": 0.0},
-        Arm.WORDING: {
-            "speaker": 0.0,
-            "own_words": 0.0,
-            "question": 0.0,
-            "dated": 0.0,
-            "disclosure": 0.0,
-        },
-    }
-    changes = {name: value for arm, values in off.items() if arm not in arms for name, value in values.items()}
-    return replace(Weights(), **changes)
-
-
-@lru_cache(maxsize=128)
-def _depths(arms: frozenset[Arm]) -> Depths:
-    """How deep each arm searches; not at all when it is switched off."""
-    full = FULL_DEPTHS
-    return Depths(
-        text=full.text if Arm.TEXT in arms else 0,
-        vector=full.vector if Arm.VECTOR in arms else 0,
-        time=full.time if Arm.TIME in arms else 0,
-        entity=full.entity if Arm.ENTITY in arms else 0,
-    )
-
-
-def _check(identity: Identity, request: RecallRequest) -> None:
-    checked_content(request.query, field="query")
-    if len(request.query) > MAX_QUERY_CHARACTERS:
-        raise InvalidInput(f"query must have at most {MAX_QUERY_CHARACTERS} characters", field="query")
-    if not 1 <= request.top_k <= MAX_TOP_K:
-        raise InvalidInput(f"top_k must lie between 1 and {MAX_TOP_K}", field="top_k")
-    if request.include_superseded and identity.role is not Role.ADMIN:
-        raise Forbidden("only an administrator may look at superseded items")
-    for name in ("since", "until", "as_of"):
-        moment = getattr(request, name)
-        if moment is not None and moment.tzinfo is None:
-            raise InvalidInput(f"{name} must carry a time zone, as in 2026-05-02T14:23:01Z", field=name)
-
-
-def _scopes(identity: Identity, request: RecallRequest, weights: Mapping[Scope, float]) -> frozenset[Scope]:
-    """The scopes to search. A scope asked for by name must have its owner; `any` takes those that have one."""
-    if request.scope is not None:
-        require_owner(request.scope, identity, identity.session_id)
-        return frozenset({request.scope})
-    owners = {
-        Scope.TENANT: True,
-        Scope.USER: identity.user_id is not None,
-        Scope.AGENT: identity.agent_id is not None,
-        Scope.SESSION: identity.session_id is not None,
-    }
-    return frozenset(scope for scope, owned in owners.items() if owned and weights[scope] > 0)
-
-
-@lru_cache(maxsize=20_000)
-def _term_of(word: str) -> str | None:
-    """The term of a word with a meaning."""
-    return next(iter(text.terms(word)), None)
-
-
-def _tokens(static: Any, words: Sequence[str]) -> Tokens:
-    """The question's tokens that belong to words with a meaning, each with the term of its word."""
-    ids: dict[int, str] = {}
-    for word in dict.fromkeys(words):
-        if (term := _term_of(word)) is not None:
-            for token in static.word_ids(word):
-                ids.setdefault(token, term)
-    return Tokens(
-        ids=np.array(list(ids), dtype=np.int64), words=list(ids.values()), unit=static.unit, norms=static.norms
-    )
-
-
 def _recalled(item: Item, score: float, same_as: Sequence[UUID]) -> RecalledItem:
     return RecalledItem(
         id=item.item_id,
@@ -538,13 +356,3 @@ def _recalled(item: Item, score: float, same_as: Sequence[UUID]) -> RecalledItem
         shared_from=item.shared_from,
         same_as=tuple(same_as),
     )
-
-
-def written_interval(interval: Interval | None) -> dict[str, str | None] | None:
-    """An interval as a trace shows it."""
-    if interval is None:
-        return None
-    return {
-        "start": interval.start.isoformat() if interval.start else None,
-        "end": interval.end.isoformat() if interval.end else None,
-    }

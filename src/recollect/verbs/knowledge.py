@@ -11,7 +11,7 @@ from recollect.domain.documents import Document
 from recollect.domain.knowledge import Source, SourceKind
 from recollect.service import documents, knowledge, synchronise
 from recollect.service.documents import AddedDocument, DocumentText, NewDocument
-from recollect.service.recall import RecallAnswer
+from recollect.service.recall_request import RecallAnswer
 from recollect.service.synchronise import Synchronised
 from recollect.verbs.bound import Bound
 

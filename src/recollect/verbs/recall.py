@@ -11,7 +11,7 @@ from recollect.domain.items import Kind
 from recollect.domain.profiles import Profile
 from recollect.service import assemble, profiles, recall
 from recollect.service.assemble import Context, ContextRequest
-from recollect.service.recall import RecallAnswer, RecallRequest
+from recollect.service.recall_request import RecallAnswer, RecallRequest
 from recollect.verbs.bound import Bound
 
 

@@ -17,7 +17,7 @@ from recollect.entry.cli.output import AsJson, print_json, print_line, print_tab
 from recollect.errors import InvalidInput, RecollectError
 from recollect.service.documents import AddedDocument, DocumentText
 from recollect.service.maintenance import DEVELOPMENT_TENANT
-from recollect.service.recall import RecallAnswer
+from recollect.service.recall_request import RecallAnswer
 
 app = typer.Typer()
 

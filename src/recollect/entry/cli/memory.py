@@ -17,7 +17,7 @@ from recollect.entry.cli.access import Agent, Session, Tenant, User, open_memory
 from recollect.entry.cli.indexing import settle
 from recollect.entry.cli.output import AsJson, print_json, print_line, print_note, print_table, record
 from recollect.service.maintenance import DEVELOPMENT_TENANT
-from recollect.service.recall import RecallAnswer, RecalledItem
+from recollect.service.recall_request import RecallAnswer, RecalledItem
 from recollect.service.remember import Remembered, ToolOutput
 
 SHOWN_CHARACTERS = 400

@@ -25,7 +25,7 @@ from recollect.domain.window import MessageRole, NewMessage
 from recollect.entry.rest.access import AdminMemory, AgentMemory
 from recollect.entry.rest.models import PROBLEMS
 from recollect.errors import InvalidInput, NotFound
-from recollect.service.recall import MAX_TOP_K, RecalledItem
+from recollect.service.recall_request import MAX_TOP_K, RecalledItem
 
 MOST_OWNERS = 20
 MOST_LISTED = 10_000

@@ -17,7 +17,7 @@ from recollect.entry.bodies import (
 )
 from recollect.entry.rest.access import AgentMemory
 from recollect.entry.rest.models import PROBLEMS
-from recollect.service.recall import RecallAnswer
+from recollect.service.recall_request import RecallAnswer
 from recollect.service.remember import ToolOutput
 
 router = APIRouter(prefix="/v1", tags=["recall"], responses=PROBLEMS)

@@ -1,0 +1,121 @@
+"""How a question searches: in which scopes, by which terms and tokens, and how deep each arm goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from recollect.domain import text
+from recollect.domain.arms import FULL_DEPTHS, Depths
+from recollect.domain.candidates import Tokens
+from recollect.domain.identity import Identity, Scope
+from recollect.domain.items import require_owner
+from recollect.domain.ranking import Weights
+from recollect.domain.wording import REQUEST_TERMS
+from recollect.service.recall_request import Arm, RecallRequest
+from recollect.service.resources import Resources
+from recollect.service.views import TenantView
+
+MOST_POSTINGS = 4_000
+MOST_TERMS = 24
+MOST_EXACT = 3_000
+
+
+def scope_weights(resources: Resources) -> dict[Scope, float]:
+    """The configured weight of each scope."""
+    settings = resources.settings
+    return {
+        Scope.SESSION: settings.recall_weight_session,
+        Scope.USER: settings.recall_weight_user,
+        Scope.AGENT: settings.recall_weight_agent,
+        Scope.TENANT: settings.recall_weight_tenant,
+    }
+
+
+def scopes_of(identity: Identity, request: RecallRequest, weights: Mapping[Scope, float]) -> frozenset[Scope]:
+    """The scopes to search. A scope asked for by name must have its owner; `any` takes those that have one."""
+    if request.scope is not None:
+        require_owner(request.scope, identity, identity.session_id)
+        return frozenset({request.scope})
+    owners = {
+        Scope.TENANT: True,
+        Scope.USER: identity.user_id is not None,
+        Scope.AGENT: identity.agent_id is not None,
+        Scope.SESSION: identity.session_id is not None,
+    }
+    return frozenset(scope for scope, owned in owners.items() if owned and weights[scope] > 0)
+
+
+def rare_terms(terms: Sequence[str], view: TenantView) -> dict[str, float]:
+    """The rarest terms with their weights: as many as find a few thousand items in all, and always one."""
+    collection = view.collection(terms)
+    chosen: dict[str, float] = {}
+    postings = 0
+    for term in sorted(dict.fromkeys(terms), key=lambda one: collection.frequencies[one])[:MOST_TERMS]:
+        postings += collection.frequencies[term]
+        if chosen and postings > MOST_POSTINGS:
+            break
+        chosen[term] = collection.rarity(term) * (Weights().request_words if term in REQUEST_TERMS else 1.0)
+    return chosen
+
+
+def exact_below(items: int, *, indexed_from: int) -> int | None:
+    """How many vectors are still looked at one by one; None for a tenant too small to have an index.
+
+    Below that, the tenant's index would pass over most of what it finds: slower, and some of the nearest are missed.
+    """
+    return max(MOST_EXACT, items // 25) if items >= indexed_from / 2 else None
+
+
+@lru_cache(maxsize=128)
+def weights_of(arms: frozenset[Arm]) -> Weights:
+    """The ranker's weights without those of arms that are switched off."""
+    off: dict[Arm, dict[str, Any]] = {
+        Arm.LATE: {"late": 0.0},
+        Arm.SESSION: {"session": 0.0, "following": 0.0, "previous_words": 0.0, "previous_late": 0.0, "repeat": 0.0},
+        Arm.TIME: {"interval": 0.0, "date_words": 0.0, "newer": 0.0},
+        Arm.ENTITY: {"entity": 0.0},
+        Arm.WORDING: {
+            "speaker": 0.0,
+            "own_words": 0.0,
+            "question": 0.0,
+            "dated": 0.0,
+            "disclosure": 0.0,
+        },
+    }
+    changes = {name: value for arm, values in off.items() if arm not in arms for name, value in values.items()}
+    return replace(Weights(), **changes)
+
+
+@lru_cache(maxsize=128)
+def depths_of(arms: frozenset[Arm]) -> Depths:
+    """How deep each arm searches; not at all when it is switched off."""
+    full = FULL_DEPTHS
+    return Depths(
+        text=full.text if Arm.TEXT in arms else 0,
+        vector=full.vector if Arm.VECTOR in arms else 0,
+        time=full.time if Arm.TIME in arms else 0,
+        entity=full.entity if Arm.ENTITY in arms else 0,
+    )
+
+
+def tokens_of(static: Any, words: Sequence[str]) -> Tokens:
+    """The question's tokens that belong to words with a meaning, each with the term of its word."""
+    ids: dict[int, str] = {}
+    for word in dict.fromkeys(words):
+        if (term := _term_of(word)) is not None:
+            for token in static.word_ids(word):
+                ids.setdefault(token, term)
+    return Tokens(
+        ids=np.array(list(ids), dtype=np.int64), words=list(ids.values()), unit=static.unit, norms=static.norms
+    )
+
+
+@lru_cache(maxsize=20_000)
+def _term_of(word: str) -> str | None:
+    """The term of a word with a meaning."""
+    return next(iter(text.terms(word)), None)
