@@ -32,7 +32,7 @@ from recollect.domain.identity import Identity, checked_id
 from recollect.domain.profiles import Profile
 from recollect.errors import InvalidInput, RecollectError, Unauthenticated
 from recollect.ids import new_id
-from recollect.service.documents import AddedDocument, NewDocument
+from recollect.service.add_document import AddedDocument, NewDocument
 from recollect.service.export import Imported, Lines
 from recollect.service.remember import News, Progress, Remembered, batches
 

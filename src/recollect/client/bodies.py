@@ -8,7 +8,7 @@ from typing import Any
 from recollect.client.routes import Wire
 from recollect.domain.json_values import json_text
 from recollect.errors import InvalidInput
-from recollect.service.documents import NewDocument
+from recollect.service.add_document import NewDocument
 from recollect.service.export import Lines
 
 SENT_AT_ONCE = 64 * 1024  # bytes of lines that go out together

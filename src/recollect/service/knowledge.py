@@ -116,6 +116,14 @@ async def find_named(tx: Transaction, named: str | UUID) -> Source | None:
     return await sources.find_source_by_name(tx, named)
 
 
+async def require_named(tx: Transaction, named: str | UUID) -> Source:
+    """The source of that name or id, which there must be."""
+    found = await find_named(tx, named)
+    if found is None:
+        raise NotFound(NO_SUCH_SOURCE)
+    return found
+
+
 def allowed_folder(resources: Resources, folder: Path) -> Path:
     """The folder as the system knows it, if the settings allow to read it: a caller must not read what it likes."""
     allowed = [one.resolve() for one in resources.settings.document_folders]

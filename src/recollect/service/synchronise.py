@@ -18,8 +18,8 @@ from recollect.domain.identity import Identity
 from recollect.domain.knowledge import Source
 from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError, TooLarge
 from recollect.providers.extraction import SUFFIXES
-from recollect.service import documents as document_service
-from recollect.service.documents import NewDocument
+from recollect.service.add_document import NewDocument, add_document
+from recollect.service.documents import delete_document
 from recollect.service.knowledge import NO_SUCH_SOURCE, allowed_folder, get_source
 from recollect.service.resources import Resources
 from recollect.service.tenants import require_admin
@@ -122,7 +122,7 @@ async def remove_source(resources: Resources, identity: Identity, source_id: UUI
     async with resources.database.transaction(identity) as tx:
         found = await documents.list_names(tx, source_id)
     for document_id in found.values():
-        await document_service.delete_document(resources, identity, document_id)
+        await delete_document(resources, identity, document_id)
     async with resources.database.transaction(identity) as tx:
         if await documents.list_names(tx, source_id):
             raise Conflict("documents came into this source meanwhile; remove it again")
@@ -159,7 +159,7 @@ async def _take_in(
     try:
         data = await asyncio.to_thread(_read, path, resources.settings.document_max_bytes)
         new = NewDocument(name=name, data=data, source=source.source_id)
-        added = await document_service.add_document(resources, identity, new)
+        added = await add_document(resources, identity, new)
     except (InvalidInput, TooLarge) as error:
         reason = error.message
     except OSError as error:
@@ -193,7 +193,7 @@ async def _remove_others(
     removed = 0
     for name, document_id in known.items():
         if name not in names:
-            await document_service.delete_document(resources, identity, document_id)
+            await delete_document(resources, identity, document_id)
             removed += 1
     return replace(report, removed=removed)
 

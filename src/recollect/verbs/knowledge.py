@@ -9,8 +9,9 @@ from uuid import UUID
 
 from recollect.domain.documents import Document
 from recollect.domain.knowledge import Source, SourceKind
-from recollect.service import documents, knowledge, synchronise
-from recollect.service.documents import AddedDocument, DocumentText, NewDocument
+from recollect.service import add_document, documents, knowledge, search_knowledge, synchronise
+from recollect.service.add_document import AddedDocument, NewDocument
+from recollect.service.documents import DocumentText
 from recollect.service.recall_request import RecallAnswer
 from recollect.service.synchronise import Synchronised
 from recollect.verbs.bound import Bound
@@ -27,7 +28,7 @@ class KnowledgeVerbs(Bound):
         self, query: str, *, top_k: int = 5, source: str | UUID | None = None, **more: Any
     ) -> RecallAnswer:
         """What the documents say, each with its citation; `source` is a name or id, `more` as of `RecallRequest`."""
-        return await documents.search_knowledge(
+        return await search_knowledge.search_knowledge(
             self.resources, self.identity, query, top_k=top_k, source=source, **more
         )
 
@@ -42,7 +43,7 @@ class KnowledgeVerbs(Bound):
     ) -> AddedDocument:
         """Take a document or its next revision in; `more` are `media_type`, `source` and `metadata`."""
         new = NewDocument(name=name, data=data, text=text, **more)
-        return await documents.add_document(self.resources, self.identity, new, progress=progress)
+        return await add_document.add_document(self.resources, self.identity, new, progress=progress)
 
     async def get_document(self, document_id: UUID) -> Document:
         """One document."""

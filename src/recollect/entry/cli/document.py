@@ -15,7 +15,8 @@ from recollect.entry.cli.access import Tenant, open_memory
 from recollect.entry.cli.indexing import PATIENCE, note_waiting, progress_bar, settle
 from recollect.entry.cli.output import AsJson, print_json, print_line, print_table, record
 from recollect.errors import InvalidInput, RecollectError
-from recollect.service.documents import AddedDocument, DocumentText
+from recollect.service.add_document import AddedDocument
+from recollect.service.documents import DocumentText
 from recollect.service.maintenance import DEVELOPMENT_TENANT
 from recollect.service.recall_request import RecallAnswer
 

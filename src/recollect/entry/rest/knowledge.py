@@ -19,7 +19,8 @@ from recollect.entry.rest.access import AdminMemory, AgentMemory
 from recollect.entry.rest.errors import Problem
 from recollect.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, id_position, page_of, position
 from recollect.errors import InvalidInput, TooLarge
-from recollect.service.documents import MAX_NAME, MOST_CHUNKS_READ, AddedDocument, DocumentText
+from recollect.service.add_document import MAX_NAME, AddedDocument
+from recollect.service.documents import MOST_CHUNKS_READ, DocumentText
 
 router = APIRouter(prefix="/v1", tags=["knowledge"], responses=PROBLEMS)
 
