@@ -11,14 +11,12 @@ from uuid import UUID
 import typer
 
 from recollect.domain.documents import Citation, Document
-from recollect.entry.cli.access import Tenant, open_memory
+from recollect.entry.cli.access import Tenant, ask, open_memory
 from recollect.entry.cli.indexing import PATIENCE, note_waiting, progress_bar, settle
 from recollect.entry.cli.output import AsJson, print_json, print_line, print_table, record
 from recollect.errors import InvalidInput, RecollectError
 from recollect.service.add_document import AddedDocument
-from recollect.service.documents import DocumentText
 from recollect.service.maintenance import DEVELOPMENT_TENANT
-from recollect.service.recall_request import RecallAnswer
 
 app = typer.Typer()
 
@@ -100,12 +98,7 @@ def read(
     as_json: AsJson = False,
 ) -> None:
     """Print a document's text."""
-
-    async def run() -> DocumentText:
-        async with open_memory(tenant) as memory:
-            return await memory.read_document(document_id, first=first, limit=limit)
-
-    found = asyncio.run(run())
+    found = ask(lambda memory: memory.read_document(document_id, first=first, limit=limit), tenant)
     if as_json:
         print_json({**record(found), "text": found.text})
         return
@@ -123,12 +116,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Ask the documents; each text comes with where it stands."""
-
-    async def run() -> RecallAnswer:
-        async with open_memory(tenant) as memory:
-            return await memory.search_knowledge(query, top_k=top_k, source=source)
-
-    answer = asyncio.run(run())
+    answer = ask(lambda memory: memory.search_knowledge(query, top_k=top_k, source=source), tenant)
     if as_json:
         print_json(answer)
         return
@@ -140,12 +128,7 @@ def search(
 @app.command()
 def remove(document_id: Id, *, tenant: Tenant = DEVELOPMENT_TENANT) -> None:
     """Remove a document; what it said leaves recall at once."""
-
-    async def run() -> None:
-        async with open_memory(tenant) as memory:
-            await memory.delete_document(document_id)
-
-    asyncio.run(run())
+    ask(lambda memory: memory.delete_document(document_id), tenant)
     print_line("removed")
 
 

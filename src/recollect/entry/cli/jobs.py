@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from recollect.domain.jobs import DeadLetter, JobRecord, JobStatus
+from recollect.domain.jobs import JobStatus
 from recollect.entry.cli.access import Tenant, ask, open_memory
 from recollect.entry.cli.output import AsJson, Yes, confirm, print_json, print_line, print_table, record
 from recollect.service.maintenance import DEVELOPMENT_TENANT
@@ -29,12 +29,7 @@ def list_all(
     as_json: AsJson = False,
 ) -> None:
     """List a tenant's jobs, newest first."""
-
-    async def run() -> list[JobRecord]:
-        async with open_memory(tenant) as memory:
-            return await memory.list_jobs(status=status, limit=limit)
-
-    found = asyncio.run(run())
+    found = ask(lambda memory: memory.list_jobs(status=status, limit=limit), tenant)
     if as_json:
         print_json(found)
     else:
@@ -74,12 +69,10 @@ def counts(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> N
 @app.command()
 def dead(*, tenant: Tenant = DEVELOPMENT_TENANT, limit: Limit = 50, as_json: AsJson = False) -> None:
     """List work that was given up after its last try."""
-
-    async def run() -> list[DeadLetter]:
-        async with open_memory(tenant) as memory:
-            return await memory.list_dead_letters(limit=limit)
-
-    rows = [{"id": each.dead_letter_id, **record(each, without=("kind", "number"))} for each in asyncio.run(run())]
+    rows = [
+        {"id": each.dead_letter_id, **record(each, without=("kind", "number"))}
+        for each in ask(lambda memory: memory.list_dead_letters(limit=limit), tenant)
+    ]
     if as_json:
         print_json(rows)
     else:
@@ -116,12 +109,7 @@ def discard(
 ) -> None:
     """Give a dead letter up for good."""
     confirm(f"Give up {dead_letter_id}? What it was to do will not be done.", yes=yes)
-
-    async def run() -> None:
-        async with open_memory(tenant) as memory:
-            await memory.discard_dead_letter(dead_letter_id)
-
-    asyncio.run(run())
+    ask(lambda memory: memory.discard_dead_letter(dead_letter_id), tenant)
     _show("discarded", 1, as_json=as_json)
 
 

@@ -12,13 +12,12 @@ import typer
 
 from recollect.domain.identity import AskedScope, Scope
 from recollect.domain.items import Kind
-from recollect.domain.profiles import Profile
-from recollect.entry.cli.access import Agent, Session, Tenant, User, open_memory
+from recollect.entry.cli.access import Agent, Session, Tenant, User, ask, open_memory
 from recollect.entry.cli.indexing import settle
 from recollect.entry.cli.output import AsJson, print_json, print_line, print_note, print_table, record
 from recollect.service.maintenance import DEVELOPMENT_TENANT
 from recollect.service.recall_request import RecallAnswer, RecalledItem
-from recollect.service.remember import Remembered, ToolOutput
+from recollect.service.remember import Remembered
 
 SHOWN_CHARACTERS = 400
 EMBED_PATIENCE = 5.0  # a person waits for it; a model that is not there must not hold them up
@@ -69,12 +68,7 @@ def profile(
     as_json: AsJson = False,
 ) -> None:
     """Print what is known of a user or an agent, in a few hundred tokens."""
-
-    async def run() -> Profile:
-        async with open_memory(tenant) as memory:
-            return await memory.profile(user=user, agent=agent)
-
-    found = asyncio.run(run())
+    found = ask(lambda memory: memory.profile(user=user, agent=agent), tenant)
     if as_json:
         print_json(found)
         return
@@ -135,12 +129,7 @@ def read_tool_output(
     as_json: AsJson = False,
 ) -> None:
     """Print the whole text behind a preview, without control characters."""
-
-    async def run() -> ToolOutput:
-        async with open_memory(tenant) as memory:
-            return await memory.read_tool_output(key, start=start, length=length)
-
-    found = asyncio.run(run())
+    found = ask(lambda memory: memory.read_tool_output(key, start=start, length=length), tenant)
     if as_json:
         print_json(found)
         return

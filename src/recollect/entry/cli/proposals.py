@@ -11,10 +11,9 @@ import typer
 
 from recollect.app import Memory
 from recollect.domain.proposals import Proposal, ProposalKind, ProposalStatus
-from recollect.entry.cli.access import Tenant, open_memory
+from recollect.entry.cli.access import Tenant, ask, open_memory
 from recollect.entry.cli.output import AsJson, print_json, print_record, print_table, record
 from recollect.service.maintenance import DEVELOPMENT_TENANT
-from recollect.service.propose import Dreamt
 
 app = typer.Typer()
 
@@ -23,22 +22,13 @@ Reason = Annotated[str | None, typer.Option(help="Why; kept in the audit.")]
 
 
 def _decided(tenant: str, decide: Callable[[Memory], Awaitable[Proposal]], *, as_json: bool) -> None:
-    async def run() -> Proposal:
-        async with open_memory(tenant) as memory:
-            return await decide(memory)
-
-    (print_json if as_json else print_record)(record(asyncio.run(run())))
+    (print_json if as_json else print_record)(record(ask(decide, tenant)))
 
 
 @app.command()
 def dream(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Compare memory with itself now, and propose what should change."""
-
-    async def run() -> Dreamt:
-        async with open_memory(tenant) as memory:
-            return await memory.dream()
-
-    (print_json if as_json else print_record)(record(asyncio.run(run())))
+    (print_json if as_json else print_record)(record(ask(lambda memory: memory.dream(), tenant)))
 
 
 @app.command("list")
@@ -51,12 +41,9 @@ def list_all(
     as_json: AsJson = False,
 ) -> None:
     """List proposals, newest first."""
-
-    async def run() -> list[Proposal]:
-        async with open_memory(tenant) as memory:
-            return await memory.list_proposals(status=status, kind=kind, limit=limit)
-
-    rows = [record(one) for one in asyncio.run(run())]
+    rows = [
+        record(one) for one in ask(lambda memory: memory.list_proposals(status=status, kind=kind, limit=limit), tenant)
+    ]
     if as_json:
         print_json(rows)
     else:

@@ -10,7 +10,7 @@ import typer
 
 from recollect.app import Memory
 from recollect.domain.knowledge import Source, SourceKind
-from recollect.entry.cli.access import Tenant, open_memory
+from recollect.entry.cli.access import Tenant, ask, open_memory
 from recollect.entry.cli.indexing import PATIENCE, note_waiting, progress_bar, settle
 from recollect.entry.cli.output import AsJson, Yes, confirm, print_json, print_line, print_note, print_table, record
 from recollect.errors import NotFound
@@ -36,12 +36,9 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Register a source: documents, a database, an API or an MCP server."""
-
-    async def run() -> Source:
-        async with open_memory(tenant) as memory:
-            return await memory.add_source(name, kind=kind, description=description, tool=tool, folder=folder)
-
-    made = asyncio.run(run())
+    made = ask(
+        lambda memory: memory.add_source(name, kind=kind, description=description, tool=tool, folder=folder), tenant
+    )
     if as_json:
         print_json(made)
         return
@@ -53,12 +50,7 @@ def add(
 @app.command("list")
 def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """List the sources."""
-
-    async def run() -> list[Source]:
-        async with open_memory(tenant) as memory:
-            return await _all_sources(memory)
-
-    found = asyncio.run(run())
+    found = ask(_all_sources, tenant)
     if as_json:
         print_json(found)
     else:
@@ -72,12 +64,7 @@ def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) ->
 @app.command("map")
 def show_map(*, tenant: Tenant = DEVELOPMENT_TENANT) -> None:
     """Print the knowledge map, as agents get it."""
-
-    async def run() -> str:
-        async with open_memory(tenant) as memory:
-            return await memory.knowledge_map()
-
-    for line in asyncio.run(run()).splitlines():
+    for line in ask(lambda memory: memory.knowledge_map(), tenant).splitlines():
         print_line(line)
 
 

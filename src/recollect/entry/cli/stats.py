@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from recollect.entry.cli.access import Tenant, open_memory
+from recollect.entry.cli.access import Tenant, ask
 from recollect.entry.cli.output import AsJson, print_json, print_note, print_record, record, size
 from recollect.service.maintenance import DEVELOPMENT_TENANT
-from recollect.service.stats import Stats
 
 
 def stats(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show what memory holds, what waits, what was given up, how large it is, and the quota."""
-
-    async def run() -> Stats:
-        async with open_memory(tenant) as memory:
-            return await memory.memory_stats()
-
-    found = asyncio.run(run())
+    found = ask(lambda memory: memory.memory_stats(), tenant)
     if as_json:
         print_json(record(found))
         return
