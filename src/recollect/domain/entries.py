@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from recollect.domain.given import check_text
 from recollect.domain.identity import Identity, Scope
 from recollect.domain.items import require_owner
 from recollect.errors import InvalidInput
@@ -95,10 +96,7 @@ def entry_name(
 def _checked(field: str, text: object) -> str:
     if not isinstance(text, str) or not text or any(character < " " for character in text):
         raise InvalidInput(f"{field} must be of text that is not empty and has no control characters", field=field)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidInput(f"{field} contains half a surrogate pair, which is not valid text", field=field) from None
+    check_text(field, text)
     return text
 
 

@@ -106,6 +106,11 @@ def checked_choice(field: str, choices: type[Choice], value: str) -> Choice:
         raise InvalidInput(f"{field} must be one of {', '.join(choices)}", field=field) from None
 
 
+def optional_choice(field: str, choices: type[Choice], value: str | None) -> Choice | None:
+    """Return the member of `choices` that `value` names, or None where nothing is said."""
+    return checked_choice(field, choices, value) if value is not None else None
+
+
 def tenant_id_of(name: str) -> TenantId:
     """The id of the tenant called `name`: the same name always gives the same id, with no look-up."""
     return TenantId(uuid5(TENANT_NAMESPACE, checked_id("tenant", name)))

@@ -6,11 +6,12 @@ import hashlib
 import re
 import unicodedata
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from recollect.domain.given import check_moment, check_text, check_times
 from recollect.domain.identity import (
     AgentId,
     Identity,
@@ -20,6 +21,7 @@ from recollect.domain.identity import (
     UserId,
     checked_choice,
     checked_id,
+    optional_choice,
 )
 from recollect.domain.json_values import json_text
 from recollect.errors import InvalidInput, Unauthenticated
@@ -163,14 +165,6 @@ KINDS: dict[Kind, KindRule] = {
 }
 
 
-def check_moment(name: str, moment: datetime) -> None:
-    """Raise `InvalidInput` for a moment at the edge of the calendar, which could be written and not read again."""
-    try:
-        moment.astimezone(UTC)
-    except OverflowError:
-        raise InvalidInput(f"{name} must lie within the years 1 to 9999 in UTC", field=name) from None
-
-
 def layer(kind: Kind, tier: Tier) -> str:
     """The storey an item stands on, as people draw it: L1 working, L2 recent, L3 lasting, L4 looked up."""
     if kind is Kind.DOCUMENT_CHUNK:
@@ -272,8 +266,7 @@ def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool)
     require_owner(scope, identity, session_id)
     content = checked_content(new.content)
     event_time = new.event_time or now
-    if event_time.tzinfo is None:
-        raise InvalidInput("event_time must carry a time zone, as in 2026-05-02T14:23:01Z", field="event_time")
+    check_times(event_time=event_time)
     check_moment("event_time", event_time)
     if new.confidence is not None and not 0 <= new.confidence <= 1:
         raise InvalidInput("confidence must lie between 0 and 1", field="confidence")
@@ -320,9 +313,9 @@ def _checked(new: NewItem) -> NewItem:
     return replace(
         new,
         kind=checked_choice("kind", Kind, new.kind),
-        scope=checked_choice("scope", Scope, new.scope) if new.scope is not None else None,
-        tier=checked_choice("tier", Tier, new.tier) if new.tier is not None else None,
-        trust=checked_choice("trust", Trust, new.trust) if new.trust is not None else None,
+        scope=optional_choice("scope", Scope, new.scope),
+        tier=optional_choice("tier", Tier, new.tier),
+        trust=optional_choice("trust", Trust, new.trust),
         session_id=checked_id("session_id", new.session_id) if new.session_id is not None else None,
     )
 
@@ -370,12 +363,7 @@ def checked_content(content: str, *, field: str = "content") -> str:
         raise InvalidInput(f"{field} must be text", field=field)
     if not content.strip():
         raise InvalidInput(f"{field} must not be empty", field=field)
-    if "\x00" in content:
-        raise InvalidInput(f"{field} must not contain the character U+0000", field=field)
-    try:
-        content.encode()
-    except UnicodeEncodeError:
-        raise InvalidInput(f"{field} contains half a surrogate pair, which is not valid text", field=field) from None
+    check_text(field, content)
     return content
 
 

@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+from recollect.domain.given import check_text
 from recollect.errors import InvalidInput
 
 MAX_DEPTH = 32
@@ -25,7 +26,7 @@ def _check(value: Any, field: str, *, depth: int) -> None:
         case None | bool():
             pass
         case str():
-            _check_text(value, field)
+            check_text(field, value)
         case int():
             if value.bit_length() > MAX_INTEGER_BITS:
                 raise InvalidInput(f"{field} holds a whole number that is too large", field=field)
@@ -39,7 +40,7 @@ def _check(value: Any, field: str, *, depth: int) -> None:
             for name, each in value.items():
                 if not isinstance(name, str):
                     raise InvalidInput(f"{field} holds an object with a key that is not text", field=field)
-                _check_text(name, field)
+                check_text(field, name)
                 _check(each, field, depth=depth + 1)
         case _:
             raise InvalidInput(
@@ -47,12 +48,3 @@ def _check(value: Any, field: str, *, depth: int) -> None:
                 "true, false and null",
                 field=field,
             )
-
-
-def _check_text(text: str, field: str) -> None:
-    if "\x00" in text:
-        raise InvalidInput(f"{field} must not contain the character U+0000", field=field)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidInput(f"{field} contains half a surrogate pair, which is not valid text", field=field) from None

@@ -10,8 +10,9 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from recollect.domain.given import check_moment, check_text, check_times
 from recollect.domain.identity import AgentId, RunId, SessionId, UserId, checked_id
-from recollect.domain.items import Item, check_moment
+from recollect.domain.items import Item
 from recollect.domain.json_values import json_text
 from recollect.errors import Conflict, InvalidInput
 
@@ -191,13 +192,8 @@ def arguments_text(arguments: str | Mapping[str, Any] | list[Any]) -> str:
 
 def checked_text(name: str, text: str, *, most_bytes: int | None = None) -> str:
     """Return text that a database can keep: valid Unicode, no U+0000, within the limit."""
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise InvalidInput(f"{name} contains half a surrogate pair, which is not valid text", field=name) from None
-    if "\x00" in text:
-        raise InvalidInput(f"{name} must not contain the character U+0000", field=name)
-    if most_bytes is not None and size > most_bytes:
+    check_text(name, text)
+    if most_bytes is not None and len(text.encode()) > most_bytes:
         raise InvalidInput(f"{name} must have at most {most_bytes} bytes", field=name)
     return text
 
@@ -215,8 +211,7 @@ def checked_call(call: NewToolCall) -> NewToolCall:
         checked_id("call_id", call.call_id)
     if call.latency_ms is not None and not 0 <= call.latency_ms < 1e12:
         raise InvalidInput("latency_ms must be a time in milliseconds", field="latency_ms")
-    if call.started_at is not None and call.started_at.tzinfo is None:
-        raise InvalidInput("started_at must carry a time zone, as in 2026-05-02T14:23:01Z", field="started_at")
+    check_times(started_at=call.started_at)
     if call.started_at is not None:
         check_moment("started_at", call.started_at)
     return call

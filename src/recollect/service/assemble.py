@@ -23,6 +23,7 @@ from recollect.domain.context import (
     checked_budget,
     plan,
 )
+from recollect.domain.given import check_times
 from recollect.domain.identity import Identity
 from recollect.domain.items import Kind, checked_content
 from recollect.domain.rendering import ChatMessage, Section
@@ -88,8 +89,7 @@ def _check(request: ContextRequest) -> None:
             raise InvalidInput(f"question must have at most {MAX_QUERY_CHARACTERS} characters", field="question")
     if request.budget is not None:
         checked_budget(request.budget)
-    if request.as_of is not None and request.as_of.tzinfo is None:
-        raise InvalidInput("as_of must carry a time zone, as in 2026-05-02T14:23:01Z", field="as_of")
+    check_times(as_of=request.as_of)
 
 
 @dataclass(slots=True)

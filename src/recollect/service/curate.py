@@ -10,7 +10,7 @@ from uuid import UUID
 
 from recollect.domain.conflict import Retirement, Statement, Verdict, is_newer, ruling
 from recollect.domain.evidence import Opinion, Source, Trend, revised_confidence, trend_of
-from recollect.domain.identity import Identity, Scope, checked_choice
+from recollect.domain.identity import Identity, Scope, checked_choice, optional_choice
 from recollect.domain.items import EDITED_FROM, Item, Kind, NewItem, Tier, Trust, normalised
 from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.service.index import EMBED_TOPIC
@@ -19,7 +19,7 @@ from recollect.service.remember import Remembered, get_item, make_ready, refuse_
 from recollect.service.resources import Resources
 from recollect.service.restate import Stated, make_way, take_back
 from recollect.service.supersede import retire
-from recollect.service.tenants import MAX_PAGE, require_admin
+from recollect.service.tenants import page_size, require_admin
 from recollect.storage import audit, evidence, facts, items, vectors
 from recollect.storage.database import Transaction
 from recollect.storage.facts import ItemFilter
@@ -77,10 +77,10 @@ async def list_items(resources: Resources, identity: Identity, request: ListRequ
     """Items that the identity may see; `next_before` of a page is `before` of the next one."""
     wanted = ItemFilter(
         kinds=tuple(checked_choice("kinds", Kind, kind) for kind in request.kinds) if request.kinds else tuple(Kind),
-        scope=checked_choice("scope", Scope, request.scope) if request.scope is not None else None,
+        scope=optional_choice("scope", Scope, request.scope),
         category=request.category,
         subject=request.subject,
-        trust=checked_choice("trust", Trust, request.trust) if request.trust is not None else None,
+        trust=optional_choice("trust", Trust, request.trust),
         state=checked_choice("state", ItemState, request.state),
         pinned=request.pinned,
         since=request.since,
@@ -88,9 +88,7 @@ async def list_items(resources: Resources, identity: Identity, request: ListRequ
     )
     if wanted.state is not ItemState.LIVE:
         require_admin(identity)
-    if request.limit < 1:
-        raise InvalidInput("limit must be at least 1", field="limit")
-    limit = min(request.limit, MAX_PAGE)
+    limit = page_size(request.limit)
     async with resources.database.transaction(identity) as tx:
         found = await facts.list_items(tx, wanted, before=request.before, limit=limit + 1)
     page = found[:limit]

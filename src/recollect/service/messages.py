@@ -41,9 +41,9 @@ from recollect.service.sessions import (
     keep_notes,
     limit_of,
     model_tokens_of,
-    page_size,
     read_window,
 )
+from recollect.service.tenants import page_size
 from recollect.storage import outbox, sessions
 from recollect.storage.database import Transaction
 from recollect.storage.items import Row

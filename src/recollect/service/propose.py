@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from recollect.domain.conflict import Retirement, Statement, Verdict, is_newer, ruling
-from recollect.domain.identity import Identity, checked_choice
+from recollect.domain.identity import Identity, optional_choice
 from recollect.domain.items import Tier
 from recollect.domain.proposals import (
     SETTING,
@@ -215,8 +215,8 @@ async def list_proposals(
     async with resources.database.transaction(identity) as tx:
         return await proposals.list_proposals(
             tx,
-            status=checked_choice("status", ProposalStatus, status) if status is not None else None,
-            kind=checked_choice("kind", ProposalKind, kind) if kind is not None else None,
+            status=optional_choice("status", ProposalStatus, status),
+            kind=optional_choice("kind", ProposalKind, kind),
             before=before,
             limit=min(limit, MAX_PAGE),
         )

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from recollect.domain.documents import Citation
+from recollect.domain.given import check_times
 from recollect.domain.identity import Identity, Role, Scope
 from recollect.domain.items import Kind, checked_content
 from recollect.errors import Forbidden, InvalidInput
@@ -98,7 +99,4 @@ def check_request(identity: Identity, request: RecallRequest) -> None:
         raise InvalidInput(f"top_k must lie between 1 and {MAX_TOP_K}", field="top_k")
     if request.include_superseded and identity.role is not Role.ADMIN:
         raise Forbidden("only an administrator may look at superseded items")
-    for name in ("since", "until", "as_of"):
-        moment = getattr(request, name)
-        if moment is not None and moment.tzinfo is None:
-            raise InvalidInput(f"{name} must carry a time zone, as in 2026-05-02T14:23:01Z", field=name)
+    check_times(since=request.since, until=request.until, as_of=request.as_of)

@@ -13,8 +13,7 @@ from recollect.domain.runs import MAX_EPISODES
 from recollect.errors import NotFound
 from recollect.ids import new_id
 from recollect.service.resources import Resources
-from recollect.service.sessions import page_size
-from recollect.service.tenants import require_admin
+from recollect.service.tenants import page_size, require_admin
 from recollect.storage import jobs, outbox, reports, tenants
 
 

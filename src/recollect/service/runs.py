@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from recollect.domain.given import check_times
 from recollect.domain.identity import Identity, RunId, SessionId, checked_id
 from recollect.domain.items import Item, Kind, NewItem
 from recollect.domain.privacy import sanitise_value
@@ -45,8 +46,9 @@ from recollect.service.messages import with_usage
 from recollect.service.remember import MAX_BATCH, Ready, Remembered, with_source_ref
 from recollect.service.resources import Resources
 from recollect.service.sanitise import sanitise_calls
-from recollect.service.sessions import check_times, entered, keep_notes, own_only, page_size
+from recollect.service.sessions import entered, keep_notes, own_only
 from recollect.service.state import drop_state_of_run
+from recollect.service.tenants import page_size
 from recollect.storage import items, runs, sessions
 from recollect.storage.database import Transaction
 from recollect.storage.runs import CallRow, NewRun, Result

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from recollect.domain.given import check_times
 from recollect.domain.identity import AgentId, Identity, Role, SessionId, UserId, checked_id
 from recollect.domain.items import checked_content
 from recollect.domain.runs import TurnState, checked_json
@@ -27,7 +28,7 @@ from recollect.errors import InvalidInput, NotFound
 from recollect.ids import new_id
 from recollect.service.resources import Resources
 from recollect.service.state import drop_state_of_run, drop_state_of_session
-from recollect.service.tenants import MAX_PAGE, require_admin
+from recollect.service.tenants import page_size, require_admin
 from recollect.storage import audit, notes, runs, sessions, tenants
 from recollect.storage.database import Transaction
 from recollect.storage.sessions import NewSession, Standing
@@ -180,13 +181,18 @@ async def _close(resources: Resources, tx: Transaction, session_id: SessionId, r
     await audit.record(tx, "session.close", "session", session_id, reason=reason, abandoned_runs=len(abandoned))
 
 
+async def _newest(tx: Transaction, session_id: str) -> Session:
+    """The newest session of the line that goes on under an id."""
+    newest = await sessions.find_newest(tx, SessionId(session_id))
+    if newest is None:
+        raise NotFound(NO_SUCH_SESSION)
+    return _shown(tx.identity, newest).session
+
+
 async def close_session(resources: Resources, identity: Identity, session_id: str) -> Session:
     """Close the open session of that id; closed again it stays as it was."""
     async with resources.database.transaction(identity) as tx:
-        newest = await sessions.find_newest(tx, SessionId(session_id))
-        if newest is None:
-            raise NotFound(NO_SUCH_SESSION)
-        session = _shown(identity, newest).session
+        session = await _newest(tx, session_id)
         await _close(resources, tx, session.session_id, CloseReason.ASKED)
         closed = await sessions.find_session(tx, session.session_id)
     await resources.session_cache.drop(identity.tenant_id, session.session_id)
@@ -238,20 +244,6 @@ def own_only(identity: Identity, *, agent_id: str | None, user_id: str | None) -
     if identity.agent_id is None and identity.user_id is None:
         require_admin(identity)
     return identity.agent_id or agent_id, identity.user_id or user_id
-
-
-def check_times(**moments: datetime | None) -> None:
-    """Raise `InvalidInput` for a moment without a time zone."""
-    for name, moment in moments.items():
-        if moment is not None and moment.tzinfo is None:
-            raise InvalidInput(f"{name} must carry a time zone, as in 2026-05-02T14:23:01Z", field=name)
-
-
-def page_size(limit: int) -> int:
-    """The number of rows of a page, between 1 and the most."""
-    if limit < 1:
-        raise InvalidInput("limit must be at least 1", field="limit")
-    return min(limit, MAX_PAGE)
 
 
 async def resume_session(resources: Resources, identity: Identity, session_id: str) -> Resumed:
@@ -325,10 +317,7 @@ async def keep_notes(tx: Transaction, session: Session, new: list[Note], *, now:
 async def list_notes(resources: Resources, identity: Identity, session_id: str) -> list[Note]:
     """The notes of a session that still live, in the order they were made."""
     async with resources.database.transaction(identity) as tx:
-        newest = await sessions.find_newest(tx, SessionId(session_id))
-        if newest is None:
-            raise NotFound(NO_SUCH_SESSION)
-        session = _shown(identity, newest).session
+        session = await _newest(tx, session_id)
         return await notes.list_notes(tx, session.session_id) if session.has_notes(resources.clock()) else []
 
 

@@ -48,6 +48,13 @@ def require_admin(identity: Identity) -> None:
         raise Forbidden("this needs a key with the role admin")
 
 
+def page_size(limit: int) -> int:
+    """The number of rows of a page, between 1 and the most."""
+    if limit < 1:
+        raise InvalidInput("limit must be at least 1", field="limit")
+    return min(limit, MAX_PAGE)
+
+
 async def ensure_tenant(
     resources: Resources, name: str, *, language: str = "english", plan: str = "standard", actor: str = "library"
 ) -> Tenant:

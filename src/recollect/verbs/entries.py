@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from recollect.domain.entries import Entry, FoundEntry
-from recollect.domain.identity import Scope, checked_choice
+from recollect.domain.identity import Scope, optional_choice
 from recollect.service import entries
 from recollect.verbs.bound import Bound
 
@@ -27,7 +27,7 @@ class EntryVerbs(Bound):
         if_version: int | None = None,
     ) -> Entry:
         """Keep a document under a key of the user or agent, in place of one that was there."""
-        chosen = checked_choice("scope", Scope, scope) if scope is not None else None
+        chosen = optional_choice("scope", Scope, scope)
         return await entries.put_entry(
             self.resources,
             self.identity,
@@ -44,24 +44,24 @@ class EntryVerbs(Bound):
         self, namespace: Sequence[str], key: str, *, scope: Scope | str | None = None, refresh: bool = True
     ) -> Entry:
         """One document; reading it renews its time unless `refresh` is false."""
-        chosen = checked_choice("scope", Scope, scope) if scope is not None else None
+        chosen = optional_choice("scope", Scope, scope)
         return await entries.get_entry(self.resources, self.identity, namespace, key, scope=chosen, refresh=refresh)
 
     async def delete_entry(
         self, namespace: Sequence[str], key: str, *, scope: Scope | str | None = None, if_version: int | None = None
     ) -> None:
         """Remove a document, and what recall finds of it."""
-        chosen = checked_choice("scope", Scope, scope) if scope is not None else None
+        chosen = optional_choice("scope", Scope, scope)
         await entries.delete_entry(self.resources, self.identity, namespace, key, scope=chosen, if_version=if_version)
 
     async def search_entries(
         self, prefix: Sequence[str] = (), *, scope: Scope | str | None = None, **more: Any
     ) -> list[FoundEntry]:
         """Documents below a namespace; `more` are `query`, `filter`, `limit`, `offset` and `refresh`."""
-        chosen = checked_choice("scope", Scope, scope) if scope is not None else None
+        chosen = optional_choice("scope", Scope, scope)
         return await entries.search_entries(self.resources, self.identity, prefix, scope=chosen, **more)
 
     async def list_namespaces(self, *, scope: Scope | str | None = None, **more: Any) -> list[tuple[str, ...]]:
         """Namespaces that hold something; `more` are `prefix`, `suffix`, `max_depth`, `limit` and `offset`."""
-        chosen = checked_choice("scope", Scope, scope) if scope is not None else None
+        chosen = optional_choice("scope", Scope, scope)
         return await entries.list_namespaces(self.resources, self.identity, scope=chosen, **more)

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from recollect.domain.foreign import ForeignSource, ImportedForeign
-from recollect.domain.identity import Scope, checked_choice
+from recollect.domain.identity import Scope, checked_choice, optional_choice
 from recollect.domain.items import Item, Kind, NewItem
 from recollect.service import foreign, remember
 from recollect.service.remember import News, Remembered, ToolOutput
@@ -29,7 +29,7 @@ class ItemVerbs(Bound):
         new = NewItem(
             content=content,
             kind=checked_choice("kind", Kind, kind),
-            scope=checked_choice("scope", Scope, scope) if scope is not None else None,
+            scope=optional_choice("scope", Scope, scope),
             **more,
         )
         return await remember.remember(self.resources, self.identity, new)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from recollect.domain.identity import Scope, checked_choice
+from recollect.domain.identity import Scope, optional_choice
 from recollect.domain.items import Item
 from recollect.domain.runs import NewToolCall, Replay, Run, RunStatus, StartedTurn, ToolCall, Turn, Usage
 from recollect.domain.state import StateEntry
@@ -43,7 +43,7 @@ class RunVerbs(Bound):
 
     async def list_runs(self, *, status: RunStatus | str | None = None, **more: Any) -> list[Run]:
         """Runs, newest first; `more` are `agent_id`, `session_id`, `since`, `until`, `before` and `limit`."""
-        chosen = checked_choice("status", RunStatus, status) if status is not None else None
+        chosen = optional_choice("status", RunStatus, status)
         return await runs.list_runs(self.resources, self.identity, status=chosen, **more)
 
     async def record_tool_calls(self, run_id: str, calls: Sequence[NewToolCall]) -> list[ToolCall]:
@@ -64,7 +64,7 @@ class RunVerbs(Bound):
 
     async def append_episode(self, content: str, *, scope: Scope | str | None = None, **more: Any) -> Remembered:
         """Keep what the agent did; `more` are `run_id`, `session_id`, `episode_id`, `event_time`, `metadata`."""
-        chosen = checked_choice("scope", Scope, scope) if scope is not None else None
+        chosen = optional_choice("scope", Scope, scope)
         return await episodes.append_episode(self.resources, self.identity, content, scope=chosen, **more)
 
     async def last_episodes(self, *, limit: int = 10) -> list[Item]:

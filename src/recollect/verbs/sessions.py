@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from recollect.domain.identity import Scope, checked_choice
+from recollect.domain.identity import Scope, checked_choice, optional_choice
 from recollect.domain.runs import TurnState
 from recollect.domain.sessions import Note, NoteKind, Session, SessionStatus
 from recollect.domain.window import Message, NewMessage, Window, WindowState
@@ -50,7 +50,7 @@ class SessionVerbs(Bound):
 
     async def list_sessions(self, *, status: SessionStatus | str | None = None, **more: Any) -> list[Session]:
         """Sessions, newest first; `more` are `agent_id`, `user_id`, `since`, `until`, `before` and `limit`."""
-        chosen = checked_choice("status", SessionStatus, status) if status is not None else None
+        chosen = optional_choice("status", SessionStatus, status)
         return await sessions.list_sessions(self.resources, self.identity, status=chosen, **more)
 
     async def add_messages(
@@ -67,7 +67,7 @@ class SessionVerbs(Bound):
             self.identity,
             session_id,
             new,
-            scope=checked_choice("scope", Scope, scope) if scope is not None else None,
+            scope=optional_choice("scope", Scope, scope),
             prompt_tokens=prompt_tokens,
         )
 
