@@ -50,13 +50,13 @@ OPERATORS = {
     "backup.count_rows",
     "backup.find_reader",
     "backup.has_schema",
+    "directory.list_members",
+    "directory.list_tenants",
     "health.describe_server",
     "migrate.ensure_database",
     "migrate.pending",
     "migrate.prepare",
     "outbox.listen",
-    "sharing.list_members",
-    "tenants.list_tenants",
 }
 """What an operator runs as the owner of the database, or what sees no row; no door of a tenant reaches these."""
 

@@ -8,7 +8,7 @@ from recollect.domain.tenants import Tenant
 from recollect.errors import Conflict, NotFound
 from recollect.service.resources import Resources
 from recollect.service.tenants import get_tenant
-from recollect.storage import audit, sharing
+from recollect.storage import audit, directory, sharing
 from recollect.storage.database import Transaction
 
 
@@ -72,4 +72,4 @@ async def _end_given(tx: Transaction, me: Tenant) -> None:
 
 async def list_members(owner_dsn: str) -> list[Member]:
     """The tenants of every organisation, for an operator who holds the owner's connection."""
-    return await sharing.list_members(owner_dsn)
+    return await directory.list_members(owner_dsn)

@@ -7,20 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-import psycopg
-from psycopg.rows import class_row
-
 from recollect.domain.identity import TenantId
 from recollect.domain.indexing import Indexed
 from recollect.domain.items import Kind
-from recollect.domain.sharing import RECEIVED_TRUST, LinkStatus, Member, Membership, Share, ShareLink, copy_ref
-from recollect.errors import DatabaseUnavailable
+from recollect.domain.sharing import RECEIVED_TRUST, LinkStatus, Membership, Share, ShareLink, copy_ref
 from recollect.ids import new_id
 from recollect.storage.database import Transaction
 from recollect.storage.queries import Queries
 
 queries = Queries("sharing")
-directory = Queries("directory")
 
 LAST = UUID(int=2**128 - 1)
 
@@ -60,18 +55,6 @@ async def insert_membership(tx: Transaction, organisation: str, *, now: datetime
 async def delete_membership(tx: Transaction) -> bool:
     """Take the tenant out of its organisation; False when it is in none."""
     return await tx.run(queries.delete_membership) == 1
-
-
-async def list_members(owner_dsn: str) -> list[Member]:
-    """The tenants of every organisation, for an operator who holds the owner's connection."""
-    try:
-        connection = await psycopg.AsyncConnection.connect(owner_dsn, connect_timeout=5)
-    except psycopg.OperationalError as error:
-        raise DatabaseUnavailable from error
-    async with connection, connection.cursor(row_factory=class_row(Member)) as cursor:
-        await cursor.execute(directory.become_owner.sql)
-        await cursor.execute(directory.list_members.sql)
-        return await cursor.fetchall()
 
 
 async def insert_shares(

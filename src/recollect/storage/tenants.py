@@ -6,18 +6,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import psycopg
-from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from recollect.domain.identity import AgentId, Role, UserId
 from recollect.domain.tenants import Agent, AgentDefinition, ApiKey, Tenant, User
-from recollect.errors import DatabaseUnavailable
 from recollect.storage.database import Transaction
 from recollect.storage.queries import Queries
 
 queries = Queries("tenants")
-directory = Queries("directory")
 
 
 async def insert_tenant(tx: Transaction, *, name: str, language: str, plan: str) -> bool:
@@ -46,18 +42,6 @@ async def update_tenant(
 async def has_language(tx: Transaction, language: str) -> bool:
     """Whether texts can be indexed in that language."""
     return bool(await tx.value(queries.has_language, language=language))
-
-
-async def list_tenants(owner_dsn: str) -> list[Tenant]:
-    """Every tenant, for an operator who holds the owner's connection."""
-    try:
-        connection = await psycopg.AsyncConnection.connect(owner_dsn, connect_timeout=5)
-    except psycopg.OperationalError as error:
-        raise DatabaseUnavailable from error
-    async with connection, connection.cursor(row_factory=class_row(Tenant)) as cursor:
-        await cursor.execute(directory.become_owner.sql)
-        await cursor.execute(directory.list_tenants.sql)
-        return await cursor.fetchall()
 
 
 async def insert_user(tx: Transaction, user_id: UserId) -> bool:
