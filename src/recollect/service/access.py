@@ -5,14 +5,12 @@ A process that dies loses what it counted in the last half minute. That only mak
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
 from recollect.domain.identity import Identity, TenantId
-from recollect.errors import RecollectError
+from recollect.service.flushing import LaterFlush
 from recollect.storage import access
 from recollect.storage.access import Accesses
 from recollect.storage.database import Database
@@ -30,9 +28,8 @@ class AccessCounts:
 
     def __init__(self, database: Database, *, seconds: float = FLUSH_SECONDS) -> None:
         self._database = database
-        self._seconds = seconds
         self._gathered: dict[tuple[TenantId, UUID], tuple[int, datetime]] = {}
-        self._flushing: asyncio.Task[None] | None = None
+        self._later = LaterFlush(self.flush, seconds=seconds, log=log, failure="access_counts_not_written")
 
     def note(self, tenant_id: TenantId, item_ids: Sequence[UUID], *, now: datetime) -> None:
         """Count items that were recalled."""
@@ -41,15 +38,8 @@ class AccessCounts:
                 break  # the database has been away for long; what is counted is not worth the memory
             times, _ = self._gathered.get((tenant_id, item_id), (0, now))
             self._gathered[tenant_id, item_id] = (times + 1, now)
-        if item_ids and (self._flushing is None or self._flushing.done()):
-            self._flushing = asyncio.create_task(self._flush_later())
-
-    async def _flush_later(self) -> None:
-        await asyncio.sleep(self._seconds)
-        try:
-            await self.flush()
-        except RecollectError as error:
-            log.warning("access_counts_not_written", error=type(error).__name__)
+        if item_ids:
+            self._later.start()
 
     async def flush(self) -> int:
         """Write what was gathered; how many items. What cannot be written stays gathered."""
@@ -74,9 +64,4 @@ class AccessCounts:
 
     async def close(self) -> None:
         """Write what is left and stop."""
-        if self._flushing is not None:
-            self._flushing.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._flushing
-        with suppress(RecollectError):
-            await self.flush()
+        await self._later.close()

@@ -7,16 +7,15 @@ alone: before the first refusal it is counted.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import OrderedDict
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 
 from recollect.domain.identity import Identity, TenantId
 from recollect.domain.quotas import Quota, Usage, require_room, warnings_of
-from recollect.errors import QuotaExceeded, RecollectError
+from recollect.errors import QuotaExceeded
+from recollect.service.flushing import LaterFlush
 from recollect.storage import usage
 from recollect.storage.database import Database
 from recollect.telemetry import get_log
@@ -47,10 +46,9 @@ class Usages:
 
     def __init__(self, database: Database, *, seconds: float = FLUSH_SECONDS) -> None:
         self._database = database
-        self._seconds = seconds
         self._known: OrderedDict[TenantId, _Known] = OrderedDict()
         self._unwritten: dict[tuple[TenantId, date], tuple[int, int]] = {}
-        self._flushing: asyncio.Task[None] | None = None
+        self._later = LaterFlush(self.flush, seconds=seconds, log=log, failure="usage_not_written")
 
     async def admit(self, identity: Identity, *, items: int, size: int, now: datetime) -> None:
         """Count a write that is about to happen; `QuotaExceeded` when there is no room for it.
@@ -74,8 +72,7 @@ class Usages:
         self._warn(tenant_id, known, day)
         kept, weight = self._unwritten.get((tenant_id, day), (0, 0))
         self._unwritten[tenant_id, day] = (kept + items, weight + size)
-        if self._flushing is None or self._flushing.done():
-            self._flushing = asyncio.create_task(self._flush_later())
+        self._later.start()
 
     async def look(self, identity: Identity, *, now: datetime) -> tuple[Quota, Usage]:
         """The tenant's limits, and what it uses by an exact count."""
@@ -123,13 +120,6 @@ class Usages:
             known.warned_at = time.monotonic()
             log.warning("quota_nearly_used", tenant_id=tenant_id, limits=len(warnings))
 
-    async def _flush_later(self) -> None:
-        await asyncio.sleep(self._seconds)
-        try:
-            await self.flush()
-        except RecollectError as error:
-            log.warning("usage_not_written", error=type(error).__name__)
-
     async def flush(self) -> None:
         """Add what was admitted to what the database knows; what cannot be added is kept for the next time."""
         for key in list(self._unwritten):
@@ -145,9 +135,4 @@ class Usages:
 
     async def close(self) -> None:
         """Write what is left and stop."""
-        if self._flushing is not None:
-            self._flushing.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._flushing
-        with suppress(RecollectError):
-            await self.flush()
+        await self._later.close()
