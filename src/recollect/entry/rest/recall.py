@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Path, Query
 
 from recollect.entry.bodies import (
     ExplainedRecallShown,
-    KnowledgeItemShown,
     KnowledgeRequest,
     KnowledgeShown,
-    RecalledItemShown,
     RecallRequestBody,
+    RecallShown,
     ToolOutputShown,
 )
 from recollect.entry.rest.access import AgentMemory
 from recollect.entry.rest.models import PROBLEMS
 from recollect.service.recall_request import RecallAnswer
 from recollect.service.remember import ToolOutput
+
+Answer = TypeVar("Answer", bound=ExplainedRecallShown)
 
 router = APIRouter(prefix="/v1", tags=["recall"], responses=PROBLEMS)
 
@@ -45,7 +46,8 @@ async def recall(memory: AgentMemory, asked: RecallRequestBody) -> ExplainedReca
             as_of=asked.as_of,
             include_superseded=asked.include_superseded,
             explain=asked.explain,
-        )
+        ),
+        ExplainedRecallShown,
     )
 
 
@@ -57,22 +59,16 @@ async def recall(memory: AgentMemory, asked: RecallRequestBody) -> ExplainedReca
 )
 async def search_knowledge(memory: AgentMemory, asked: KnowledgeRequest) -> KnowledgeShown:
     """What the documents say on a question, each with where it stands."""
-    answer = await memory.search_knowledge(
-        asked.query,
-        top_k=asked.top_k,
-        source=asked.source,
-        enable_rerank=asked.enable_rerank,
-        explain=asked.explain,
+    return _shown(
+        await memory.search_knowledge(
+            asked.query,
+            top_k=asked.top_k,
+            source=asked.source,
+            enable_rerank=asked.enable_rerank,
+            explain=asked.explain,
+        ),
+        KnowledgeShown,
     )
-    shown = KnowledgeShown(
-        items=[KnowledgeItemShown.model_validate(item) for item in answer.items],
-        total=answer.total,
-        degraded=answer.degraded,
-        rerank_used=answer.rerank_used,
-    )
-    if answer.trace is not None:
-        shown.trace = answer.trace
-    return shown
 
 
 @router.get("/tool_outputs/{key}", operation_id="read_tool_output", response_model=ToolOutputShown)
@@ -81,14 +77,9 @@ async def read_tool_output(memory: AgentMemory, key: Key, start: Start = 0, leng
     return await memory.read_tool_output(key, start=start, length=length)
 
 
-def _shown(answer: RecallAnswer) -> ExplainedRecallShown:
+def _shown(answer: RecallAnswer, kind: type[Answer]) -> Answer:
     """The answer; without a trace that nobody asked for, which is why unset fields are left out."""
-    shown = ExplainedRecallShown(
-        items=[RecalledItemShown.model_validate(item) for item in answer.items],
-        total=answer.total,
-        degraded=answer.degraded,
-        rerank_used=answer.rerank_used,
-    )
+    said = {name: getattr(answer, name) for name in RecallShown.model_fields}
     if answer.trace is not None:
-        shown.trace = answer.trace
-    return shown
+        said["trace"] = answer.trace
+    return kind.model_validate(said)
