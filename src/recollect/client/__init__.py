@@ -29,12 +29,14 @@ from recollect.client.routes import IDENTITY, ROUTES, UNPIN, USER_PROFILE, Route
 from recollect.client.transport import DEFAULT_TIMEOUT, Transport
 from recollect.domain.events import Event, EventType
 from recollect.domain.identity import Identity, checked_id
+from recollect.domain.items import NewItem
 from recollect.domain.profiles import Profile
+from recollect.domain.progress import Progress
 from recollect.errors import InvalidInput, RecollectError, Unauthenticated
 from recollect.ids import new_id
 from recollect.service.add_document import AddedDocument, NewDocument
 from recollect.service.export import Imported, Lines
-from recollect.service.remember import News, Progress, Remembered, batches
+from recollect.service.remember import News, Remembered, kept_in_batches
 
 if TYPE_CHECKING:
     _Verbs = Memory  # what a type checker and an editor know of the verbs made below
@@ -99,24 +101,11 @@ class Client(_Verbs):
         """Keep an item until a person ends it, or no longer."""
         await self._asked(ROUTES["pin_item"] if pinned else UNPIN, {"item_id": item_id}, TypeAdapter(None))
 
-    async def import_items(
+    def import_items(
         self, items: News, *, total: int = 0, progress: Progress | None = None
     ) -> AsyncIterator[list[Remembered]]:
         """Keep any number of items, batch by batch; started again, it goes on where it stopped."""
-        done = 0
-        async for batch in batches(items):
-            try:
-                kept = await self.remember_many(batch)
-            except RecollectError as error:
-                index = _index_of(error)
-                if index:
-                    yield await self.remember_many(batch[:index])
-                error.details["index"] = done + index
-                raise
-            yield kept
-            done += len(batch)
-            if progress is not None:
-                progress(done, total)
+        return kept_in_batches(items, self._kept, total=total, progress=progress)
 
     async def profile(self, *, user: str | None = None, agent: str | None = None) -> Profile:
         """What is known of a user or an agent in a few hundred tokens; without either, of who asks."""
@@ -188,6 +177,13 @@ class Client(_Verbs):
             async for line in read_lines(parts):
                 if (said := told(line)) is not None:
                     yield TypeAdapter(Event).validate_json(said) if said else None
+
+    async def _kept(self, batch: Sequence[NewItem]) -> list[Remembered]:
+        try:
+            return await self.remember_many(batch)
+        except RecollectError as error:
+            error.details["index"] = _index_of(error)
+            raise
 
     async def _asked(self, route: Route, arguments: dict[str, Any], answers: TypeAdapter[Any]) -> Any:
         wire = wire_of(route, await self._by_name(route, arguments), self._who)

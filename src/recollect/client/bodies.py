@@ -10,6 +10,7 @@ from recollect.domain.json_values import json_text
 from recollect.errors import InvalidInput
 from recollect.service.add_document import NewDocument
 from recollect.service.export import Lines
+from recollect.service.streams import each
 
 SENT_AT_ONCE = 64 * 1024  # bytes of lines that go out together
 STREAM = "text/event-stream"
@@ -35,7 +36,7 @@ def document_wire(path: str, new: NewDocument) -> Wire:
 async def written_lines(lines: Lines) -> AsyncIterator[bytes]:
     """Lines as they are sent, some kilobytes at a time."""
     waiting = bytearray()
-    async for line in _each(lines):
+    async for line in each(lines):
         # A line break within JSON is only white space, and on the wire it would end the line.
         waiting += line.strip().replace("\n", " ").encode(errors="surrogatepass") + b"\n"
         if len(waiting) >= SENT_AT_ONCE:
@@ -65,15 +66,6 @@ def told(line: str) -> str | None:
     if line.startswith("data:"):
         return line.removeprefix("data:").strip()
     return "" if line.startswith(":") else None
-
-
-async def _each(lines: Lines) -> AsyncIterator[str]:
-    if isinstance(lines, AsyncIterable):
-        async for line in lines:
-            yield line
-    else:
-        for line in lines:
-            yield line
 
 
 def place_of(field: Any) -> int | None:

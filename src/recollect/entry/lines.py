@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from pydantic import ValidationError
 
 from recollect.domain.items import NewItem
-from recollect.entry.bodies import ImportedItem
+from recollect.entry.bodies import ImportedItem, ImportSummary
 from recollect.entry.rest.errors import field_errors
 from recollect.entry.rest.limits import check_json
 from recollect.errors import InvalidInput, RecollectError, TooLarge
-from recollect.service.remember import IMPORT_BATCH
+from recollect.service.remember import IMPORT_BATCH, Remembered
 
 MAX_DEPTH = 32
 
@@ -55,6 +55,18 @@ class Lines:
                 return
         for new in self.read([bytes(rest)]):
             yield new
+
+    async def summed(self, kept: AsyncIterable[list[Remembered]]) -> ImportSummary:
+        """What became of the items while they are kept batch by batch; an error names the line it is about."""
+        read = new = 0
+        try:
+            async for batch in kept:
+                read += len(batch)
+                new += sum(remembered.was_new for remembered in batch)
+        except RecollectError as error:
+            raise self.located(error) from error
+        self.finish()
+        return ImportSummary(read=read, new=new, existing=read - new)
 
     def finish(self) -> None:
         """Raise what was wrong with the line at which the reading stopped."""

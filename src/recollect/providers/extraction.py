@@ -14,13 +14,14 @@ import os
 import struct
 import sys
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from recollect.domain.documents import Block, BlockKind
 from recollect.domain.markup import blocks_of_markdown, blocks_of_text
+from recollect.domain.progress import Progress
 from recollect.errors import ConfigurationError, InvalidInput, TooLarge
 
 TEXT = "text/plain"
@@ -58,8 +59,6 @@ _ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LANG", "LC_ALL", "SYSTEMROO
 _LENGTH = struct.Struct(">I")
 AT_ONCE = 2
 MOST_TEXT = 20_000_000  # characters of one document
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

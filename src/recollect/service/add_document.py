@@ -20,6 +20,7 @@ from recollect.domain.identity import Identity
 from recollect.domain.items import Kind, NewItem
 from recollect.domain.json_values import json_text
 from recollect.domain.knowledge import Source, SourceKind, checked_text
+from recollect.domain.progress import Progress
 from recollect.errors import Conflict, InvalidInput, NotFound, TooLarge
 from recollect.ids import new_id
 from recollect.providers.extraction import Extracted, ReadingLimits, media_type_of
@@ -28,7 +29,7 @@ from recollect.service.documents import get_document
 from recollect.service.index import EMBED_TOPIC
 from recollect.service.knowledge import DEFAULT_SOURCE, NO_SUCH_SOURCE, find_named
 from recollect.service.resources import Resources
-from recollect.service.revise import GivenDocument, Progress, ReadDocument, prepare_revision, write_revision
+from recollect.service.revise import GivenDocument, ReadDocument, prepare_revision, write_revision
 from recollect.service.sanitise import sanitise_items
 from recollect.service.tenants import require_admin
 from recollect.storage import documents, sources

@@ -35,6 +35,7 @@ from recollect.service.messages import SUMMARISE_TOPIC
 from recollect.service.remember import OBJECT_BYTES
 from recollect.service.resources import Resources
 from recollect.service.sanitise import sanitise_items
+from recollect.service.streams import each
 from recollect.service.tenants import require_admin
 from recollect.storage import audit, exports, items, outbox
 from recollect.storage.database import Transaction
@@ -89,7 +90,7 @@ async def import_export(resources: Resources, identity: Identity, lines: Lines) 
     require_admin(identity)
     importing = _Import(resources, identity)
     number = 0
-    async for line in _each(lines):
+    async for line in each(lines):
         number += 1
         try:
             await importing.take(line, number)
@@ -99,15 +100,6 @@ async def import_export(resources: Resources, identity: Identity, lines: Lines) 
     if number == 0:
         raise InvalidInput("the export is empty")
     return await importing.finish()
-
-
-async def _each(lines: Lines) -> AsyncIterator[str]:
-    if isinstance(lines, AsyncIterable):
-        async for line in lines:
-            yield line
-    else:
-        for line in lines:
-            yield line
 
 
 class _Import:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 from recollect.domain.foreign import READERS, Foreign, ForeignSource, ImportedForeign, Owner
 from recollect.domain.identity import Identity
 from recollect.domain.items import NewItem
+from recollect.domain.progress import Progress
 from recollect.errors import Conflict, InvalidInput, RecollectError
 from recollect.service.remember import IMPORT_BATCH, remember_many
 from recollect.service.resources import Resources
@@ -23,7 +24,7 @@ async def import_foreign(
     source: ForeignSource,
     document: Any,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> ImportedForeign:
     """Keep what an export of another product holds; memories that name nobody belong to who imports."""
     done = ImportedForeign()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from recollect.domain.extraction import Extraction, extraction_of
 from recollect.domain.identity import Identity
 from recollect.domain.indexing import PREVIOUS_HEAD, Indexed, embedded_text, indexed, indexed_text
 from recollect.domain.items import Kind
+from recollect.domain.progress import Progress
 from recollect.errors import ConfigurationError, InvalidInput, ProviderError
 from recollect.providers.base import Embedder, fail_open
 from recollect.providers.static import TokenIds
@@ -36,7 +37,6 @@ INDEX_SECONDS = 3_600.0
 MOST_TOKENS = 256
 INLINE_TEXTS = 8  # more than these are tokenised in a thread, so that the event loop goes on
 
-Progress = Callable[[int, int], None]
 _FIRST = UUID(int=0)
 
 

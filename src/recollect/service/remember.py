@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +12,7 @@ from uuid import UUID
 from recollect.domain.identity import Identity, Role, Scope
 from recollect.domain.indexing import indexed_text
 from recollect.domain.items import KINDS, Item, Kind, NewItem, Prepared, payload_key, prepared
+from recollect.domain.progress import Progress
 from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError
 from recollect.ids import new_id
 from recollect.service.index import EMBED_TOPIC, derive
@@ -19,6 +20,7 @@ from recollect.service.meaning import meaning_of
 from recollect.service.resources import Resources
 from recollect.service.restate import Stated, follow, make_way
 from recollect.service.sanitise import sanitise_items
+from recollect.service.streams import each
 from recollect.storage import facts, items, outbox, retention, sessions
 from recollect.storage.database import READ_ONLY, Transaction
 from recollect.storage.items import Key, Row
@@ -30,7 +32,6 @@ IMPORT_BATCH = 250
 IMPORT_CHARACTERS = 4 * 2**20
 OBJECT_BYTES = 100 * 1024  # S4: what is larger goes to the object store
 
-Progress = Callable[[int, int], None]
 News = Iterable[NewItem] | AsyncIterable[NewItem]
 
 
@@ -175,7 +176,7 @@ async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], 
     return changed
 
 
-async def import_items(
+def import_items(
     resources: Resources, identity: Identity, news: News, *, total: int = 0, progress: Progress | None = None
 ) -> AsyncIterator[list[Remembered]]:
     """Keep any number of items, batch by batch; what is here already is passed over quickly.
@@ -183,14 +184,27 @@ async def import_items(
     Started again after it was stopped, it goes on where it stopped: nothing is kept twice. What stands before an
     item that is refused is kept, and the error's `index` counts up to that item.
     """
+    return kept_in_batches(
+        news, lambda batch: remember_many(resources, identity, batch), total=total, progress=progress
+    )
+
+
+async def kept_in_batches(
+    news: News,
+    keep: Callable[[Sequence[NewItem]], Awaitable[list[Remembered]]],
+    *,
+    total: int,
+    progress: Progress | None,
+) -> AsyncIterator[list[Remembered]]:
+    """What `keep` makes of one batch after the other; an error of it says in `index` which item was refused."""
     done = 0
-    async for batch in batches(news):
+    async for batch in _batches(news):
         try:
-            kept = await remember_many(resources, identity, batch)
+            kept = await keep(batch)
         except RecollectError as error:
             index = error.details.get("index", 0)
             if index:
-                yield await remember_many(resources, identity, batch[:index])
+                yield await keep(batch[:index])
             error.details["index"] = done + index
             raise
         yield kept
@@ -199,11 +213,11 @@ async def import_items(
             progress(done, total)
 
 
-async def batches(news: News) -> AsyncIterator[list[NewItem]]:
+async def _batches(news: News) -> AsyncIterator[list[NewItem]]:
     """Some of the items at a time: not too many, and not too much text."""
     batch: list[NewItem] = []
     size = 0
-    async for new in _each(news):
+    async for new in each(news):
         batch.append(new)
         size += len(new.content)
         if len(batch) == IMPORT_BATCH or size > IMPORT_CHARACTERS:
@@ -211,15 +225,6 @@ async def batches(news: News) -> AsyncIterator[list[NewItem]]:
             batch, size = [], 0
     if batch:
         yield batch
-
-
-async def _each(news: News) -> AsyncIterator[NewItem]:
-    if isinstance(news, AsyncIterable):
-        async for new in news:
-            yield new
-    else:
-        for new in news:
-            yield new
 
 
 @contextmanager

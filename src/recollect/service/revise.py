@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -17,6 +17,7 @@ from recollect.domain.documents import SEPARATOR, Chunk, context_of
 from recollect.domain.identity import Identity, Scope
 from recollect.domain.items import Kind, NewItem
 from recollect.domain.knowledge import Source
+from recollect.domain.progress import Progress
 from recollect.ids import new_id
 from recollect.providers.extraction import BINARY
 from recollect.service.index import EMBED_TOPIC
@@ -28,8 +29,6 @@ from recollect.storage.documents import DocumentRow, KeptChunk, Original, Place,
 from recollect.storage.items import Row
 
 AT_ONCE = 500  # chunks made ready or written together
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

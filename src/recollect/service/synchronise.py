@@ -7,7 +7,6 @@ read, whatever a link in it points to. A file that cannot be read is named in th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from uuid import UUID
 
 from recollect.domain.identity import Identity
 from recollect.domain.knowledge import Source
+from recollect.domain.progress import Progress
 from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError, TooLarge
 from recollect.providers.extraction import SUFFIXES
 from recollect.service.add_document import NewDocument, add_document
@@ -29,8 +29,6 @@ JOB = "sync_source"
 MOST_FILES = 100_000
 SHOWN_FAILURES = 50
 SAVE_EVERY = 20  # files; how far it has come can be read meanwhile
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,9 @@ from uuid import UUID
 import typer
 
 from recollect.app import Memory
+from recollect.domain.progress import Progress
 from recollect.entry.cli.access import Tenant, open_memory
-from recollect.entry.cli.indexing import Progress, progress_bar
+from recollect.entry.cli.indexing import progress_bar
 from recollect.entry.cli.output import AsJson, Yes, confirm, print_json, print_line, print_note, record
 from recollect.errors import InvalidInput
 from recollect.service.forget import Forgotten

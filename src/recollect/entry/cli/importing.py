@@ -14,12 +14,13 @@ import typer
 
 from recollect.app import Memory
 from recollect.domain.foreign import ForeignSource, ImportedForeign
+from recollect.domain.progress import Progress
 from recollect.entry.bodies import ImportSummary
 from recollect.entry.cli.access import Agent, Session, Tenant, User, open_memory
-from recollect.entry.cli.indexing import PATIENCE, Progress, note_waiting, progress_bar, settle
+from recollect.entry.cli.indexing import PATIENCE, note_waiting, progress_bar, settle
 from recollect.entry.cli.output import AsJson, print_json, print_line, record
 from recollect.entry.lines import Lines
-from recollect.errors import InvalidInput, RecollectError
+from recollect.errors import InvalidInput
 from recollect.service.export import FORMAT, Imported
 from recollect.service.maintenance import DEVELOPMENT_TENANT
 
@@ -132,15 +133,8 @@ def _import_foreign(
 
 
 async def _keep(memory: Memory, source: BinaryIO, total: int, progress: Progress) -> ImportSummary:
-    lines, read, new = Lines(), 0, 0
-    try:
-        async for batch in memory.import_items(lines.read(source), total=total, progress=progress):
-            read += len(batch)
-            new += sum(remembered.was_new for remembered in batch)
-    except RecollectError as error:
-        raise lines.located(error) from error
-    lines.finish()
-    return ImportSummary(read=read, new=new, existing=read - new)
+    lines = Lines()
+    return await lines.summed(memory.import_items(lines.read(source), total=total, progress=progress))
 
 
 @contextmanager

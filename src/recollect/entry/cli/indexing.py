@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 from recollect.app import Memory
+from recollect.domain.progress import Progress
 from recollect.entry.cli.access import Tenant, open_memory
 from recollect.entry.cli.output import AsJson, console, print_json, print_line, print_note, record
 from recollect.service.index import EMBED_TOPIC, Reembedding
 from recollect.service.maintenance import DEVELOPMENT_TENANT
 
 PATIENCE = 30.0  # seconds without headway after which the rest is left to a worker
-
-Progress = Callable[[int, int], None]
 
 
 def reindex(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:

@@ -100,17 +100,10 @@ async def import_items(memory: AgentMemory, request: Request) -> ImportSummary:
     An error names its line, and what stands before that line stays. The whole can be sent again at any time: what is
     here already is passed over.
     """
-    lines, read, new = Lines(), 0, 0
+    lines = Lines()
     items = lines.read_stream(request.stream(), max_bytes=memory.resources.settings.max_body_bytes)
-    try:
-        async with aclosing(items):
-            async for batch in memory.import_items(items):
-                read += len(batch)
-                new += sum(remembered.was_new for remembered in batch)
-    except RecollectError as error:
-        raise lines.located(error) from error
-    lines.finish()
-    return ImportSummary(read=read, new=new, existing=read - new)
+    async with aclosing(items):
+        return await lines.summed(memory.import_items(items))
 
 
 def _answered(remembered: Remembered, response: Response) -> Remembered:
