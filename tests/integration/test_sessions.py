@@ -381,3 +381,40 @@ async def test_recall_follows_a_session_into_its_successor(memory: Memory) -> No
     assert (await elsewhere.recall("where is the parcel", scope="session")).items == ()
     with pytest.raises(NotFound):
         await elsewhere.get_item(output.id)
+
+
+@pytest.mark.parametrize("writer", ["the user", "a service without a user"])
+async def test_what_is_said_in_a_users_session_is_shown_to_no_other_user_who_knows_its_id(
+    memory: Memory, writer: str
+) -> None:
+    plain = memory.bound(replace(memory.identity, role=Role.AGENT, user_id=None))
+    ana, ben = plain.acting_as(user="ana", session="visit"), plain.acting_as(user="ben", session="visit")
+    await ana.open_session("visit")
+    speaks = ana if writer == "the user" else plain.acting_as(session="visit")
+    added = await speaks.add_messages([NewMessage(content="The alarm code is zebra")], session_id="visit")
+    output = await ana.remember("zebra " * 5_000, kind="tool_output", session_id="visit")
+    assert output.payload_key is not None
+    assert (await ana.recall("alarm code", scope="session")).items[0].content == "The alarm code is zebra"
+    assert "zebra" in ((await ana.get_context("alarm code")).text or "")
+
+    assert (await ben.recall("alarm code zebra", scope="session")).items == ()
+    assert (await ben.recall("alarm code zebra")).items == ()
+    assert "zebra" not in ((await ben.get_context("alarm code")).text or "")
+    for refused in (
+        ben.get_item(added.messages[0].id),
+        ben.read_tool_output(output.payload_key),
+        ben.get_window("visit"),
+        ben.list_messages("visit"),
+        ben.add_messages([NewMessage(content="It is ben's now")], session_id="visit"),
+    ):
+        with pytest.raises(NotFound):
+            await refused
+
+
+async def test_the_messages_of_an_agents_session_are_as_hidden_as_the_session(memory: Memory) -> None:
+    plain = memory.bound(replace(memory.identity, role=Role.AGENT, user_id=None))
+    await plain.acting_as(agent="alpha").add_messages([NewMessage(content="Berth four")], session_id="alphas")
+    beta = plain.acting_as(agent="beta")
+    for hidden in (beta.get_session("alphas"), beta.get_window("alphas"), beta.list_messages("alphas")):
+        with pytest.raises(NotFound):
+            await hidden

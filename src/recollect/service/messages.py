@@ -10,7 +10,7 @@ from recollect.domain.decay import REVIEWED_TRUST
 from recollect.domain.identity import Identity, Scope, SessionId, checked_id
 from recollect.domain.items import Kind, NewItem, Tier, Trust
 from recollect.domain.runs import checked_json
-from recollect.domain.sessions import Fold, Note, Session, SessionStatus
+from recollect.domain.sessions import Fold, Note, Session, SessionStatus, may_see
 from recollect.domain.summaries import FOLD_TOKENS, SUMMARY_TOKENS, Said, notes_in, rolled_summary
 from recollect.domain.tokens import cut_to_tokens, message_tokens
 from recollect.domain.window import (
@@ -42,6 +42,7 @@ from recollect.service.sessions import (
     limit_of,
     model_tokens_of,
     read_window,
+    shown,
 )
 from recollect.service.tenants import page_size
 from recollect.storage import outbox, sessions
@@ -136,7 +137,8 @@ def _placed(ready: Ready, session: Session) -> Ready:
     for row in ready.rows:
         named = with_source_ref(row, f"{session.root_id}:{row.item.source_ref}")
         metadata = {**row.item.metadata, "tokens": message_tokens(row.item.content)}
-        item = replace(named.item, session_id=session.session_id, metadata=metadata)
+        user_id = session.user_id or row.item.user_id  # whoever writes it down, it is the user's session
+        item = replace(named.item, session_id=session.session_id, user_id=user_id, metadata=metadata)
         rows.append(replace(named, item=item, thread=thread_of(session.session_id)))
     return Ready(rows=tuple(rows), objects=ready.objects)
 
@@ -215,7 +217,7 @@ async def list_messages(
     """Messages of a session in order, after a place and up to another; each with the summary that covers it."""
     async with resources.database.transaction(identity) as tx:
         session = await sessions.find_session(tx, SessionId(session_id))
-        if session is None:
+        if session is None or not may_see(identity, user_id=session.user_id, agent_id=session.agent_id):
             raise NotFound(NO_SUCH_SESSION)
         return await sessions.list_messages(tx, session, first=after + 1, last=until, limit=page_size(limit))
 
@@ -224,7 +226,7 @@ async def _newest(tx: Transaction, session_id: str) -> Standing:
     found = await sessions.find_newest(tx, SessionId(session_id))
     if found is None:
         raise NotFound(NO_SUCH_SESSION)
-    return found
+    return shown(tx.identity, found)
 
 
 async def summarise(resources: Resources, identity: Identity, batch: Batch) -> None:

@@ -118,13 +118,13 @@ async def _enter(
     if wanted is not None:
         found = await sessions.lock_open(tx, wanted)
         if found is not None and not found.session.is_idle(now):
-            return _shown(tx.identity, found), False
+            return shown(tx.identity, found), False
         if found is not None:
-            _shown(tx.identity, found)
+            shown(tx.identity, found)
             await _close(resources, tx, found.session.session_id, CloseReason.IDLE)
             before = found.session
         elif (newest := await sessions.find_newest(tx, wanted)) is not None:
-            before = _shown(tx.identity, newest).session
+            before = shown(tx.identity, newest).session
     if before is None and not create:
         raise NotFound(NO_SUCH_SESSION)
     new = await _new_session(tx, wanted, before, idle_limit=idle_limit, metadata=metadata)
@@ -132,7 +132,7 @@ async def _enter(
     entered = await sessions.lock_open(tx, new.root_id)
     if entered is None:  # the id is taken by a session that this identity may not see
         raise NotFound(NO_SUCH_SESSION)
-    return _shown(tx.identity, entered), was_new
+    return shown(tx.identity, entered), was_new
 
 
 async def _new_session(
@@ -164,7 +164,8 @@ async def _new_session(
     )
 
 
-def _shown(identity: Identity, standing: Standing) -> Standing:
+def shown(identity: Identity, standing: Standing) -> Standing:
+    """The same; `NotFound` when it is not shown to the identity."""
     if not may_see(identity, user_id=standing.session.user_id, agent_id=standing.session.agent_id):
         raise NotFound(NO_SUCH_SESSION)
     return standing
@@ -186,7 +187,7 @@ async def _newest(tx: Transaction, session_id: str) -> Session:
     newest = await sessions.find_newest(tx, SessionId(session_id))
     if newest is None:
         raise NotFound(NO_SUCH_SESSION)
-    return _shown(tx.identity, newest).session
+    return shown(tx.identity, newest).session
 
 
 async def close_session(resources: Resources, identity: Identity, session_id: str) -> Session:
