@@ -51,6 +51,8 @@ async def test_a_context_is_the_librarys_but_for_what_was_cut(resources: Resourc
         await remote.add_messages(
             [NewMessage(content=f"Message {number}. " * 30, message_id=f"m{number}") for number in range(20)]
         )
+        # How rare words are is counted anew some time after a write: both shall ask after that.
+        resources.views.forget(memory.identity.tenant_id)
         for render in ("text", "messages", "sections"):
             ours = await remote.get_context("What does Ana drink?", render=render, budget=1500)
             theirs = await memory.get_context("What does Ana drink?", render=render, budget=1500)
