@@ -1,10 +1,11 @@
 """Knowledge updates on LongMemEval: the newest statement above the outdated one, and nothing lost for it.
 
-    python bench/knowledge_update.py --data ../shared/data [--profile fast] [--stores 20]
+    python bench/knowledge_update.py --data ../shared/data [--profile fast] [--stores 20] [--set locomo]
 
 Turns are remembered as a user would; facts are extracted and judged offline by the worker. A fact in the answer counts as
-the turns it rests on. Compared are: words alone, messages alone, and messages with facts. With `--pairs` the judge is then
-shown every pair of facts of each store, and those it would end are printed, so that a person can see how precise it is.
+the turns it rests on. Compared are: words alone, messages alone, and messages with facts. LoCoMo has no knowledge updates,
+but shows as well what facts do to recall. With `--pairs` the judge is then shown every pair of facts of each store, and
+those it would end are printed, so that a person can see how precise it is.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from uuid import UUID
 from rich.console import Console
 from rich.table import Table
 
-from recall import Asked, Score, Store, _at, longmemeval
+from recall import Asked, Score, Store, _at, locomo, longmemeval
 from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.conflict import Statement, Verdict, is_newer, ruling
@@ -118,13 +119,24 @@ async def ask(
             answer = await bound.recall(asked.text, top_k=20, source_kinds=kinds, explain=True, arms=arms)
             assert answer.trace is not None
             places = [await turns.of(bound, UUID(one["id"])) for one in answer.trace["items"]]
-            # An item takes one place, whether it is a turn or a fact taken from one that is listed already.
-            found = [next((ref for ref in refs if ref in asked.evidence), refs[0] if refs else "") for refs in places]
+            found = credited(places, asked.evidence)
             outcome.scores[asked.category].add(found, asked.evidence)
             outcome.scores["all"].add(found, asked.evidence)
             if asked.category == UPDATE:
                 _compare(outcome, asked, places, said_at)
     return outcome
+
+
+def credited(places: Sequence[tuple[str, ...]], evidence: frozenset[str]) -> list[str]:
+    """The turn that each place of an answer counts as: one that was asked for first of all, and each turn once.
+
+    An item takes a place of its own, but brings nothing where all of its turns are listed already.
+    """
+    found: list[str] = []
+    for refs in places:
+        fresh = [ref for ref in refs if ref not in found]
+        found.append(next((ref for ref in fresh if ref in evidence), fresh[0] if fresh else ""))
+    return found
 
 
 def _compare(
@@ -194,7 +206,7 @@ def tables(outcomes: dict[str, Outcome]) -> list[Table]:
     for name, outcome in outcomes.items():
         share = outcome.newest_first / max(outcome.updates, 1)
         drawn.add_row(name, str(outcome.updates), f"{share:.0%}", "; ".join(outcome.lost)[:200])
-    recall = Table(title="turn recall@10 / recall_all@10 by type of question")
+    recall = Table(title="turn recall@5 / recall@10 / recall_all@10 / nDCG@10 by type of question")
     categories = sorted({category for outcome in outcomes.values() for category in outcome.scores})
     for column in ("", *categories):
         recall.add_column(column)
@@ -202,7 +214,8 @@ def tables(outcomes: dict[str, Outcome]) -> list[Table]:
         cells = []
         for category in categories:
             means = outcome.scores[category].means()
-            cells.append(f"{means['recall@10']:.3f} / {means['recall_all@10']:.3f}")
+            figures = (means[one] for one in ("recall@5", "recall@10", "recall_all@10", "nDCG@10"))
+            cells.append(" / ".join(f"{figure:.3f}" for figure in figures))
         recall.add_row(name, *cells)
     return [drawn, recall]
 
@@ -210,10 +223,11 @@ def tables(outcomes: dict[str, Outcome]) -> list[Table]:
 async def run(arguments: argparse.Namespace) -> None:
     """Measure, print and write down."""
     console = Console(width=200)
-    if not (arguments.data / "longmemeval").exists():
-        console.print(f"not measured: {arguments.data / 'longmemeval'} is not there")
+    if not (arguments.data / arguments.set).exists():
+        console.print(f"not measured: {arguments.data / arguments.set} is not there")
         return
-    stores = [store for store in longmemeval(arguments.data) if store.questions]
+    load = {"longmemeval": longmemeval, "locomo": locomo}[arguments.set]
+    stores = [store for store in load(arguments.data) if store.questions]
     stores.sort(key=lambda store: store.questions[0].category != UPDATE)
     stores = stores[: arguments.stores]
     turns = Turns()
@@ -235,7 +249,7 @@ async def run(arguments: argparse.Namespace) -> None:
         for name, outcome in outcomes.items()
     }
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"knowledge-update-{arguments.profile}.json"
+    path = RESULTS / f"knowledge-update-{arguments.set}-{arguments.profile}.json"
     path.write_text(json.dumps({**report, "facts": number, "pairs": pairs, "ended": len(ended)}, indent=1))
     console.print(f"written to bench/results/{path.name}")
 
@@ -245,6 +259,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--home", type=Path, default=Path("/var/tmp/recollect-bench-updates"))
+    parser.add_argument("--set", choices=["longmemeval", "locomo"], default="longmemeval")
     parser.add_argument("--profile", choices=["best", "fast"], default="fast")
     parser.add_argument("--stores", type=int, default=None, help="only the first stores; knowledge updates come first")
     parser.add_argument("--pairs", action="store_true", help="also show the judge every pair of facts")

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 from tests.doors.rest_door import open_door
+from tests.working import work_off
 
 from recollect.app import Memory
 from recollect.domain.evidence import Trend
@@ -18,7 +19,7 @@ from recollect.domain.items import Kind, Tier, Trust
 from recollect.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recollect.service.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
 from recollect.service.resources import Resources
-from recollect.storage import access, evidence, outbox
+from recollect.storage import access, evidence, outbox, retention, search
 from recollect.worker.runner import background_worker
 
 JANUARY = datetime(2026, 1, 10, tzinfo=UTC)
@@ -133,6 +134,30 @@ async def test_a_fact_and_its_message_take_one_place(chat: Memory) -> None:
     assert (shown.id, shown.same_as) == (said.id, (fact.item_id,))
     assert found.trace is not None and found.trace["facts_folded"] == [str(fact.item_id)]
     assert {item.id for item in (await chat.recall("window seats", source_kinds=["fact"])).items} == {fact.item_id}
+
+
+async def test_facts_taken_from_messages_leave_their_scores_as_they_were(chat: Memory) -> None:
+    await chat.remember("I prefer window seats on long flights, and I always travel with one small bag.", speaker="Ana")
+    await chat.remember("The window was open all night, so the room was cold and the bag got wet.", speaker="Ana")
+    await work_off(chat, EMBED_TOPIC)
+    chat.resources.views.forget(chat.identity.tenant_id)  # how rare words are is looked up anew
+    before = await chat.recall("window seats or a bag", source_kinds=["chat_message"])
+    await settled(chat)
+    assert await facts(chat)
+    chat.resources.views.forget(chat.identity.tenant_id)
+    after = await chat.recall("window seats or a bag", source_kinds=["chat_message"])
+    assert [(one.id, one.score) for one in after.items] == [(one.id, one.score) for one in before.items]
+
+
+async def test_a_fact_counts_as_text_of_its_own_once_its_message_is_gone(chat: Memory) -> None:
+    said = await chat.remember("I prefer window seats on long flights.", speaker="Ana")
+    await settled(chat)
+    database = chat.resources.database
+    assert await search.document_frequencies(database, chat.identity, ["window"]) == {"window": 1}
+    async with database.transaction(chat.identity) as tx:
+        assert (await search.measure_collection(tx))[:2] == (2, 1)
+        await retention.archive_items(tx, [said.id], now=JANUARY)
+        assert (await search.measure_collection(tx))[:2] == (1, 1)
 
 
 async def test_a_corrected_fact_is_shown_instead_of_the_message_that_it_corrects(chat: Memory) -> None:

@@ -12,10 +12,11 @@ from tests.working import work_off
 
 from recollect.app import Memory
 from recollect.config import Settings
+from recollect.domain.arms import Depths
 from recollect.domain.identity import Identity, Scope
 from recollect.domain.items import NewItem
 from recollect.errors import Conflict
-from recollect.service import shelves, tenants
+from recollect.service import recall, shelves, tenants
 from recollect.service.shelves import Shelves
 from recollect.wiring import open_resources
 
@@ -68,6 +69,29 @@ async def test_the_answer_and_its_trace_are_those_of_the_database(ana: Memory) -
             assert {arm for arm, rank in seen.items() if rank} == {
                 arm for arm, rank in ranks[1][item_id].items() if rank
             }
+
+
+async def test_facts_stand_beside_messages_in_both(ana: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall, "depths_of", lambda _: Depths(text=1, vector=1, time=1, entity=1))
+    talking = ana.acting_as(user="ana", session="s")
+    for text in ("I love hiking in the Alps with my dog.", "I prefer tea to coffee.", "I bought a red bicycle."):
+        await talking.remember(f"Hello again, how are you today? {text} What do you think of it?", speaker="Ana")
+    for topic in ("embed", "extract", "embed"):
+        await work_off(ana, topic)
+    for question in ("hiking with a dog", "tea or coffee", "bicycle"):
+        ana.resources.views.forget(ana.identity.tenant_id)
+        kinds = ["chat_message", "fact"]
+        for _ in range(3):
+            at_hand = await ana.recall(question, source_kinds=kinds, explain=True)
+        searching = Memory(replace(ana.resources, shelves=Shelves()), ana.identity)
+        searched = await searching.recall(question, source_kinds=kinds, explain=True)
+        assert at_hand.trace is not None and searched.trace is not None
+        assert at_hand.trace["candidates"] == searched.trace["candidates"]
+        assert at_hand.trace["candidates"]["vector"] == 2  # a message and a fact, each the nearest of its sort
+        assert texts(at_hand) == texts(searched)
+        assert [one.id for one in (await ana.recall(question, source_kinds=kinds)).items] == [
+            one.id for one in at_hand.items
+        ]
 
 
 async def test_what_another_process_forgets_is_gone_at_once(memory: Memory, ana: Memory, settings: Settings) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from recollect.domain.candidates import Columns, Floats, Found, Ids
+from recollect.domain.candidates import Columns, Floats, Found, Ids, Mask
 from recollect.domain.temporal import Interval
 
 _NOTHING = np.empty(0, dtype=np.int64)
@@ -47,18 +47,21 @@ def look(
     interval: Interval | None,
     entity_keys: Sequence[str],
     depths: Depths,
+    facts_apart: bool,
     ordered: bool,
 ) -> Looked:
     """Find the rows that may answer: by words, meaning, time and names, and the one after each of these.
 
-    Unless they must be ordered, as for a trace, the rows of an arm come as they stand.
+    With facts apart, each arm brings facts beside its other rows, and none of them in the place of one. Unless they must
+    be ordered, as for a trace, the rows of an arm come as they stand.
     """
     many = len(columns)
-    text = _by_words(columns, terms, depths.text, ordered) if terms and depths.text else _NOTHING
+    best = partial(_best, columns.is_fact if facts_apart else None, ordered)
+    text = best(_by_words(columns, terms), depths.text) if terms and depths.text else _NOTHING
     known = np.flatnonzero(~np.isnan(similarity)) if depths.vector else _NOTHING
-    vector = _best(known, similarity[known], depths.vector, ordered)
-    time = _timely(columns, interval, depths.time, ordered) if interval is not None and depths.time else _NOTHING
-    entity = _naming(many, mentions, entity_keys, depths.entity, ordered) if entity_keys and depths.entity else _NOTHING
+    vector = best((known, similarity[known]), depths.vector)
+    time = _best(None, ordered, _timely(columns, interval), depths.time) if interval and depths.time else _NOTHING
+    entity = best(_naming(many, mentions, entity_keys), depths.entity) if entity_keys and depths.entity else _NOTHING
     is_hit = np.zeros(many + 1, dtype=np.bool_)
     for arm in (text, vector, time, entity):
         is_hit[arm] = True
@@ -69,22 +72,40 @@ def look(
     return Looked(text=text, vector=vector, time=time, entity=entity, found=found)
 
 
-def _best(places: Ids, scores: Floats, depth: int, ordered: bool) -> Ids:
-    if ordered:
-        return places[np.argsort(-scores, kind="stable")[:depth]]
-    return places if len(places) <= depth else places[np.argpartition(-scores, depth)[:depth]]
+def _best(is_fact: Mask | None, ordered: bool, scored: tuple[Ids, Floats], depth: int) -> Ids:
+    """The places with the highest scores; where facts are told apart, so many of them and so many others."""
+    places, scores = scored
+    if is_fact is None:
+        chosen = _highest(scores, depth)
+    else:
+        sorts = (np.flatnonzero(~is_fact[places]), np.flatnonzero(is_fact[places]))
+        chosen = np.sort(np.concatenate([sort[_highest(scores[sort], depth)] for sort in sorts]))
+    return places[chosen[np.argsort(-scores[chosen], kind="stable")]] if ordered else places[chosen]
 
 
-def _by_words(columns: Columns, terms: Mapping[str, float], depth: int, ordered: bool) -> Ids:
+def _highest(scores: Floats, depth: int) -> Ids:
+    """Where the highest scores stand, in the order they have; of equal ones the first."""
+    many = len(scores)
+    if many <= depth:
+        return np.arange(many)
+    # Ties are told apart whether or not a trace is asked for: an answer must not depend on that.
+    least = np.partition(scores, many - depth)[many - depth]
+    chosen = scores > least
+    chosen[np.flatnonzero(scores == least)[: depth - np.count_nonzero(chosen)]] = True
+    return np.flatnonzero(chosen)
+
+
+def _by_words(columns: Columns, terms: Mapping[str, float]) -> tuple[Ids, Floats]:
     """Those with any of the terms: rare terms, many of them, and short texts first."""
     scores = np.zeros(len(columns))
     for term, weight in terms.items():
         scores[columns.kept(("having", term), partial(columns.having, term))] += weight
     places = np.flatnonzero(scores)
-    return _best(places, scores[places] * columns.brevity[places], depth, ordered)
+    return places, scores[places] * columns.brevity[places]
 
 
-def _timely(columns: Columns, interval: Interval, depth: int, ordered: bool) -> Ids:
+def _timely(columns: Columns, interval: Interval) -> tuple[Ids, Floats]:
+    """Those of the interval, the latest first."""
     moments = columns.moments
     inside = np.ones(len(columns), dtype=np.bool_)
     if interval.start is not None:
@@ -92,12 +113,13 @@ def _timely(columns: Columns, interval: Interval, depth: int, ordered: bool) -> 
     if interval.end is not None:
         inside &= moments < interval.end.timestamp()
     places = np.flatnonzero(inside)
-    return _best(places, moments[places], depth, ordered)
+    return places, moments[places]
 
 
-def _naming(many: int, mentions: Mapping[str, Ids], entity_keys: Sequence[str], depth: int, ordered: bool) -> Ids:
+def _naming(many: int, mentions: Mapping[str, Ids], entity_keys: Sequence[str]) -> tuple[Ids, Floats]:
+    """Those that mention most of the names first."""
     shared = np.zeros(many)
     for key in set(entity_keys):
         shared[mentions.get(key, _NOTHING)] += 1
     places = np.flatnonzero(shared)
-    return _best(places, shared[places], depth, ordered)
+    return places, shared[places]

@@ -46,7 +46,10 @@ class Candidate:
     terms: bytes
     tokens: bytes
     traits: int
+    session_id: str | None = None
+    """Where it was said; of a fact too, which stands in no thread."""
     similarity: float | None = None
+    is_fact: bool = False
     is_hit: bool = True
     """False for a row that only stands before a candidate and lends it its words."""
     text_rank: int | None = None
@@ -119,9 +122,21 @@ class Columns:
         return np.asarray(1 / (1 + np.log(np.maximum(self.lengths, 1))), dtype=np.float64)
 
     @cached_property
+    def is_fact(self) -> Mask:
+        """Whether a row is a fact; known of rows that lie at hand."""
+        return np.fromiter((row.is_fact for row in self.rows), np.bool_, len(self.rows))
+
+    @cached_property
     def is_alone(self) -> Mask:
         """Whether a row stands in no thread."""
         return np.fromiter((row.thread is None for row in self.rows), np.bool_, len(self.rows))
+
+    @cached_property
+    def sessions(self) -> Ids:
+        """A number for each session, with the facts stated in it; a row of none is alone in its own."""
+        numbers: dict[object, int] = {}
+        named = (row.session_id or row.thread or row.item_id for row in self.rows)
+        return np.fromiter((numbers.setdefault(one, len(numbers)) for one in named), np.int64, len(self.rows))
 
     @cached_property
     def traits(self) -> Ids:

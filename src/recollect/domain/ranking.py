@@ -213,31 +213,35 @@ def _best_of_session(columns: Columns, hits: Ids, base: Floats) -> Floats:
 def _newer(columns: Columns, hits: Ids, base: Floats, on_the_matter: tuple[float, float]) -> Floats:
     """How late each text was said among the sessions about the matter, 0 for the first to 1 for the last, if it fits."""
     newer = np.zeros(len(hits))
-    # A fact is short and fits better than any turn: facts are compared with facts, what was said with what was said.
     said = ~columns.is_alone[hits]
-    for alike in (said, ~said):
+    # A fact is short and fits better than any turn: how well a session fits is told by its turns, and a fact is as new as
+    # the session in which it was stated. Facts of which no such turn is found are compared among themselves, one by one.
+    sessions = columns.sessions[hits]
+    told = said | np.isin(sessions, sessions[said])
+    for alike, groups, leads in ((told, sessions, said), (~told, columns.threads[hits], ~told)):
         if alike.any():
-            newer[alike] = _newer_alike(columns, hits[alike], base[alike], on_the_matter)
+            moments = columns.moments[hits[alike]]
+            newer[alike] = _newer_alike(moments, groups[alike], leads[alike], base[alike], on_the_matter)
     return newer
 
 
-def _newer_alike(columns: Columns, hits: Ids, base: Floats, on_the_matter: tuple[float, float]) -> Floats:
-    """The same among texts of one sort.
+def _newer_alike(moments: Floats, groups: Ids, leads: Mask, base: Floats, on_the_matter: tuple[float, float]) -> Floats:
+    """The same among groups of texts, each as late and as near the matter as those that lead it.
 
     Two statements of the same thing fit a question about equally, and the later one is the one that holds. A session counts
     by how nearly its best text fits as well as the best of all, and a text by how well it fits itself.
     """
-    top = base.max()
+    top = base[leads].max()
     if top <= 0:
-        return np.zeros(len(hits))
-    threads, places = np.unique(columns.threads[hits], return_inverse=True)
-    best, said_at = np.full(len(threads), -np.inf), np.full(len(threads), -np.inf)
-    np.maximum.at(best, places, base)
-    np.maximum.at(said_at, places, columns.moments[hits])
+        return np.zeros(len(base))
+    names, places = np.unique(groups, return_inverse=True)
+    best, said_at = np.full(len(names), -np.inf), np.full(len(names), -np.inf)
+    np.maximum.at(best, places[leads], base[leads])
+    np.maximum.at(said_at, places[leads], moments[leads])
     least, enough = on_the_matter
     about = best > least * top
-    moments = np.unique(said_at[about])
-    late = np.searchsorted(moments, said_at) / max(len(moments) - 1, 1)
+    times = np.unique(said_at[about])
+    late = np.searchsorted(times, said_at) / max(len(times) - 1, 1)
     part = np.minimum(1.0, (best / top - least) / (enough - least))
     share = np.where(about, late * part, 0.0)
     scores: Floats = np.clip(base / top, 0, 1) * share[places]

@@ -97,7 +97,7 @@ class _Recall:
             line = await sessions.read_line(self.resources.database, self.identity)
             searched = replace(searched, sessions=line)
         collection = view.collection(terms)
-        answered = await self._on_shelf(question, searched, collection)
+        answered = await self._on_shelf(question, searched, collection, view.items)
         if answered is None:
             answered = await self._in_database(question, searched, collection)
         self._mark("rank")
@@ -120,7 +120,9 @@ class _Recall:
             trace=self._trace(ordered, answered, question, searched, merged) if self.request.explain else None,
         )
 
-    async def _on_shelf(self, question: Question, searched: Search, collection: Collection) -> _Answered | None:
+    async def _on_shelf(
+        self, question: Question, searched: Search, collection: Collection, live_items: int
+    ) -> _Answered | None:
         """The best of a memory that is laid out in the process; None when it is not."""
         request = self.request
         narrowed = (request.since, request.until, request.as_of, request.source_id, request.include_superseded or None)
@@ -136,7 +138,7 @@ class _Recall:
             ),
             model_id=searched.model_id,
             dimensions=len(searched.vector),
-            items=collection.items,
+            items=live_items,
             topic=EMBED_TOPIC,
         )
         if looked_up is None:
@@ -151,9 +153,10 @@ class _Recall:
             interval=searched.interval,
             entity_keys=searched.entity_keys,
             depths=searched.depths,
+            facts_apart=searched.facts_apart,
             ordered=request.explain,
         )
-        best = self._ranked(question, shelf.columns, looked.found, collection)
+        best = self._ranked(question, shelf.columns, looked.found, collection, searched)
         pending = 0
         if request.explain:
             best = with_ranks(best, looked)
@@ -170,7 +173,7 @@ class _Recall:
             candidates = await search.find_candidates(tx, searched)
             self._mark("candidates")
             columns = Columns(rows=candidates)
-            best = self._ranked(question, columns, found_of(candidates), collection)
+            best = self._ranked(question, columns, found_of(candidates), collection, searched)
             texts = await items.find_items(tx, [one.candidate.item_id for one in best])
             waiting = await outbox.is_waiting(tx, EMBED_TOPIC)
             pending = await outbox.pending(tx, EMBED_TOPIC) if waiting and self.request.explain else 0
@@ -189,9 +192,11 @@ class _Recall:
             return []
         return await evidence.links_among(self.resources.database, self.identity, list(texts))
 
-    def _ranked(self, question: Question, columns: Columns, found: Found, collection: Collection) -> list[Ranked]:
-        if self.request.explain:
-            limit = TRACED
+    def _ranked(
+        self, question: Question, columns: Columns, found: Found, collection: Collection, searched: Search
+    ) -> list[Ranked]:
+        if self.request.explain or searched.facts_apart:
+            limit = TRACED  # many facts may be merged with their messages, traced or not
         else:
             limit = (
                 self.request.top_k if self.resources.reranker is None else max(RERANKED, self.request.top_k)
@@ -262,8 +267,14 @@ class _Recall:
             include_superseded=request.include_superseded,
             source_id=request.source_id,
             exact_below=exact_below(view.items, indexed_from=self.resources.settings.vector_index_from),
+            facts_apart=self._has_repetitions(view),
             depths=depths_of(request.arms),
         )
+
+    def _has_repetitions(self, view: TenantView) -> bool:
+        """Whether facts are asked for beside the messages that they were taken from."""
+        kinds = set(self.request.source_kinds or Kind)
+        return view.told < view.items and Kind.FACT in kinds and len(kinds) > 1
 
     async def _reranked(self, best: list[Ranked], found: Mapping[UUID, Item]) -> tuple[list[Ranked], bool]:
         """The best candidates in the order of a cross-encoder blended with ours; as they were when it fails."""

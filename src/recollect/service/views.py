@@ -34,14 +34,16 @@ class TenantView:
     language: str
     model_id: str | None
     items: int
+    told: int
+    """How many of the items repeat no other: all but the facts whose message is there too."""
     mean_length: float
     expires: float
     frequencies: dict[str, int] = field(default_factory=dict)
 
     def collection(self, terms: Sequence[str]) -> Collection:
-        """What the ranker must know of the tenant's items."""
+        """What the ranker must know of the tenant's items: a word is not commoner because facts repeat it."""
         return Collection(
-            items=self.items,
+            items=self.told,
             mean_length=self.mean_length,
             frequencies={term: self.frequencies.get(term, 0) for term in terms},
         )
@@ -85,7 +87,7 @@ class TenantViews:
             found = await search.document_frequencies(database, identity, unknown)
             if len(view.frequencies) > MOST_TERMS:
                 view.frequencies.clear()
-            view.frequencies.update({term: _uncapped(count, view.items) for term, count in found.items()})
+            view.frequencies.update({term: _uncapped(count, view.told) for term, count in found.items()})
         return view
 
     async def privacy(self, database: Database, identity: Identity) -> PrivacyPolicy:
@@ -127,11 +129,12 @@ class TenantViews:
     async def _look(self, tx: Transaction) -> TenantView:
         tenant = await tenants.find_tenant(tx)
         models = await vectors.find_models(tx)
-        items, mean_length = await search.measure_collection(tx)
+        items, told, mean_length = await search.measure_collection(tx)
         return TenantView(
             language=tenant.language if tenant is not None else "english",
             model_id=models.active,
             items=items,
+            told=told,
             mean_length=mean_length,
             expires=time.monotonic() + min(max(items / 1_000, SHORTEST), LONGEST),
         )

@@ -15,7 +15,7 @@ from pgvector import HalfVector
 from recollect.domain.arms import FULL_DEPTHS, Depths
 from recollect.domain.candidates import Candidate
 from recollect.domain.identity import Identity, Scope, SessionId
-from recollect.domain.items import Item
+from recollect.domain.items import Item, Kind
 from recollect.domain.temporal import Interval
 from recollect.domain.text import tsquery_literal
 from recollect.storage.database import Database, Transaction
@@ -51,6 +51,8 @@ class Search:
     include_superseded: bool = False
     source_id: UUID | None = None
     """Only chunks of documents of this source."""
+    facts_apart: bool = False
+    """Each arm brings facts beside its other candidates, and none of them in the place of one."""
     exact_below: int | None = None
     """Look at every vector that may answer when there are fewer than this; None: always."""
     depths: Depths = FULL_DEPTHS
@@ -72,16 +74,21 @@ def statement(search: Search) -> Query:
         is_indexed = False
         visible = f"{visible} AND {queries.of_source.sql}"
         vector_visible = f"{vector_visible} AND {queries.vector_of_source.sql}"
-    nearest = queries.indexed_nearest if is_indexed else queries.exact_nearest
+    sorts = ("said_kinds", "fact_kinds") if search.facts_apart else ("kinds",)
+
+    def arm(fragment: Query) -> str:
+        """What an arm finds: of each sort as much as its depth allows."""
+        whole = fragment.filled(exact=queries.exact_nearest.sql, visible=visible, vector_visible=vector_visible).sql
+        return " UNION ALL ".join(f"({whole.replace('%(kinds)s', f'%({sort})s')})" for sort in sorts)
+
     return queries.candidates.filled(
+        worded=arm(queries.worded),
         timely=(queries.not_timely if search.interval is None else queries.timely).sql,
-        naming=(queries.naming if search.entity_keys else queries.not_naming).sql,
-        nearest=nearest.sql,
-        exact=queries.exact_nearest.sql,
+        naming=arm(queries.naming) if search.entity_keys else queries.not_naming.sql,
+        nearest=arm(queries.indexed_nearest if is_indexed else queries.exact_nearest),
         live=live.sql,
         visible=visible,
         vector_live=vector_live.sql,
-        vector_visible=vector_visible,
         dimensions=1 if search.vector is None else len(search.vector),
     )
 
@@ -101,6 +108,8 @@ async def find_candidates(tx: Transaction, search: Search) -> list[Candidate]:
         interval_start=(interval.start if interval else None) or BEGINNING,
         interval_end=(interval.end if interval else None) or END,
         kinds=list(search.kinds),
+        said_kinds=[kind for kind in search.kinds if kind != Kind.FACT],
+        fact_kinds=[str(Kind.FACT)],
         tenant_scope=Scope.TENANT in search.scopes,
         user_id=who.user_id if Scope.USER in search.scopes else None,
         agent_id=who.agent_id if Scope.AGENT in search.scopes else None,
@@ -177,11 +186,11 @@ def _shelved(row: dict[str, Any]) -> Shelved:
     features = {name: row.pop(name) for name in ("thread", "position", "terms", "tokens", "traits")}
     version, embedding, names = row.pop("version"), row.pop("embedding"), row.pop("names")
     item = Item(**row)
-    shared = {name: row[name] for name in ("item_id", "scope", "speaker", "trust", "event_time")}
+    shared = {name: row[name] for name in ("item_id", "scope", "session_id", "speaker", "trust", "event_time")}
     return Shelved(
         version=version,
         item=item,
-        candidate=Candidate(**shared, **features),
+        candidate=Candidate(**shared, **features, is_fact=item.kind == Kind.FACT),
         embedding=None if embedding is None else np.frombuffer(embedding, dtype=">f2", offset=4),
         names=tuple(names),
     )
@@ -194,14 +203,14 @@ def _owners(who: Identity, search: Search) -> list[str]:
     return [*owners, *(f"{Scope.SESSION}:{session_id}" for session_id in search.sessions)]
 
 
-async def measure_collection(tx: Transaction) -> tuple[int, float]:
-    """How many live items the tenant has, and their mean length in terms."""
+async def measure_collection(tx: Transaction) -> tuple[int, int, float]:
+    """How many live items the tenant has, how many of them repeat no other, and the mean length of these in terms."""
     (row,) = await tx.dicts(queries.collection)
-    return int(row["items"]), float(row["mean_length"])
+    return int(row["items"]), int(row["told"]), float(row["mean_length"])
 
 
 async def document_frequencies(database: Database, identity: Identity, terms: Sequence[str]) -> dict[str, int]:
-    """In how many items each term stands, up to a cap."""
+    """In how many items that repeat no other each term stands, up to a cap."""
     asked = [tsquery_literal([term]) for term in terms]
     rows = await database.once(identity, queries.document_frequencies, queries=asked, cap=FREQUENCY_CAP)
     return {term: found for term, (found,) in zip(terms, rows, strict=True)}

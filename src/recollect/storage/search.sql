@@ -74,6 +74,14 @@ WITH seen AS MATERIALIZED (
     UNION ALL
     SELECT e.item_id, e.distance FROM ({exact}) e WHERE (SELECT count(*) FROM near) < %(vector_depth)s
 
+-- name: worded
+-- Fragment: the items with the terms asked for, rare ones and many of them first.
+SELECT item_id, sum(t.weight * ts_rank(i.tsv, t.query, 1)) AS score
+    FROM unnest(%(queries)s::tsquery[], %(weights)s::real[]) AS t (query, weight)
+    JOIN items i ON i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query
+    WHERE {live} AND {visible}
+    GROUP BY item_id ORDER BY score DESC LIMIT %(text_depth)s
+
 -- name: timely
 -- Fragment: the latest items of the interval that is asked about.
 SELECT i.item_id, i.event_time FROM items i
@@ -103,11 +111,7 @@ SELECT NULL::uuid AS item_id, NULL::bigint AS shared WHERE false
 -- name: candidates
 -- Items that may answer, found by words, meaning, time and entities, with the items beside them: one round trip.
 WITH text_arm AS MATERIALIZED (
-    SELECT item_id, sum(t.weight * ts_rank(i.tsv, t.query, 1)) AS score
-    FROM unnest(%(queries)s::tsquery[], %(weights)s::real[]) AS t (query, weight)
-    JOIN items i ON i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query
-    WHERE {live} AND {visible}
-    GROUP BY item_id ORDER BY score DESC LIMIT %(text_depth)s
+    {worded}
 ), vector_arm AS MATERIALIZED (
     {nearest}
 ), time_arm AS MATERIALIZED (
@@ -150,7 +154,7 @@ WITH text_arm AS MATERIALIZED (
 SELECT w.*, i.*, -(v.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions})) AS similarity
 FROM wanted w
 CROSS JOIN LATERAL (
-    SELECT scope, thread, position, speaker, trust, event_time, terms, tokens, traits FROM items
+    SELECT scope, thread, position, session_id, speaker, trust, event_time, terms, tokens, traits FROM items
     WHERE tenant_id = %(tenant_id)s AND item_id = w.item_id OFFSET 0) i
 LEFT JOIN LATERAL (
     SELECT embedding FROM vectors
@@ -186,12 +190,22 @@ FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND {live} AND {visible}
 
 -- name: collection
--- How many live items the tenant has, and how many terms they have on average.
-SELECT count(*) AS items, COALESCE(avg(octet_length(terms) / 4), 0)::float8 AS mean_length
-FROM items WHERE tenant_id = %(tenant_id)s AND live
+-- How many live items the tenant has, how many of them are no repetition, and how many terms these have on average.
+-- A fact says again what is said by the message that it was taken from; once that is gone, only the fact says it.
+WITH repeated AS (
+    SELECT DISTINCT e.item_id FROM evidence e
+    JOIN items s ON s.tenant_id = e.tenant_id AND s.item_id = e.source_item_id AND s.live
+    WHERE e.tenant_id = %(tenant_id)s
+)
+SELECT count(*) AS items, count(*) FILTER (WHERE r.item_id IS NULL) AS told,
+    COALESCE(avg(octet_length(i.terms) / 4) FILTER (WHERE r.item_id IS NULL), 0)::float8 AS mean_length
+FROM items i LEFT JOIN repeated r ON r.item_id = i.item_id AND i.kind = 'fact'
+WHERE i.tenant_id = %(tenant_id)s AND i.live
 
 -- name: document_frequencies
--- In how many items each term stands; beyond the cap a term counts as common.
+-- In how many items that are no repetition each term stands; beyond the cap a term counts as common.
 SELECT (SELECT count(*) FROM (
-    SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query LIMIT %(cap)s) s) AS found
+    SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query AND (i.kind <> 'fact' OR NOT EXISTS (
+        SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id AND s.live
+        WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0)) LIMIT %(cap)s) s) AS found
 FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS t (query, place) ORDER BY place

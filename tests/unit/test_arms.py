@@ -1,0 +1,47 @@
+"""What the arms bring among rows that lie at hand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import numpy as np
+
+from recollect.domain.arms import Depths, Looked, look
+from recollect.domain.candidates import Candidate, Columns
+from recollect.domain.identity import Scope
+from recollect.domain.items import Trust
+
+NOW = datetime(2026, 5, 2, tzinfo=UTC)
+
+
+def row(number: int, *, is_fact: bool) -> Candidate:
+    return Candidate(
+        item_id=UUID(int=number), scope=Scope.USER, thread=None, position=None, speaker=None, trust=Trust.USER,
+        event_time=NOW, terms=b"", tokens=b"", traits=0, is_fact=is_fact,
+    )  # fmt: skip
+
+
+def found(facts: int, others: int, *, depth: int, facts_apart: bool, ordered: bool = False) -> Looked:
+    """What the vector arm brings where every fact is nearer than anything else, and all facts are equally near."""
+    rows = [row(number, is_fact=number < facts) for number in range(facts + others)]
+    similarity = np.array([0.9] * facts + [0.5 - 0.01 * number for number in range(others)])
+    return look(
+        Columns(rows=rows), similarity, {}, terms={}, interval=None, entity_keys=[],
+        depths=Depths(vector=depth), facts_apart=facts_apart, ordered=ordered,
+    )  # fmt: skip
+
+
+def test_facts_take_no_place_of_a_message() -> None:
+    together = found(5, 5, depth=3, facts_apart=False)
+    assert together.vector.tolist() == [0, 1, 2]
+    apart = found(5, 5, depth=3, facts_apart=True)
+    assert sorted(apart.vector.tolist()) == [0, 1, 2, 5, 6, 7]
+    assert found(5, 5, depth=3, facts_apart=True, ordered=True).vector.tolist() == [0, 1, 2, 5, 6, 7]
+
+
+def test_of_equals_the_same_are_found_with_and_without_a_trace() -> None:
+    for depth in range(1, 40):
+        plain = found(30, 5, depth=depth, facts_apart=False)
+        traced = found(30, 5, depth=depth, facts_apart=False, ordered=True)
+        assert set(plain.vector.tolist()) == set(traced.vector.tolist())
