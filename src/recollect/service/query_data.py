@@ -48,6 +48,7 @@ async def query_data(
         raise InvalidInput("give a question, or give sql", field="question")
     if question is not None and not 0 < len(question.strip()) <= MAX_QUESTION:
         raise InvalidInput(f"a question must have 1 to {MAX_QUESTION} characters", field="question")
+    found = await _find(resources, identity, database)
     writer = resources.sql_writer
     if question is not None and writer is None:
         raise InvalidInput(
@@ -55,7 +56,6 @@ async def query_data(
             "(and RECOLLECT_LLM_URL or RECOLLECT_LLM_API_KEY), or give sql",
             field="question",
         )
-    found = await _find(resources, identity, database)
     with resources.query_places.held(identity.tenant_id, most=resources.settings.query_concurrency):
         dsn = await open_dsn(resources, identity, found.database_id)
         target = await checked(read_target(dsn), place_of(resources))
