@@ -164,6 +164,9 @@ def test_a_wrong_setting_is_named_without_its_value(tmp_path: Path) -> None:
     assert err.count("\n") == 1
     assert "RECOLLECT_PORT" in err
     assert "hunter2" not in err
+    _, err = Cli(tmp_path, RECOLLECT_DOCUMENT_FOLDERS="/srv/hunter2").run("tenant", "list", code=1)
+    assert "RECOLLECT_DOCUMENT_FOLDERS must be JSON" in err
+    assert "hunter2" not in err
 
 
 # -- Tenants and keys

@@ -73,7 +73,9 @@ async def _find(resources: Resources, identity: Identity, named: str | UUID | No
             if len(known) > 1:
                 names = ", ".join(each.name for each in known[:20])
                 raise InvalidInput(f"say which database to ask: {names}", field="database")
-            found = known[0] if known else None
+            if not known:
+                raise NotFound("no database is connected; an administrator connects one (`recollect database add`)")
+            found: ConnectedDatabase | None = known[0]
         elif isinstance(named, UUID):
             found = await databases.find_database(tx, named)
         else:
