@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -262,4 +263,6 @@ def load_settings(**given: Any) -> Settings:
         wrong = "; ".join(f"RECOLLECT_{name}: {reason}" for name, reason in names)
         raise ConfigurationError(f"a setting is not valid: {wrong}") from None
     except SettingsError as error:
-        raise ConfigurationError(f"a setting cannot be read: {error}") from None
+        named = re.search(r'field "(\w+)"', str(error))
+        wrong = f"RECOLLECT_{named[1].upper()}" if named else str(error)
+        raise ConfigurationError(f'a setting cannot be read: {wrong} must be JSON, such as ["one", "two"]') from None

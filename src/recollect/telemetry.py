@@ -200,7 +200,7 @@ def configure_logging(*, form: LogFormat = "auto", level: str = "info", stream: 
         logger.propagate = True
     # Our own request line has the route's template; uvicorn's has the raw path, which may hold a user's text.
     logging.getLogger("uvicorn.access").disabled = True
-    for name in ("httpx2", "httpcore2", "procrastinate"):
+    for name in ("httpx2", "httpcore2", "procrastinate", "mcp"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 
 

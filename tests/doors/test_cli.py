@@ -144,6 +144,7 @@ def test_every_command_explains_itself(
     shown = capsys.readouterr().out
     assert "Usage: recollect" in shown
     assert all(name in shown for name in (cli.COMMANDS if not command else ()))
+    assert not set(shown) & set("│╭╰\x1b"), "lines that a pipe can carry"
 
 
 def test_a_command_that_does_not_exist_is_wrong_usage(tmp_path: Path) -> None:
@@ -162,6 +163,9 @@ def test_a_wrong_setting_is_named_without_its_value(tmp_path: Path) -> None:
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert "RECOLLECT_PORT" in err
+    assert "hunter2" not in err
+    _, err = Cli(tmp_path, RECOLLECT_DOCUMENT_FOLDERS="/srv/hunter2").run("tenant", "list", code=1)
+    assert "RECOLLECT_DOCUMENT_FOLDERS must be JSON" in err
     assert "hunter2" not in err
 
 
@@ -287,6 +291,25 @@ def test_the_script_for_an_administrator_names_the_logins_and_no_password(tmp_pa
     assert "hunter" not in script
 
 
+def test_the_script_for_an_administrator_makes_what_is_missing_and_may_run_twice(
+    server: EmbeddedServer, settings: Settings, tmp_path: Path
+) -> None:
+    assert settings.database_owner_url is not None
+    login = f"app_{uuid.uuid4().hex[:12]}"
+    url = f"postgresql://{login}:hunter2@db.invalid/memory"
+    script, _ = Cli(tmp_path, RECOLLECT_DATABASE_URL=url).run("db", "init", "--print-sql")
+    with psycopg.connect(settings.database_owner_url.get_secret_value(), autocommit=True) as connection:
+        for _ in range(2):
+            connection.execute(script.encode())
+        found = connection.execute(
+            "SELECT rolcanlogin, rolbypassrls, pg_has_role(rolname, 'recollect_app', 'usage') "
+            "FROM pg_roles WHERE rolname = %s",
+            [login],
+        ).fetchone()
+        connection.execute(f'DROP ROLE "{login}"'.encode())
+    assert found == (True, False, True)
+
+
 def test_migrating_an_up_to_date_database_does_nothing(on_clone: Cli) -> None:
     assert on_clone.json("db", "migrate") == {"applied": []}
 
@@ -350,6 +373,8 @@ def test_the_server_answers_shows_its_first_key_once_and_leaves_nothing_behind()
             assert httpx2.get(f"{url}/v1/tenant").status_code == 401
             answer = httpx2.get(f"{url}/v1/tenant", headers={"Authorization": f"Bearer {key}"})
             assert answer.json()["name"] == "default"
+            checks = Cli(folder, **command.environment, RECOLLECT_PORT=url.rpartition(":")[2]).json("doctor")["checks"]
+            assert "served by Recollect" in {check["name"]: check["found"] for check in checks}["port"]
         finally:
             assert stopped(process) == 0
         assert server_of(folder).status().pid is None

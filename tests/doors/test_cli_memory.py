@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,33 @@ def test_what_is_remembered_is_recalled_by_meaning_in_the_next_process(command: 
     assert "vector 1" in shown
     assert "not embedded" not in note
     assert command.run("recall", "dog", "--session", "chat-2") == ("", "nothing is known about that\n")
+
+
+def test_what_is_said_in_no_session_is_a_fact(command: Cli) -> None:
+    command.run("remember", "Ana likes jazz", "--user", "ana")
+    command.run("remember", "Hello there", *CHAT)
+    kinds = {item["content"]: item["source_kind"] for item in command.json("recall", "jazz hello", *CHAT)["items"]}
+    assert kinds == {"Ana likes jazz": "fact", "Hello there": "chat_message"}
+
+
+def test_a_narrow_terminal_folds_texts_and_breaks_no_id(command: Cli) -> None:
+    made = command.json("remember", "Ana likes jazz, and above all long evenings of it with friends", "--user", "ana")
+    ours, theirs = os.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "wb", buffering=0) as terminal:
+        narrow = {**command.environment, "COLUMNS": "60", "TERM": "xterm"}
+        subprocess.run([PROGRAM, "facts", "list"], env=narrow, stdout=terminal, check=True, timeout=120)
+        shown = screen.read(10_000).decode().splitlines()
+    (line,) = [line for line in shown if made["id"] in line]
+    assert "Ana likes jazz" in line
+    assert "friends" in shown[-1] and shown[-1] != line
+
+
+def test_a_table_in_a_pipe_has_one_line_for_each_and_no_padding(command: Cli) -> None:
+    command.run("remember", "Ana likes jazz", "--user", "ana")
+    command.run("remember", "Ana plays the cello in two orchestras", "--user", "ana")
+    lines = command.run("facts", "list")[0].splitlines()
+    assert len(lines) == 3
+    assert all(line == line.rstrip() for line in lines)
 
 
 def test_the_same_key_is_the_same_item(command: Cli) -> None:
@@ -95,7 +123,9 @@ def test_text_of_others_cannot_act_on_the_terminal(command: Cli) -> None:
 
 def test_wrong_use_says_what_is_right(command: Cli) -> None:
     assert "needs a user" in command.run("recall", "anything", "--scope", "user", code=1)[1]
-    assert "session" in command.run("remember", "said nowhere", code=1)[1]
+    assert "--user" in command.run("remember", "of nobody", code=1)[1]
+    assert "--session" in command.run("remember", "said nowhere", "--kind", "chat_message", code=1)[1]
+    assert "name --user" in command.run("recall", "anything")[1]
     assert "between 1 and 20" in command.run("recall", "anything", "--top-k", "21", code=1)[1]
     assert "time zone" in command.run("recall", "x", "--since", "2026-05-02T14:23:01", code=1)[1]
     assert "ISO 8601" in command.run("recall", "x", "--since", "yesterday", code=2)[1]

@@ -133,6 +133,7 @@ async def test_errors_help_the_model_and_show_nothing_of_the_inside(resources: R
             client, "recall", query="tea", scope="world"
         )
         assert "tenant_id: is not a known field" in await refused(client, "recall", query="tea", tenant_id="other")
+        assert (await refused(client, "get_context", query="tea")).endswith("get_context takes question, budget")
         assert (await refused(client, "recall")).startswith("invalid_input: query: ")
         assert await refused(client, "recall", query="  ") == "invalid_input: query must not be empty"
         missing = await refused(client, "read_tool_output", key="tout_nothing")

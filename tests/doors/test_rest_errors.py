@@ -73,6 +73,18 @@ async def test_a_validation_error_names_the_field_and_not_the_value(resources: R
         assert misspelt.json()["errors"] == [{"field": "body.timezone", "message": "is not a known field"}]
 
 
+async def test_a_body_that_is_no_json_is_told_what_it_should_be(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        form = {"Content-Type": "application/x-www-form-urlencoded"}  # what curl sends unless told otherwise
+        for headers, body, message in (
+            (form, b'{"query": "tea"}', "must be a JSON object, sent with `Content-Type: application/json`"),
+            ({"Content-Type": "application/json"}, b'{"query":', "must be valid JSON; it breaks off at character 9"),
+        ):
+            answer = await door.request("POST", "/v1/recall", content=body, headers=headers)
+            assert answer.status_code == 422
+            assert answer.json()["errors"] == [{"field": "body", "message": message}]
+
+
 async def test_a_request_id_is_made_when_none_or_an_odd_one_is_given(resources: Resources) -> None:
     async with open_door(resources) as door:
         seen = set()

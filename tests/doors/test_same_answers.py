@@ -296,7 +296,7 @@ async def test_every_door_refuses_with_the_same_words(memory: Memory, command: C
             (
                 "recall",
                 {"query": "tea", "scope": "user"},
-                "scope user needs a user: use a credential of a person, or name the user",
+                "scope user needs a user: use a credential of a person, or name the user (Recollect-User, --user)",
             ),
             ("read", "tout_nothing", "there is no such tool output"),
         ):

@@ -350,11 +350,15 @@ def _check_combination(kind: Kind, rule: KindRule, scope: Scope, tier: Tier) -> 
 def require_owner(scope: Scope, identity: Identity, session_id: SessionId | None) -> None:
     """Raise unless the identity carries what the scope is keyed by (R1)."""
     if scope is Scope.USER and identity.user_id is None:
-        raise Unauthenticated("scope user needs a user: use a credential of a person, or name the user")
+        raise Unauthenticated(
+            "scope user needs a user: use a credential of a person, or name the user (Recollect-User, --user)"
+        )
     if scope is Scope.AGENT and identity.agent_id is None:
-        raise Unauthenticated("scope agent needs an agent: name the agent that asks")
+        raise Unauthenticated("scope agent needs an agent: name the agent that asks (Recollect-Agent, --agent)")
     if scope is Scope.SESSION and session_id is None:
-        raise InvalidInput("scope session needs a session_id", field="session_id")
+        raise InvalidInput(
+            "scope session needs a session: name it (session_id, Recollect-Session, --session)", field="session_id"
+        )
 
 
 def checked_content(content: str, *, field: str = "content") -> str:

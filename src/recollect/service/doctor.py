@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -29,6 +30,7 @@ EXTENSIONS = ("vector", "pg_trgm", "btree_gin")
 LOW_DISK = 2 * 10**9
 EMPTY_DISK = 200 * 10**6
 CLOCK_SECONDS = 2.0
+ANSWER_SECONDS = 2.0
 
 
 class State(StrEnum):
@@ -212,9 +214,23 @@ def _check_port(host: str, port: int) -> Check:
         try:
             probe.bind((host.strip("[]"), port))
         except OSError as error:
-            advice = "it may be a running Recollect; otherwise set RECOLLECT_PORT or use --port"
-            return warn("port", f"{host}:{port} cannot be used: {error.strerror}", advice)
+            if _is_ours(host, port):
+                return ok("port", f"{host}:{port} is served by Recollect")
+            advice = "stop what uses it, set RECOLLECT_PORT or use --port"
+            return warn("port", f"{host}:{port} cannot be used: {os.strerror(error.errno or 0)}", advice)
     return ok("port", f"{host}:{port} is free")
+
+
+def _is_ours(host: str, port: int) -> bool:
+    """Whether a Recollect answers there: its problems name themselves."""
+    asked = HTTPConnection(host.strip("[]"), port, timeout=ANSWER_SECONDS)
+    try:
+        asked.request("GET", "/v1/tenant")
+        return b"urn:recollect:problem:" in asked.getresponse().read(1_000)
+    except (OSError, HTTPException):
+        return False
+    finally:
+        asked.close()
 
 
 def _check_version(state: ServerState, where: str) -> Check:

@@ -129,7 +129,10 @@ def allowed_folder(resources: Resources, folder: Path) -> Path:
     allowed = [one.resolve() for one in resources.settings.document_folders]
     real = folder.resolve()
     if not any(real.is_relative_to(one) for one in allowed):
-        raise Forbidden("this folder may not be read; the operator allows folders by RECOLLECT_DOCUMENT_FOLDERS")
+        raise Forbidden(
+            "this folder may not be read; whoever runs Recollect allows folders, as in "
+            'RECOLLECT_DOCUMENT_FOLDERS=["/srv/handbook"]'
+        )
     if not real.is_dir():
         raise InvalidInput("there is no such folder", field="folder")
     return real

@@ -48,6 +48,7 @@ async def query_data(
         raise InvalidInput("give a question, or give sql", field="question")
     if question is not None and not 0 < len(question.strip()) <= MAX_QUESTION:
         raise InvalidInput(f"a question must have 1 to {MAX_QUESTION} characters", field="question")
+    found = await _find(resources, identity, database)
     writer = resources.sql_writer
     if question is not None and writer is None:
         raise InvalidInput(
@@ -55,7 +56,6 @@ async def query_data(
             "(and RECOLLECT_LLM_URL or RECOLLECT_LLM_API_KEY), or give sql",
             field="question",
         )
-    found = await _find(resources, identity, database)
     with resources.query_places.held(identity.tenant_id, most=resources.settings.query_concurrency):
         dsn = await open_dsn(resources, identity, found.database_id)
         target = await checked(read_target(dsn), place_of(resources))
@@ -73,7 +73,9 @@ async def _find(resources: Resources, identity: Identity, named: str | UUID | No
             if len(known) > 1:
                 names = ", ".join(each.name for each in known[:20])
                 raise InvalidInput(f"say which database to ask: {names}", field="database")
-            found = known[0] if known else None
+            if not known:
+                raise NotFound("no database is connected; an administrator connects one (`recollect database add`)")
+            found: ConnectedDatabase | None = known[0]
         elif isinstance(named, UUID):
             found = await databases.find_database(tx, named)
         else:

@@ -1,5 +1,5 @@
 -- Roles, extensions and schemas of Recollect. Run once per database by a role that may create them; safe to run again.
--- The four roles are groups: login roles become members of recollect_app (recollect db init does that for you).
+-- These roles are groups: login roles become members of recollect_app (recollect db init does that for you).
 DO $$
 DECLARE
     role_name text;

@@ -69,12 +69,16 @@ def login_script(login: str) -> str:
 
 def setup_script(login: str, owner: str | None) -> str:
     """The whole script for an administrator: roles, extensions and schemas, then who may use them."""
+    made = sql.SQL(
+        "DO $login$\nBEGIN\n"
+        "    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = {name}) THEN\n"
+        "        CREATE ROLE {login} LOGIN NOBYPASSRLS;\n"
+        "    END IF;\nEND $login$;"
+    ).format(name=sql.Literal(login), login=sql.Identifier(login))
     parts = [
         bootstrap_script(),
-        (
-            f"-- The application's login. Unless it exists: CREATE ROLE {sql.Identifier(login).as_string(None)} "
-            "LOGIN NOBYPASSRLS PASSWORD '…';"
-        ),
+        "-- The application's login. Give it the password of its address: ALTER ROLE … PASSWORD '…'.",
+        made.as_string(None),
         login_script(login),
     ]
     if owner is not None:
@@ -189,8 +193,8 @@ async def _migrate(connection: Connection) -> list[str]:
             done.append(step.name)
         elif applied[step.name] != step.checksum and step.schema == "recollect":
             raise ConfigurationError(
-                f"migration {step.name} was changed after it was applied; install the version of Recollect that "
-                "made this database, or restore a backup"
+                f"migration {step.name} was changed after it was applied to the database {connection.info.dbname} at "
+                f"{connection.info.host}; install the version of Recollect that made it, or restore a backup"
             )
     return done
 

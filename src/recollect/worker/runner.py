@@ -60,7 +60,7 @@ async def run_worker(
             "queue": lambda: _run_jobs(resources, jobs, freed),
         }.items()
     ]
-    log.info("worker_started", jobs=sorted(jobs), topics=sorted(topics))
+    log.info("worker_started", jobs=len(jobs), topics=len(topics))
     try:
         await stop.wait()
     finally:

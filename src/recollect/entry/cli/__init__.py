@@ -94,6 +94,7 @@ def build(wanted: str | None) -> typer.Typer:
         name="recollect",
         help="Memory for AI agents: remembers, recalls, forgets by policy.",
         no_args_is_help=True,
+        rich_markup_mode=None,  # plain lines, as all that we print: no boxes, in a pipe or out of one
         pretty_exceptions_enable=False,  # they print the values of variables, secrets included
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -102,14 +103,18 @@ def build(wanted: str | None) -> typer.Typer:
         if name == "version":
             root.command(name)(version)
         elif name != wanted:
-            root.command(name, help=summary)(_only_help)
+            root.command(name, help=summary, short_help=summary)(_only_help)
         else:
             place, function = ELSEWHERE.get(name, (name, name))
             module = import_module(f"recollect.entry.cli.{place}")
             if isinstance(app := getattr(module, "app", None), typer.Typer):
-                root.add_typer(app, name=name, help=summary, no_args_is_help=True)
+                for command in app.registered_commands:
+                    # Said whole: left to itself the list of commands would cut it.
+                    command.short_help = (getattr(command.callback, "__doc__", None) or "").partition("\n")[0]
+                root.add_typer(app, name=name, help=summary, short_help=summary, no_args_is_help=True)
             else:
-                root.command(name, help=getattr(module, function).__doc__)(getattr(module, function))
+                called = getattr(module, function)
+                root.command(name, help=called.__doc__, short_help=summary)(called)
     return root
 
 

@@ -16,6 +16,7 @@ from recollect.entry.cli.output import (
     AsJson,
     Yes,
     confirm,
+    counted,
     print_json,
     print_line,
     print_note,
@@ -103,7 +104,7 @@ def migrate(*, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"applied": applied})
     else:
-        print_line(f"{len(applied)} migrations applied" if applied else "the schema is up to date")
+        print_line(f"{counted(len(applied), 'migration')} applied" if applied else "the schema is up to date")
 
 
 @app.command()
@@ -124,7 +125,7 @@ def init(
     if as_json:
         print_json({"applied": applied, "ok": not has_failed(checks)})
     else:
-        print_line(f"the database is ready; {len(applied)} migrations applied")
+        print_line(f"the database is ready; {counted(len(applied), 'migration')} applied")
     if has_failed(checks):
         print_note("something else does not work yet; `recollect doctor` tells what")
         raise typer.Exit(1)

@@ -13,7 +13,16 @@ import typer
 from recollect.domain.documents import Citation, Document
 from recollect.entry.cli.access import Tenant, ask, open_memory
 from recollect.entry.cli.indexing import PATIENCE, note_waiting, progress_bar, settle
-from recollect.entry.cli.output import AsJson, print_json, print_line, print_table, record
+from recollect.entry.cli.output import (
+    AsJson,
+    counted,
+    print_json,
+    print_line,
+    print_note,
+    print_table,
+    record,
+    shortened,
+)
 from recollect.errors import InvalidInput, RecollectError
 from recollect.service.add_document import AddedDocument
 from recollect.service.maintenance import DEVELOPMENT_TENANT
@@ -62,7 +71,7 @@ def add(
         return
     for one in added:
         what = "added" if one.was_new else f"revision {one.document.revision}" if one.changed else "unchanged"
-        print_line(f"{one.document.document_id}  {one.document.name}  {what}, {one.document.chunks} chunks")
+        print_line(f"{one.document.document_id}  {one.document.name}  {what}, {counted(one.document.chunks, 'chunk')}")
     note_waiting(left)
 
 
@@ -120,9 +129,11 @@ def search(
     if as_json:
         print_json(answer)
         return
+    if not answer.items:
+        print_note("no document says anything about that")
     for item in answer.items:
         print_line(f"{item.score:.3f}  {_cited(item.citation)}")
-        print_line(f"       {item.content[:400]}")
+        print_line(f"       {shortened(item.content)}")
 
 
 @app.command()
@@ -136,8 +147,8 @@ def _cited(citation: Citation | None) -> str:
     if citation is None:
         return "–"
     page = f", page {citation.page}" if citation.page is not None else ""
-    path = " › ".join(citation.heading)
-    return f"{citation.document} (revision {citation.revision}{page}, chunk {citation.ordinal}) {path}"
+    path = "".join(f" › {heading}" for heading in citation.heading)
+    return f"{citation.document} (revision {citation.revision}{page}, chunk {citation.ordinal}){path}"
 
 
 def _read(file: Path) -> bytes:

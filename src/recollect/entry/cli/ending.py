@@ -16,7 +16,7 @@ from recollect.app import Memory
 from recollect.domain.progress import Progress
 from recollect.entry.cli.access import Tenant, open_memory
 from recollect.entry.cli.indexing import progress_bar
-from recollect.entry.cli.output import AsJson, Yes, confirm, print_json, print_line, print_note, record
+from recollect.entry.cli.output import AsJson, Yes, confirm, counted, print_json, print_line, print_note, record
 from recollect.errors import InvalidInput
 from recollect.service.forget import Forgotten
 from recollect.service.maintenance import DEVELOPMENT_TENANT
@@ -25,7 +25,7 @@ LOOK_SECONDS = 0.2
 
 
 def forget(
-    item_id: Annotated[UUID, typer.Argument(help="Id of the item.")],
+    item_id: Annotated[UUID, typer.Argument(help="Id of the item: `recollect facts list`, `recall --json`.")],
     *,
     reason: Annotated[str | None, typer.Option(help="Why; it stands in the audit.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
@@ -52,7 +52,7 @@ def forget(
         return
     for each in done.item_ids:
         print_line(each)
-    print_note(f"{len(done.item_ids)} items {'would be' if dry_run else 'were'} forgotten")
+    print_note(f"{counted(len(done.item_ids), 'item')} {'to be forgotten' if dry_run else 'forgotten'}")
 
 
 def erase(
@@ -74,7 +74,7 @@ def erase(
     if as_json:
         print_json(done)
     else:
-        print_line(f"{done['items']} items and {done['sessions']} sessions erased")
+        print_line(f"{counted(done['items'], 'item')} and {counted(done['sessions'], 'session')} erased")
 
 
 async def _erased(memory: Memory, user_id: str, progress: Progress) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def export(
     if as_json and str(file) != "-":
         print_json({"file": str(file), "lines": written})
     else:
-        print_note(f"{written} lines written")
+        print_note(f"{counted(written, 'line')} written")
 
 
 async def _write(lines: AsyncIterator[str], file: Path, progress: Progress) -> int:

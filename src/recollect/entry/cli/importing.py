@@ -18,7 +18,7 @@ from recollect.domain.progress import Progress
 from recollect.entry.bodies import ImportSummary
 from recollect.entry.cli.access import Agent, Session, Tenant, User, open_memory
 from recollect.entry.cli.indexing import PATIENCE, note_waiting, progress_bar, settle
-from recollect.entry.cli.output import AsJson, print_json, print_line, record
+from recollect.entry.cli.output import AsJson, counted, print_json, print_line, record
 from recollect.entry.lines import Lines
 from recollect.errors import InvalidInput
 from recollect.service.export import FORMAT, Imported
@@ -64,7 +64,7 @@ def import_file(
     if as_json:
         print_json({**summary.model_dump(), "waiting": left})
     else:
-        print_line(f"{summary.read} items read, {summary.new} new, {summary.existing} here already")
+        print_line(f"{counted(summary.read, 'item')} read, {summary.new} new, {summary.existing} here already")
         note_waiting(left)
 
 
@@ -87,7 +87,7 @@ def _import_export(file: Path, *, tenant: str, as_json: bool) -> None:
         print_json(done)
     else:
         print_line(", ".join(f"{count} of {kind}" for kind, count in done.written.items() if count) or "nothing new")
-        print_line(f"{done.known_items} items here already, {done.forgotten_items} stay forgotten")
+        print_line(f"{counted(done.known_items, 'item')} here already, {done.forgotten_items} stay forgotten")
 
 
 def _counted(source: BinaryIO, total: int, progress: Progress) -> Iterator[str]:
@@ -126,7 +126,7 @@ def _import_foreign(
     if as_json:
         print_json({**record(done), "waiting": left})
         return
-    print_line(f"{done.read} memories read, {done.new} new, {done.existing} here already")
+    print_line(f"{counted(done.read, 'memory', 'memories')} read, {done.new} new, {done.existing} here already")
     for reason, number in done.skipped.items():
         print_line(f"{number} left out: {reason}")
     note_waiting(left)

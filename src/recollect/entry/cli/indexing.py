@@ -13,7 +13,7 @@ import typer
 from recollect.app import Memory
 from recollect.domain.progress import Progress
 from recollect.entry.cli.access import Tenant, open_memory
-from recollect.entry.cli.output import AsJson, console, print_json, print_line, print_note, record
+from recollect.entry.cli.output import AsJson, console, counted, print_json, print_line, print_note, record
 from recollect.service.index import EMBED_TOPIC, Reembedding
 from recollect.service.maintenance import DEVELOPMENT_TENANT
 
@@ -34,7 +34,7 @@ def reindex(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> 
     if as_json:
         print_json({"items": done, "waiting": left})
     else:
-        print_line(f"{done} items indexed")
+        print_line(f"{counted(done, 'item')} indexed")
         note_waiting(left)
 
 
@@ -57,7 +57,7 @@ def reembed(
     if as_json:
         print_json(record(done))
     else:
-        print_line(f"{done.done} of {done.total} items embedded; recall uses {done.model_id} now")
+        print_line(f"{done.done} of {counted(done.total, 'item')} embedded; recall uses {done.model_id} now")
 
 
 async def settle(memory: Memory, *, patience: float, progress: Progress | None = None) -> int:
@@ -81,7 +81,7 @@ async def settle(memory: Memory, *, patience: float, progress: Progress | None =
 def note_waiting(left: int) -> None:
     """Say what is left to a worker."""
     if left:
-        print_note(f"{left} items wait to be embedded; `recollect worker` or a running server does it")
+        print_note(f"{counted(left, 'item')} still to be embedded; `recollect worker` or a running server does it")
 
 
 @contextmanager

@@ -14,12 +14,11 @@ from recollect.domain.identity import AskedScope, Scope
 from recollect.domain.items import Kind
 from recollect.entry.cli.access import Agent, Session, Tenant, User, ask, open_memory
 from recollect.entry.cli.indexing import settle
-from recollect.entry.cli.output import AsJson, print_json, print_line, print_note, print_table, record
+from recollect.entry.cli.output import AsJson, print_json, print_line, print_note, print_table, record, shortened
 from recollect.service.maintenance import DEVELOPMENT_TENANT
 from recollect.service.recall_request import RecallAnswer, RecalledItem
 from recollect.service.remember import Remembered
 
-SHOWN_CHARACTERS = 400
 EMBED_PATIENCE = 5.0  # a person waits for it; a model that is not there must not hold them up
 
 Moment = Annotated[str | None, typer.Option(help="A time in ISO 8601 with its offset, such as 2026-05-02T14:23Z.")]
@@ -28,7 +27,9 @@ Moment = Annotated[str | None, typer.Option(help="A time in ISO 8601 with its of
 def remember(
     text: Annotated[str, typer.Argument(help="The text; `-` reads it from standard input.")],
     *,
-    kind: Annotated[Kind, typer.Option(help="What it is.")] = Kind.CHAT_MESSAGE,
+    kind: Annotated[
+        Kind | None, typer.Option(help="What it is; left out, a message where --session is named, else a fact.")
+    ] = None,
     scope: Annotated[Scope | None, typer.Option(help="Who may see it; the kind decides when left out.")] = None,
     tenant: Tenant = DEVELOPMENT_TENANT,
     user: User = None,
@@ -39,14 +40,15 @@ def remember(
     event_time: Moment = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remember something; a fact needs --user or --agent, what was said needs --session."""
+    """Remember something: a fact of --user or --agent, or with --session what was said there."""
     content = sys.stdin.read() if text == "-" else text
+    chosen = kind or (Kind.FACT if session is None else Kind.CHAT_MESSAGE)
     happened = _moment(event_time)
 
     async def run() -> Remembered:
         async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
             kept = await memory.remember(
-                content, kind=kind, scope=scope, speaker=speaker, source_ref=source_ref, event_time=happened
+                content, kind=chosen, scope=scope, speaker=speaker, source_ref=source_ref, event_time=happened
             )
             await settle(memory, patience=EMBED_PATIENCE)
             return kept
@@ -115,7 +117,11 @@ def recall(
         print_json(record(answer, without=() if explain else ("trace",)))
         return
     reasons = _reasons(answer.trace) if answer.trace is not None else None
-    print_table([_row(item, reasons) for item in answer.items], empty="nothing is known about that")
+    somebody = user or agent or session
+    empty = (
+        "nothing is known about that" if somebody else "nothing is known that is everybody's; name --user or --agent"
+    )
+    print_table([_row(item, reasons) for item in answer.items], empty=empty)
     if answer.degraded:
         print_note("something is not embedded yet: found by keyword alone; `recollect worker` embeds it")
 
@@ -138,7 +144,7 @@ def read_tool_output(
 
 
 def _row(item: RecalledItem, reasons: Mapping[str, str] | None) -> dict[str, object]:
-    text = item.content if len(item.content) <= SHOWN_CHARACTERS else f"{item.content[:SHOWN_CHARACTERS]} …"
+    text = shortened(item.content)
     row: dict[str, object] = {
         "score": f"{item.score:.3f}",
         "kind": item.source_kind,

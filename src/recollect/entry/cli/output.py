@@ -8,7 +8,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,6 +24,8 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 # Text that others wrote must not move the cursor, change the terminal's title or turn a line around.
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _PIPE_WIDTH = 200
+_SHOWN_CHARACTERS = 400
+_LONG = 24  # a cell of words that is wider may be folded; ids and times never are
 
 
 def clean(text: object) -> str:
@@ -40,11 +42,21 @@ def shown(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case datetime():
-            return f"{value:%Y-%m-%d %H:%M}"
+            return f"{value.astimezone(UTC):%Y-%m-%d %H:%MZ}"
         case dict() | list():
             return clean(json.dumps(value, ensure_ascii=False))
         case _:
             return clean(value)
+
+
+def shortened(text: str) -> str:
+    """Cut a text that is too long for a person to look through among others."""
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Write a number with what it counts: 1 item, 2 items."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def size(count: float) -> str:
@@ -87,27 +99,47 @@ def print_note(text: str) -> None:
 
 
 def print_table(rows: Sequence[Mapping[str, object]], *, empty: str, styles: Mapping[str, str] | None = None) -> None:
-    """Print rows under the names of their columns; `styles` colours cells by their text."""
+    """Print rows under the names of their columns; `styles` colours cells by their text.
+
+    Where the terminal is too narrow for all of it, columns in which nothing stands are left out and long texts are
+    folded. Ids and times are not, whatever the width: what is broken in two cannot be copied.
+    """
     if not rows:
         print_note(empty)
         return
     from rich.table import Table
     from rich.text import Text
 
+    screen = console()
+    columns = {name.replace("_", " "): [shown(row[name]) for row in rows] for name in rows[0]}
+    if _width(columns) > screen.width:
+        columns = {head: cells for head, cells in columns.items() if set(cells) - {"", "–"}}
+    folded = {head for head, cells in columns.items() if any(" " in cell and len(cell) > _LONG for cell in cells)}
+    narrowest = _width({head: [""] if head in folded else cells for head, cells in columns.items()})
+    screen.width = max(screen.width, narrowest + _LONG * len(folded))
+
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in rows[0]:
-        table.add_column(column.replace("_", " "), overflow="fold")
-    for row in rows:
-        cells = [shown(value) for value in row.values()]
+    for head in columns:
+        table.add_column(head, overflow="fold", no_wrap=head not in folded)
+    for cells in zip(*columns.values(), strict=True):
         table.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in cells))
-    console().print(table)
+    with screen.capture() as drawn:
+        screen.print(table)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in drawn.get().splitlines()))
+
+
+def _width(columns: Mapping[str, Sequence[str]]) -> int:
+    """How wide a table is when nothing in it is folded."""
+    from rich.cells import cell_len
+
+    return sum(max(map(cell_len, [head, *cells])) + 2 for head, cells in columns.items())
 
 
 def print_record(values: Mapping[str, object]) -> None:
     """Print one thing, a line for each field."""
     width = max(map(len, values), default=0)
     for name, value in values.items():
-        print_line(f"{name.replace('_', ' '):<{width}}  {shown(value)}")
+        print_line(f"{name.replace('_', ' '):<{width}}  {shown(value) or '–'}")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -123,7 +155,8 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise typer.BadParameter(f"{question} Repeat the command with --yes to confirm.")
+        print_note(f"error: nothing was done. {question} Repeat the command with --yes to confirm.")
+        raise typer.Exit(2)
     typer.confirm(question, abort=True, err=True)
 
 

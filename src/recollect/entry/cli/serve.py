@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -109,7 +110,7 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
         raise ConfigurationError(f"there is no address {host!r} to listen on; set RECOLLECT_HOST") from None
     except OSError as error:
         raise ConfigurationError(
-            f"cannot listen on {host}:{port} ({error.strerror}); choose another port with --port or "
+            f"cannot listen on {host}:{port} ({os.strerror(error.errno or 0)}); choose another port with --port or "
             "RECOLLECT_PORT, or stop what uses it"
         ) from None
     with listener:

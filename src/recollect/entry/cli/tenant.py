@@ -12,7 +12,7 @@ from recollect.domain.tenants import Tenant
 from recollect.entry.cli.access import open_as_operator, read_settings
 from recollect.entry.cli.output import AsJson, print_json, print_record, print_table, record
 from recollect.errors import Conflict, NotFound
-from recollect.service.maintenance import list_tenants
+from recollect.service.maintenance import DEVELOPMENT_TENANT, list_tenants
 from recollect.service.tenants import ensure_tenant
 from recollect.wiring import bring_up_to_date, open_address, owner_of
 
@@ -63,7 +63,7 @@ def list_all(*, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def show(name: Name, *, as_json: AsJson = False) -> None:
+def show(name: Name = DEVELOPMENT_TENANT, *, as_json: AsJson = False) -> None:
     """Show one tenant."""
 
     async def run() -> Tenant:

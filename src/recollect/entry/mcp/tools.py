@@ -52,12 +52,9 @@ class RecallArguments(Arguments):
     query: Query
     top_k: TopK = 5
     source_kinds: Annotated[
-        list[Kind] | None,
+        Annotated[list[Kind], Field(min_length=1)] | None,
         BeforeValidator(_from_text),
-        Field(
-            min_length=1,
-            description="Search only these kinds, such as tool_output for results of earlier tool calls.",
-        ),
+        Field(description="Search only these kinds, such as tool_output for results of earlier tool calls."),
     ] = None
     scope: AskedScope = Field(
         default=AskedScope.ANY,
@@ -78,7 +75,7 @@ class FactArguments(Arguments):
         default="user", description="user: about the user; agent: about your own work."
     )
     metadata: Annotated[
-        dict[str, Any], BeforeValidator(_from_text), Field(max_length=100, description="Any JSON to keep with it.")
+        dict[str, Any], Field(max_length=100, description="Any JSON to keep with it."), BeforeValidator(_from_text)
     ] = {}
 
 
@@ -213,8 +210,10 @@ class MemoryTool:
         try:
             answer = await self.run(memory, self.takes.model_validate(arguments))
         except ValidationError as error:
-            found = field_errors(error.errors())
-            return failed("invalid_input", "; ".join(f"{each.field}: {each.message}" for each in found))
+            found = [f"{each.field}: {each.message}" for each in field_errors(error.errors())]
+            if any(each["type"] == "extra_forbidden" for each in error.errors()):
+                found.append(f"{self.name} takes {', '.join(self.takes.model_fields)}")
+            return failed("invalid_input", "; ".join(found))
         except RecollectError as error:
             if error.status >= 500:
                 _log.error("tool_failed", tool=self.name, error=error, code=error.code)

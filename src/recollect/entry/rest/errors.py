@@ -35,6 +35,7 @@ _MESSAGES = {
     "datetime_from_date_parsing": "must be a date and time such as 2027-01-31T09:00:00Z",
     "extra_forbidden": "is not a known field",
 }
+_NO_JSON = "must be a JSON object, sent with `Content-Type: application/json`"
 
 
 class FieldError(BaseModel):
@@ -117,13 +118,16 @@ def _headers(error: RecollectError) -> dict[str, str]:
 
 def field_errors(found: Sequence[Mapping[str, Any]]) -> list[FieldError]:
     """What pydantic found, without the values it found it in."""
-    return [
-        FieldError(
-            field=".".join(_shown(part) for part in entry.get("loc", ())),
-            message=_MESSAGES.get(entry["type"], str(entry["msg"]).removeprefix("Value error, ")),
-        )
-        for entry in found
-    ]
+    return [_field_error(tuple(entry.get("loc", ())), entry) for entry in found]
+
+
+def _field_error(place: tuple[Any, ...], entry: Mapping[str, Any]) -> FieldError:
+    message = _MESSAGES.get(entry["type"], str(entry["msg"]).removeprefix("Value error, "))
+    if entry["type"] == "json_invalid" and place[:1] == ("body",):
+        place, message = ("body",), f"{message}; it breaks off at character {place[-1]}"
+    elif entry["type"] == "model_attributes_type" and place == ("body",):
+        message = _NO_JSON
+    return FieldError(field=".".join(_shown(part) for part in place), message=message)
 
 
 def _shown(part: object) -> str:
