@@ -78,6 +78,7 @@ def statement(search: Search) -> Query:
         naming=(queries.naming if search.entity_keys else queries.not_naming).sql,
         nearest=nearest.sql,
         exact=queries.exact_nearest.sql,
+        told=queries.told.sql,
         live=live.sql,
         visible=visible,
         vector_live=vector_live.sql,

@@ -100,6 +100,10 @@ WITH asked AS MATERIALIZED (
 -- Fragment: no entity is asked about.
 SELECT NULL::uuid AS item_id, NULL::bigint AS shared WHERE false
 
+-- name: told
+-- Fragment: what is told of an item that may answer, in the order of `Candidate`.
+item_id, scope, thread, position, speaker, trust, event_time, terms, tokens, traits
+
 -- name: candidates
 -- Items that may answer, found by words, meaning, time and entities, with the items beside them: one round trip.
 WITH text_arm AS MATERIALIZED (
@@ -115,49 +119,43 @@ WITH text_arm AS MATERIALIZED (
 ), entity_arm AS MATERIALIZED (
     {naming}
 ), found AS (
-    SELECT item_id, 'text' AS arm, row_number() OVER (ORDER BY score DESC) AS rank FROM text_arm
-    UNION ALL SELECT item_id, 'vector', row_number() OVER (ORDER BY distance) FROM vector_arm
-    UNION ALL SELECT item_id, 'time', row_number() OVER (ORDER BY event_time DESC) FROM time_arm
-    UNION ALL SELECT item_id, 'entity', row_number() OVER (ORDER BY shared DESC) FROM entity_arm
+    SELECT item_id, 'text' AS arm, row_number() OVER (ORDER BY score DESC) AS rank, NULL AS distance FROM text_arm
+    UNION ALL SELECT item_id, 'vector', row_number() OVER (ORDER BY distance), distance FROM vector_arm
+    UNION ALL SELECT item_id, 'time', row_number() OVER (ORDER BY event_time DESC), NULL FROM time_arm
+    UNION ALL SELECT item_id, 'entity', row_number() OVER (ORDER BY shared DESC), NULL FROM entity_arm
 ), hits AS MATERIALIZED (
     -- Look-ups by key stand in LATERAL … OFFSET 0 from here on: without statistics, as after a large import, the planner
-    -- would rather walk the whole tenant.
-    SELECT f.*, i.thread, i.position FROM (
-        SELECT item_id,
+    -- would rather walk the whole tenant. An item is looked up once, with all that is to be told of it.
+    SELECT f.*, i.* FROM (
+        SELECT item_id AS found_id, min(distance) AS distance,
             min(rank) FILTER (WHERE arm = 'text') AS text_rank, min(rank) FILTER (WHERE arm = 'vector') AS vector_rank,
             min(rank) FILTER (WHERE arm = 'time') AS time_rank, min(rank) FILTER (WHERE arm = 'entity') AS entity_rank
         FROM found GROUP BY item_id) f
     CROSS JOIN LATERAL (
         -- Once more whether it may be shown: a vector may be written while its item is being retired.
-        SELECT i.thread, i.position FROM items i
-        WHERE i.tenant_id = %(tenant_id)s AND i.item_id = f.item_id AND {live} OFFSET 0) i
+        SELECT {told} FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND i.item_id = f.found_id AND {live} OFFSET 0) i
 ), places AS MATERIALIZED (
-    SELECT thread, position + step AS position, step = 1 AS follows FROM hits CROSS JOIN (VALUES (-1), (1)) AS s (step)
-    WHERE thread IS NOT NULL
+    SELECT thread, position + step AS position, bool_or(step = 1) AS follows
+    FROM hits CROSS JOIN (VALUES (-1), (1)) AS s (step) WHERE thread IS NOT NULL GROUP BY 1, 2
 ), beside AS (
     -- The one after a hit may be its answer; the one before lends it its words.
-    SELECT n.item_id, bool_or(p.follows) AS follows FROM places p
+    SELECT p.follows, n.* FROM places p
     CROSS JOIN LATERAL (
-        SELECT i.item_id FROM items i
+        SELECT {told} FROM items i
         WHERE i.tenant_id = %(tenant_id)s AND i.thread = p.thread AND i.position = p.position AND {live} AND {visible}
         OFFSET 0) n
-    GROUP BY n.item_id
 ), wanted AS (
-    SELECT item_id, true AS is_hit, text_rank, vector_rank, time_rank, entity_rank FROM hits
-    UNION ALL SELECT item_id, follows, NULL, NULL, NULL, NULL FROM beside
+    SELECT {told}, distance, true AS is_hit, text_rank, vector_rank, time_rank, entity_rank FROM hits
+    UNION ALL SELECT {told}, NULL, follows, NULL, NULL, NULL, NULL FROM beside
     WHERE item_id NOT IN (SELECT item_id FROM hits)
 )
--- In the order of `Candidate`.
-SELECT w.item_id, i.scope, i.thread, i.position, i.speaker, i.trust, i.event_time, i.terms, i.tokens, i.traits,
-    -(v.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions})) AS similarity,
-    w.is_hit, w.text_rank, w.vector_rank, w.time_rank, w.entity_rank
+SELECT {told}, -COALESCE(distance, v.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions})) AS similarity,
+    is_hit, text_rank, vector_rank, time_rank, entity_rank
 FROM wanted w
-CROSS JOIN LATERAL (
-    SELECT scope, thread, position, speaker, trust, event_time, terms, tokens, traits FROM items
-    WHERE tenant_id = %(tenant_id)s AND item_id = w.item_id OFFSET 0) i
 LEFT JOIN LATERAL (
     SELECT embedding FROM vectors
-    WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s AND item_id = w.item_id OFFSET 0) v ON true
+    WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s AND item_id = w.item_id AND w.distance IS NULL OFFSET 0) v ON true
 
 -- name: standing
 -- How often what these owners have was changed, whether a topic is waited for, and unless the count is the one given: which
