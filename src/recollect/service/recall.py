@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from recollect.domain.arms import look
 from recollect.domain.candidates import Columns, Found
 from recollect.domain.entities import entities_in
 from recollect.domain.folding import Folded, folded
-from recollect.domain.identity import Identity, Scope
+from recollect.domain.identity import Identity, Scope, SessionId
 from recollect.domain.indexing import embedded_text
 from recollect.domain.items import Item, Kind
 from recollect.domain.ranking import UNRELATED_SIMILARITY, Collection, Question, Ranked, ranked
@@ -86,16 +87,17 @@ class _Recall:
         view = await self.resources.views.get(self.resources.database, self.identity)
         if view.language != "english":
             terms = text.terms(self.request.query, view.language)
-        view = await self.resources.views.with_terms(self.resources.database, self.identity, terms)
-        vector, model_id, embedded = await self._embedded(view)
+        # The model takes longest: what else must be known is read meanwhile.
+        (vector, model_id, embedded), view, line = await asyncio.gather(
+            self._embedded(view),
+            self.resources.views.with_terms(self.resources.database, self.identity, terms),
+            self._line(),
+        )
         self._mark("prepare")
         question = self._question(terms, model_id)
         # Without a vector there is nothing to compare: naming the model would compare vectors of different lengths.
         compared = model_id if model_id is not None and vector is not None else ""
-        searched = self._search(terms, view, vector, compared, question.interval)
-        if Scope.SESSION in self.scopes:
-            line = await sessions.read_line(self.resources.database, self.identity)
-            searched = replace(searched, sessions=line)
+        searched = replace(self._search(terms, view, vector, compared, question.interval), sessions=line)
         collection = view.collection(terms)
         answered = await self._on_shelf(question, searched, collection)
         if answered is None:
@@ -119,6 +121,12 @@ class _Recall:
             rerank_used=rerank_used,
             trace=self._trace(ordered, answered, question, searched, merged) if self.request.explain else None,
         )
+
+    async def _line(self) -> Sequence[SessionId]:
+        """The sessions whose memory is asked."""
+        if Scope.SESSION not in self.scopes:
+            return ()
+        return await sessions.read_line(self.resources.database, self.identity)
 
     async def _on_shelf(self, question: Question, searched: Search, collection: Collection) -> _Answered | None:
         """The best of a memory that is laid out in the process; None when it is not."""
@@ -157,9 +165,7 @@ class _Recall:
         pending = 0
         if request.explain:
             best = with_ranks(best, looked)
-            if waiting:
-                async with self.resources.database.transaction(self.identity) as tx:
-                    pending = await outbox.pending(tx, EMBED_TOPIC)
+            pending = await self._pending() if waiting else 0
         texts = {one.candidate.item_id: shelf.items[one.place].item for one in best}
         counts = looked_counts(looked) if request.explain else {}
         return _Answered(best=best, texts=texts, waiting=waiting, pending=pending, counts=counts)
@@ -168,19 +174,24 @@ class _Recall:
         """The best of what the indexes of the database find."""
         async with self.resources.database.transaction(self.identity) as tx:
             candidates = await search.find_candidates(tx, searched)
-            self._mark("candidates")
-            columns = Columns(rows=candidates)
-            best = self._ranked(question, columns, found_of(candidates), collection)
-            texts = await items.find_items(tx, [one.candidate.item_id for one in best])
-            waiting = await outbox.is_waiting(tx, EMBED_TOPIC)
-            pending = await outbox.pending(tx, EMBED_TOPIC) if waiting and self.request.explain else 0
+        self._mark("candidates")
+        columns = Columns(rows=candidates)
+        best = self._ranked(question, columns, found_of(candidates), collection)
+        texts = items.ask_items([one.candidate.item_id for one in best])
+        waiting = outbox.ask_waiting(EMBED_TOPIC)
+        await self.resources.database.together(self.identity, [texts, waiting])
         return _Answered(
             best=best,
-            texts=texts,
-            waiting=waiting,
-            pending=pending,
+            texts=texts.answer,
+            waiting=waiting.answer,
+            pending=await self._pending() if waiting.answer and self.request.explain else 0,
             counts=counts_of(candidates) if self.request.explain else {},
         )
+
+    async def _pending(self) -> int:
+        """How much is still to be embedded."""
+        async with self.resources.database.transaction(self.identity) as tx:
+            return await outbox.pending(tx, EMBED_TOPIC)
 
     async def _links(self, texts: Mapping[UUID, Item]) -> list[tuple[UUID, UUID]]:
         """Which of the facts found were taken from which of the turns found."""
