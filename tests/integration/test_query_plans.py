@@ -212,6 +212,7 @@ def exact(owner_dsn: str, identity: Identity, wanted: Search) -> set[UUID]:
 async def test_words_are_found_by_the_text_index(resources: Resources) -> None:
     plan = await explained(resources, who(LARGE, "many"), replace(asked(terms={"w7": 1.0}), vector=None))
     assert plan.uses("Bitmap Index Scan", "items_text")
+    assert not plan.uses("Index Scan", "items_by_event_time")
     assert not plan.reads_all("items")
 
 
