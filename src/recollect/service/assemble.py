@@ -33,7 +33,7 @@ from recollect.domain.tracing import written_interval
 from recollect.errors import InvalidInput
 from recollect.providers.base import fail_open
 from recollect.service import recall
-from recollect.service.context_sources import SOURCES, Base, Fetched, item_of, read_base, read_source
+from recollect.service.context_sources import Base, Fetched, item_of, read_base
 from recollect.service.recall_request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest
 from recollect.service.resources import Resources
 
@@ -172,18 +172,11 @@ class _Assembly:
         try:
             async with asyncio.TaskGroup() as tasks:
                 base = tasks.create_task(read_base(self.resources, self.identity, wanted, as_of=self.request.as_of))
-                provided = {
-                    name: tasks.create_task(read_source(self.resources, self.identity, name))
-                    for name in wanted.shares
-                    if name in SOURCES
-                }
                 long_term = tasks.create_task(self._long_term(wanted))
                 temporal = tasks.create_task(self._temporal(wanted))
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
-        read = base.result()
-        sections = {**read.sections, **{name: task.result() for name, task in provided.items()}}
-        return replace(read, sections=sections), long_term.result(), temporal.result()
+        return base.result(), long_term.result(), temporal.result()
 
     async def _long_term(self, wanted: Plan) -> _Found:
         """One recall for the turn; a question with several steps is asked again with what was found."""

@@ -1,36 +1,42 @@
 """Where the sections of a context come from: the agent's definition, the session, the tenant, and recall.
 
-All that is read by key comes in one transaction; recall runs beside it. `SOURCES` holds the sections that other parts of
-the product provide: a section that has no source is simply not there, and the trace says so.
+All that is read by key comes in one round trip, and what depends on the session in a second one; recall runs beside them.
+A section that nothing is read for is simply not there, and the trace says so.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from recollect.domain.context import ContextItem, Plan, SectionName, steady_tail
 from recollect.domain.identity import Identity
 from recollect.domain.items import Item, Trust, normalised
+from recollect.domain.knowledge import Entry, knowledge_map
+from recollect.domain.profiles import Profile
 from recollect.domain.sessions import Note, Session, SessionStatus, may_see
-from recollect.domain.state import DELEGATED_PREFIX, Owner, OwnerKind
-from recollect.domain.window import HINT, TAIL, Message, Window
-from recollect.service import knowledge, profiles
+from recollect.domain.state import DELEGATED_PREFIX, OwnerKind, StateEntry
+from recollect.domain.state import Owner as StateOwner
+from recollect.domain.tenants import Agent
+from recollect.domain.window import HINT, TAIL, Message, Window, window_of
+from recollect.service.profiles import NOTHING_KNOWN
+from recollect.service.profiles import profile as read_profile
 from recollect.service.recall_request import RecalledItem
 from recollect.service.resources import Resources
-from recollect.service.sessions import read_window
-from recollect.storage import context, notes, sessions, state, tenants
-from recollect.storage.database import Transaction
-from recollect.storage.sessions import END
+from recollect.service.sessions import MAX_WINDOW_MESSAGES, limit_of
+from recollect.storage import context, notes, profiles, sessions, sources, state, tenants
+from recollect.storage.asking import Asked
+from recollect.storage.profiles import Owner, ProfileRow
+from recollect.storage.sessions import END, Standing
 
 SHARED_READ = 20
 ACTIVITY_READ = 20
 ACTIVITY_SPAN = timedelta(days=1)
-
-Source = Callable[[Resources, Identity], Awaitable[Sequence[ContextItem]]]
+_OF_SESSION = frozenset({SectionName.SUMMARY, SectionName.WINDOW})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +59,22 @@ class Base:
 
 
 async def read_base(resources: Resources, identity: Identity, plan: Plan, *, as_of: datetime | None) -> Base:
-    """Read what the plan asks for, apart from recall, in one transaction."""
+    """Read what the plan asks for, apart from recall: in one round trip, and one more for what a session has."""
     reader = _Reader(resources, identity, plan, as_of)
-    async with resources.database.transaction(identity) as tx:
-        return await reader.read(tx)
+    await reader.ask(reader.first())
+    await reader.ask(reader.second())
+    return await reader.base()
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedProfile:
+    owner: Owner
+    row: Asked[ProfileRow | None]
+    is_due: Asked[bool]
 
 
 class _Reader:
-    """One transaction's reading."""
+    """What is read for one context: asked for at first, then what depends on that, then told as sections."""
 
     def __init__(self, resources: Resources, identity: Identity, plan: Plan, as_of: datetime | None) -> None:
         self.resources = resources
@@ -68,44 +82,114 @@ class _Reader:
         self.plan = plan
         self.as_of = as_of
         self.now = as_of or resources.clock()
+        self.started = time.perf_counter()
         self.sections: dict[SectionName, Fetched] = {}
+        self.agent: Asked[Agent | None] | None = None
+        self.newest: Asked[Standing | None] | None = None
+        self.entries: Asked[list[Entry]] | None = None
+        self.delegated: Asked[list[StateEntry]] | None = None
+        self.activity: Asked[list[Item]] | None = None
+        self.shared: Asked[list[Item]] | None = None
+        self.profiles: list[_AskedProfile] = []
+        self.standing: Standing | None = None
+        self.before: Asked[Session | None] | None = None
+        self.notes: Asked[list[Note]] | None = None
+        self.messages: Asked[list[Message]] | None = None
+        self.began: Asked[datetime | None] | None = None
 
-    async def read(self, tx: Transaction) -> Base:
-        await self._definition(tx)
-        window, began = await self._session(tx)
-        readers: dict[SectionName, Callable[[Transaction], Awaitable[Sequence[ContextItem]]]] = {
-            SectionName.SHARED: lambda tx: self._shared(tx, began),
-            SectionName.DELEGATED: self._delegated,
-            SectionName.DAILY_LOG: self._activity,
-        }
-        for name in self.plan.shares:
-            if name in readers:
-                started = time.perf_counter()
-                found = await readers[name](tx)
-                self._keep(name, found, started)
+    async def ask(self, asked: Sequence[Asked[Any] | None]) -> None:
+        """Send what is to be asked, if there is any."""
+        some = [one for one in asked if one is not None]
+        if some:
+            await self.resources.database.together(self.identity, some)
+
+    def first(self) -> list[Asked[Any] | None]:
+        """What can be asked for at once."""
+        identity, shares = self.identity, self.plan.shares
+        if identity.agent_id is not None and {SectionName.CORE, SectionName.CHARACTERISTICS} & shares.keys():
+            self.agent = tenants.ask_agent(identity.agent_id)
+        if identity.session_id is not None and _OF_SESSION & shares.keys():
+            self.newest = sessions.ask_newest(identity.session_id)
+        if SectionName.KNOWLEDGE_MAP in shares:
+            self.entries = sources.ask_entries()
+        if SectionName.DELEGATED in shares:
+            assert identity.run_id is not None
+            owner = StateOwner(kind=OwnerKind.RUN, owner_id=identity.run_id)
+            self.delegated = state.ask_entries(owner, prefix=DELEGATED_PREFIX, now=self.now)
+        if SectionName.DAILY_LOG in shares:
+            self.activity = self._ask_activity()
+        if SectionName.SHARED in shares and not self._waits_for_epoch:
+            self.shared = self._ask_shared(END)
+        if SectionName.PROFILE in shares:
+            # What is known of the user, then of the agent.
+            owners = [Owner(user_id=identity.user_id)] if identity.user_id is not None else []
+            owners += [Owner(agent_id=identity.agent_id)] if identity.agent_id is not None else []
+            self.profiles = [_AskedProfile(one, profiles.ask_profile(one), profiles.ask_due(one)) for one in owners]
+        asked = [self.agent, self.newest, self.entries, self.delegated, self.activity, self.shared]
+        return [*asked, *(each for one in self.profiles for each in (one.row, one.is_due))]
+
+    def second(self) -> list[Asked[Any] | None]:
+        """What depends on the session that was found."""
+        standing = self.newest.answer if self.newest is not None else None
+        if standing is not None and self._may_see(standing.session):
+            self.standing = standing
+            self._ask_session(standing.session)
+        return [self.before, self.notes, self.messages, self.began]
+
+    def _ask_session(self, session: Session) -> None:
+        if SectionName.SUMMARY in self.plan.shares:
+            self.before = sessions.ask_session(session.continues) if session.continues else None
+            self.notes = notes.ask_notes(session.session_id) if session.has_notes(self.now) else None
+        if not self._is_over(session):
+            first = session.window_from
+            self.messages = sessions.ask_newest_messages(session, first=first, limit=MAX_WINDOW_MESSAGES)
+            if self._waits_for_epoch:
+                self.began = context.ask_written_at(session.session_id, session.epoch_to or 1)
+
+    async def base(self) -> Base:
+        """Everything that was found, as sections."""
+        self._definition()
+        window = self._session()
+        if self._waits_for_epoch and SectionName.SHARED in self.plan.shares:
+            began = self.began.answer if self.began is not None else None
+            self.shared = self._ask_shared(began or END)
+            await self.ask([self.shared])
+        self._keep_all()
+        if SectionName.PROFILE in self.plan.shares:
+            self._keep(SectionName.PROFILE, await self._profiles())
         return Base(
             sections=self.sections,
             hint=HINT if window is not None and window.state.compressed else None,
             epoch=window.state.epoch if window is not None else 0,
         )
 
-    def _keep(
-        self, name: SectionName, found: Sequence[ContextItem], started: float, missing: str | None = None
-    ) -> None:
+    def _keep_all(self) -> None:
+        """What needs no more thought."""
+        if self.entries is not None:
+            self._keep(SectionName.KNOWLEDGE_MAP, [_map_item(self.entries.answer)])
+        if self.shared is not None:
+            self._keep(SectionName.SHARED, [item_of(one) for one in self.shared.answer])
+        if self.delegated is not None:
+            self._keep(SectionName.DELEGATED, self._delegated_items(self.delegated.answer))
+        if self.activity is not None:
+            self._keep(SectionName.DAILY_LOG, [item_of(one) for one in self.activity.answer])
+
+    def _keep(self, name: SectionName, found: Sequence[ContextItem], missing: str | None = None) -> None:
         if name in self.plan.shares:
-            spent = (time.perf_counter() - started) * 1000
+            spent = (time.perf_counter() - self.started) * 1000
             self.sections[name] = Fetched(
                 items=found, missing=missing or (None if found else "there is none"), milliseconds=spent
             )
 
-    async def _definition(self, tx: Transaction) -> None:
-        if (
-            self.identity.agent_id is None
-            or not {SectionName.CORE, SectionName.CHARACTERISTICS} & self.plan.shares.keys()
-        ):
+    @property
+    def _waits_for_epoch(self) -> bool:
+        """Where the beginning is to stay the same, what came since waits for the next epoch; what was retired goes."""
+        return self.as_of is None and self.plan.profile.steady
+
+    def _definition(self) -> None:
+        if self.agent is None:
             return
-        started = time.perf_counter()
-        agent = await tenants.find_agent(tx, self.identity.agent_id)
+        agent = self.agent.answer
         missing = None if agent is not None else "the agent has no definition"
         for name in (SectionName.CORE, SectionName.CHARACTERISTICS):
             text = getattr(agent, name) if agent is not None else ""
@@ -117,35 +201,33 @@ class _Reader:
                     source_ref=f"agent:{self.identity.agent_id}",
                 )
             ]
-            self._keep(name, items if text.strip() else [], started, missing)
+            self._keep(name, items if text.strip() else [], missing)
 
-    async def _session(self, tx: Transaction) -> tuple[Window | None, datetime]:
-        """Summary and window of the session, and when its present epoch began."""
-        asked = {SectionName.SUMMARY, SectionName.WINDOW} & self.plan.shares.keys()
-        if self.identity.session_id is None or not asked:
-            return None, END
-        started = time.perf_counter()
-        standing = await sessions.find_newest(tx, self.identity.session_id)
-        session = standing.session if standing is not None else None
-        if standing is None or session is None or not self._may_see(session):
-            for name in asked:
-                self._keep(name, [], started, "there is no such session")
-            return None, END
-        is_over = session.status is SessionStatus.CLOSED or session.is_idle(self.now)
-        if SectionName.SUMMARY in asked:
-            before = await sessions.find_session(tx, session.continues) if session.continues else None
-            noted = await notes.list_notes(tx, session.session_id) if session.has_notes(self.now) else []
-            self._keep(SectionName.SUMMARY, _summary_items(session, before, noted), started)
-        if is_over:  # what comes next begins a new session, with an empty window
-            self._keep(SectionName.WINDOW, [], started, "the session is over; its summary is carried over")
-            return None, END
-        window = await read_window(self.resources, tx, standing)
+    def _session(self) -> Window | None:
+        """Summary and window of the session."""
+        if self.newest is None:
+            return None
+        if self.standing is None:
+            for name in _OF_SESSION:
+                self._keep(name, [], "there is no such session")
+            return None
+        session = self.standing.session
+        before = self.before.answer if self.before is not None else None
+        noted = self.notes.answer if self.notes is not None else []
+        self._keep(SectionName.SUMMARY, _summary_items(session, before, noted))
+        if self.messages is None:  # what comes next begins a new session, with an empty window
+            self._keep(SectionName.WINDOW, [], "the session is over; its summary is carried over")
+            return None
+        window = window_of(session, self.messages.answer, limit=limit_of(self.resources, self.standing))
         messages = self._steady(window) if self.plan.profile.steady else window.active
-        self._keep(SectionName.WINDOW, [_message_item(session, one) for one in reversed(messages)], started)
-        return window, await _began(tx, session)
+        self._keep(SectionName.WINDOW, [_message_item(session, one) for one in reversed(messages)])
+        return window
 
     def _may_see(self, session: Session) -> bool:
         return may_see(self.identity, user_id=session.user_id, agent_id=session.agent_id)
+
+    def _is_over(self, session: Session) -> bool:
+        return session.status is SessionStatus.CLOSED or session.is_idle(self.now)
 
     def _steady(self, window: Window) -> Sequence[Message]:
         """The tail whose beginning seldom moves; counted roughly, the packing has the last word."""
@@ -158,26 +240,18 @@ class _Reader:
 
         return steady_tail(messages, most=TAIL, fits=fits)
 
-    async def _shared(self, tx: Transaction, began: datetime) -> list[ContextItem]:
+    def _ask_shared(self, before: datetime) -> Asked[list[Item]]:
         if self.as_of is not None:
-            found = await context.list_shared_as_of(tx, as_of=self.as_of, limit=SHARED_READ)
-        else:
-            # Where the beginning is to stay the same, what came since waits for the next epoch; what was retired goes.
-            before = began if self.plan.profile.steady else END
-            found = await context.list_shared(tx, before=before, limit=SHARED_READ)
-        return [item_of(one) for one in found]
+            return context.ask_shared_as_of(as_of=self.as_of, limit=SHARED_READ)
+        return context.ask_shared(before=before, limit=SHARED_READ)
 
-    async def _delegated(self, tx: Transaction) -> list[ContextItem]:
-        run_id = self.identity.run_id
-        assert run_id is not None
-        owner = Owner(kind=OwnerKind.RUN, owner_id=run_id)
-        entries = await state.list_entries(tx, owner, prefix=DELEGATED_PREFIX, now=self.now)
+    def _delegated_items(self, entries: Sequence[StateEntry]) -> list[ContextItem]:
         return [
             ContextItem(
                 content=entry.value if isinstance(entry.value, str) else json.dumps(entry.value, ensure_ascii=False),
                 kind="delegated",
                 trust=Trust.AGENT,
-                source_ref=f"run:{run_id}:{entry.key}",
+                source_ref=f"run:{self.identity.run_id}:{entry.key}",
                 who=entry.key.removeprefix(DELEGATED_PREFIX),
                 when=entry.updated_at,
             )
@@ -185,19 +259,51 @@ class _Reader:
             if entry.value not in ("", None)
         ]
 
-    async def _activity(self, tx: Transaction) -> list[ContextItem]:
+    def _ask_activity(self) -> Asked[list[Item]]:
         interval = self.plan.interval
         since = interval.start if interval is not None and interval.start is not None else self.now - ACTIVITY_SPAN
         until = interval.end if interval is not None and interval.end is not None else self.now + ACTIVITY_SPAN
         if self.as_of is not None:
             until = min(until, self.as_of)
-        found = await context.list_activity(tx, since=since, until=until, limit=ACTIVITY_READ)
-        return [item_of(one) for one in found]
+        return context.ask_activity(self.identity, since=since, until=until, limit=ACTIVITY_READ)
+
+    async def _profiles(self) -> list[ContextItem]:
+        """The standing profiles that say anything; one that is out of date is made anew first."""
+        items = []
+        for asked in self.profiles:
+            row, (kind, name) = asked.row.answer, _named(asked.owner)
+            if asked.is_due.answer or (row is not None and row.is_stale):
+                found = await read_profile(self.resources, self.identity, **{kind: name})
+            else:
+                found = row.profile if row is not None else NOTHING_KNOWN
+            if found.content.strip():
+                items.append(_profile_item(found, kind, name))
+        return items
 
 
-async def _began(tx: Transaction, session: Session) -> datetime:
-    """When the present epoch of a session began, by the clock that stamps items."""
-    return await context.written_at(tx, session.session_id, session.epoch_to or 1) or END
+def _named(owner: Owner) -> tuple[str, str]:
+    if owner.user_id is not None:
+        return "user", owner.user_id
+    assert owner.agent_id is not None
+    return "agent", owner.agent_id
+
+
+def _profile_item(profile: Profile, kind: str, name: str) -> ContextItem:
+    return ContextItem(
+        content=profile.content,
+        kind="profile",
+        trust=Trust.AGENT,
+        source_ref=f"profile:{kind}:{name}",
+        who=name,
+        when=profile.made_at,
+    )
+
+
+def _map_item(entries: Sequence[Entry]) -> ContextItem:
+    """What can be looked up, and the tool that reaches it (C3)."""
+    return ContextItem(
+        content=knowledge_map(entries), kind="knowledge_map", trust=Trust.AGENT, source_ref="knowledge_map"
+    )
 
 
 def _summary_items(session: Session, before: Session | None, noted: Sequence[Note]) -> list[ContextItem]:
@@ -268,46 +374,3 @@ def item_of(found: Item | RecalledItem) -> ContextItem:
         payload_key=found.payload_key,
         score=score,
     )
-
-
-async def read_source(resources: Resources, identity: Identity, name: SectionName) -> Fetched:
-    """What another part of the product provides for a section."""
-    started = time.perf_counter()
-    found = await SOURCES[name](resources, identity)
-    spent = (time.perf_counter() - started) * 1000
-    return Fetched(items=found, missing=None if found else "there is none", milliseconds=spent)
-
-
-async def _map(resources: Resources, identity: Identity) -> list[ContextItem]:
-    """What can be looked up, and the tool that reaches it (C3)."""
-    text = await knowledge.map_knowledge(resources, identity)
-    return [ContextItem(content=text, kind="knowledge_map", trust=Trust.AGENT, source_ref="knowledge_map")]
-
-
-async def _profiles(resources: Resources, identity: Identity) -> list[ContextItem]:
-    """What is known of the user, then of the agent."""
-    owners: list[dict[str, str]] = []
-    if identity.user_id is not None:
-        owners.append({"user": identity.user_id})
-    if identity.agent_id is not None:
-        owners.append({"agent": identity.agent_id})
-    items = []
-    for owner in owners:
-        found = await profiles.profile(resources, identity, **owner)
-        if found.content.strip():
-            ((kind, name),) = owner.items()
-            items.append(
-                ContextItem(
-                    content=found.content,
-                    kind="profile",
-                    trust=Trust.AGENT,
-                    source_ref=f"profile:{kind}:{name}",
-                    who=name,
-                    when=found.made_at,
-                )
-            )
-    return items
-
-
-SOURCES: dict[SectionName, Source] = {SectionName.KNOWLEDGE_MAP: _map, SectionName.PROFILE: _profiles}
-"""The sections that other parts of the product provide; a section without a source is not there."""

@@ -58,8 +58,7 @@ class RecallCache:
         load: Callable[[], Awaitable[A]],
     ) -> tuple[A, bool]:
         """The answer to a request, and whether it was kept from before."""
-        async with database.transaction(identity) as tx:
-            version = await context.read_version(tx)
+        version = await context.read_version(database, identity)
         # The identity says what may be seen and the request what is asked: nothing else does.
         key: Hashable = (replace(identity, run_id=None), request)
         found = self._kept.get(key)

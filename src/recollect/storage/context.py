@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from recollect.domain.identity import SessionId
+from recollect.domain.identity import Identity, SessionId
 from recollect.domain.items import Item
-from recollect.storage.database import Transaction
+from recollect.storage.asking import Asked, all_as
+from recollect.storage.database import Database
 from recollect.storage.queries import Queries
 from recollect.storage.sessions import thread_of
 
 queries = Queries("context")
 
 
-async def list_shared(tx: Transaction, *, before: datetime, limit: int) -> list[Item]:
+def ask_shared(*, before: datetime, limit: int) -> Asked[list[Item]]:
     """What the tenant tells all of its agents and was there at that moment."""
-    return await tx.all(queries.shared_now, Item, before=before, limit=limit)
+    return Asked(queries.shared_now, all_as(Item), before=before, limit=limit)
 
 
-async def list_shared_as_of(tx: Transaction, *, as_of: datetime, limit: int) -> list[Item]:
+def ask_shared_as_of(*, as_of: datetime, limit: int) -> Asked[list[Item]]:
     """What the tenant told all of its agents at that moment."""
-    return await tx.all(queries.shared_then, Item, as_of=as_of, limit=limit)
+    return Asked(queries.shared_then, all_as(Item), as_of=as_of, limit=limit)
 
 
-async def list_activity(tx: Transaction, *, since: datetime, until: datetime, limit: int) -> list[Item]:
+def ask_activity(who: Identity, *, since: datetime, until: datetime, limit: int) -> Asked[list[Item]]:
     """What the identity's agent did in a stretch of time, newest first."""
-    who = tx.identity
-    return await tx.all(
+    return Asked(
         queries.activity,
-        Item,
+        all_as(Item),
         agent_id=who.agent_id,
         user_id=who.user_id,
         session_id=who.session_id,
@@ -38,13 +38,19 @@ async def list_activity(tx: Transaction, *, since: datetime, until: datetime, li
     )
 
 
-async def written_at(tx: Transaction, session_id: SessionId, position: int) -> datetime | None:
+def ask_written_at(session_id: SessionId, position: int) -> Asked[datetime | None]:
     """When the message at a place of a session was written."""
-    moment: datetime | None = await tx.value(queries.written_at, thread=thread_of(session_id), position=position)
-    return moment
+    return Asked(
+        queries.written_at,
+        lambda rows: rows[0]["created_at"] if rows else None,
+        thread=thread_of(session_id),
+        position=position,
+    )
 
 
-async def read_version(tx: Transaction) -> int:
+async def read_version(database: Database, who: Identity) -> int:
     """How often what the identity may recall has changed; it differs after every change."""
-    who = tx.identity
-    return int(await tx.value(queries.version, user_id=who.user_id, agent_id=who.agent_id, session_id=who.session_id))
+    ((version,),) = await database.read(
+        who, queries.version, user_id=who.user_id, agent_id=who.agent_id, session_id=who.session_id
+    )
+    return int(version)

@@ -20,10 +20,11 @@ from psycopg import generators, sql
 from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
-from psycopg.rows import class_row, scalar_row
+from psycopg.rows import class_row, dict_row, scalar_row
 
 from recollect.domain.identity import Identity
 from recollect.errors import ConfigurationError, Conflict, DatabaseUnavailable, InvalidInput, UnsafeRole
+from recollect.storage.asking import Asked
 from recollect.storage.literals import literal
 from recollect.storage.pool import Connection, Pool, PoolOptions
 from recollect.storage.queries import Queries, Query
@@ -213,6 +214,20 @@ class Database:
         text = _message(_begin(identity, None), query.name, tuple(values[name] for name in query.numbered[1]))
         return await self._sent(query, text)
 
+    async def together(self, identity: Identity, asked: Sequence[Asked[Any]]) -> None:
+        """Send queries that only read in one round trip, as a transaction of their own; each has its answer then."""
+        bound = {"tenant_id": identity.tenant_id}
+        written = "; ".join([_executed(one.query.name, one.values(bound)) for one in asked])
+        text = f"{_begin(identity, None)}; {_ALWAYS_BY_INDEX}; {written}; COMMIT"
+
+        async def send(connection: Connection) -> None:
+            for one in asked:
+                await _prepare(connection, one.query)
+            for one, rows in zip(asked, await _sets_of(connection, text), strict=True):
+                one.answered(rows)
+
+        self._pool.give_back(await self._borrow(send))
+
     async def _sent(self, query: Query, text: str) -> list[tuple[Any, ...]]:
         answered: list[tuple[Any, ...]] = []
 
@@ -347,6 +362,18 @@ async def _rows_of(connection: Connection, text: str) -> list[tuple[Any, ...]]:
     reader = Transformer(connection)
     reader.set_pgresult(answer)
     return reader.load_rows(0, answer.ntuples, tuple)
+
+
+async def _sets_of(connection: Connection, text: str) -> list[list[dict[str, Any]]]:
+    """The rows of each statement that has any to tell, in their order."""
+    found = []
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(text, prepare=False)
+        while True:
+            if cursor.description is not None:
+                found.append(await cursor.fetchall())
+            if not cursor.nextset():
+                return found
 
 
 def _is_dead(error: BaseException) -> bool:

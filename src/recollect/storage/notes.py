@@ -8,6 +8,7 @@ from uuid import UUID
 
 from recollect.domain.identity import SessionId
 from recollect.domain.sessions import MAX_NOTES, Note, NoteKind
+from recollect.storage.asking import Asked, Record
 from recollect.storage.database import Transaction
 from recollect.storage.queries import Queries
 
@@ -38,10 +39,18 @@ async def delete_notes(tx: Transaction, session_id: SessionId, note_ids: Sequenc
 
 async def list_notes(tx: Transaction, session_id: SessionId) -> list[Note]:
     """The notes of a session in the order they were made."""
-    rows = await tx.dicts(queries.list_notes, session_id=session_id)
-    return [Note(**{**row, "kind": NoteKind(row["kind"])}) for row in rows]
+    return _notes(await tx.dicts(queries.list_notes, session_id=session_id))
+
+
+def ask_notes(session_id: SessionId) -> Asked[list[Note]]:
+    """The same, sent along with others."""
+    return Asked(queries.list_notes, _notes, session_id=session_id)
 
 
 async def delete_expired(tx: Transaction, *, now: datetime) -> int:
     """Remove notes that have outlived their sessions' activity; how many there were."""
     return await tx.run(queries.delete_expired, now=now)
+
+
+def _notes(rows: Sequence[Record]) -> list[Note]:
+    return [Note(**{**row, "kind": NoteKind(row["kind"])}) for row in rows]

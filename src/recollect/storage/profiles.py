@@ -8,6 +8,7 @@ from uuid import UUID
 
 from recollect.domain.identity import AgentId, UserId
 from recollect.domain.profiles import KnownFact, Profile
+from recollect.storage.asking import Asked, Record, first_as
 from recollect.storage.database import Transaction
 from recollect.storage.queries import Queries
 
@@ -53,6 +54,20 @@ async def find_profile(tx: Transaction, owner: Owner) -> ProfileRow | None:
     return await tx.maybe(queries.find_of_agent, ProfileRow, agent_id=owner.agent_id)
 
 
+def ask_profile(owner: Owner) -> Asked[ProfileRow | None]:
+    """The same, sent along with others."""
+    if owner.user_id is not None:
+        return Asked(queries.find_of_user, first_as(ProfileRow), user_id=owner.user_id)
+    return Asked(queries.find_of_agent, first_as(ProfileRow), agent_id=owner.agent_id)
+
+
+def ask_due(owner: Owner) -> Asked[bool]:
+    """Whether facts are known of an owner who has no profile yet; sent along with others."""
+    if owner.user_id is not None:
+        return Asked(queries.is_due_for_user, _is_due, user_id=owner.user_id)
+    return Asked(queries.is_due_for_agent, _is_due, agent_id=owner.agent_id)
+
+
 async def find_profiles(tx: Transaction, profile_ids: list[UUID]) -> list[ProfileRow]:
     """Profiles by id."""
     return await tx.all(queries.find_profiles, ProfileRow, profile_ids=profile_ids)
@@ -87,3 +102,7 @@ async def save_profile(tx: Transaction, profile_id: UUID, profile: Profile) -> N
         writer=profile.writer,
         made_at=profile.made_at,
     )
+
+
+def _is_due(rows: list[Record]) -> bool:
+    return bool(rows[0]["is_due"])

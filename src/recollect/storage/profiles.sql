@@ -10,6 +10,18 @@ SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made
     SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale
 FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.agent_id = %(agent_id)s
 
+-- name: is_due_for_user
+-- Whether facts are known of a user who has no profile yet.
+SELECT NOT EXISTS (SELECT FROM profiles WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s) AND EXISTS (
+    SELECT FROM items
+    WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND scope = 'user' AND user_id = %(user_id)s AND live) AS is_due
+
+-- name: is_due_for_agent
+-- Whether facts are known of an agent that has no profile yet.
+SELECT NOT EXISTS (SELECT FROM profiles WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s) AND EXISTS (
+    SELECT FROM items
+    WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND scope = 'agent' AND agent_id = %(agent_id)s AND live) AS is_due
+
 -- name: find_profiles
 -- Profiles by id.
 SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (

@@ -16,6 +16,7 @@ from recollect.domain.runs import ABANDONED
 from recollect.domain.sessions import CloseReason, Fold, Session, SessionStatus
 from recollect.domain.tokens import message_tokens
 from recollect.domain.window import Message, role_of
+from recollect.storage.asking import Asked
 from recollect.storage.database import Database, Transaction
 from recollect.storage.queries import Queries
 
@@ -73,8 +74,8 @@ def _session(row: dict[str, Any]) -> Session:
 
 
 def _standing(row: dict[str, Any]) -> Standing:
-    model_tokens = row.pop("model_tokens")
-    return Standing(session=_session(row), model_tokens=model_tokens)
+    session = {name: value for name, value in row.items() if name != "model_tokens"}
+    return Standing(session=_session(session), model_tokens=row["model_tokens"])
 
 
 async def lock_open(tx: Transaction, session_id: SessionId) -> Standing | None:
@@ -105,10 +106,20 @@ async def find_newest(tx: Transaction, session_id: SessionId) -> Standing | None
     return _standing(rows[0]) if rows else None
 
 
+def ask_newest(session_id: SessionId) -> Asked[Standing | None]:
+    """The same, sent along with others."""
+    return Asked(queries.find_newest, lambda rows: _standing(rows[0]) if rows else None, session_id=session_id)
+
+
 async def find_session(tx: Transaction, session_id: SessionId) -> Session | None:
     """One session by its own id."""
     rows = await tx.dicts(queries.find_session, session_id=session_id)
     return _session(rows[0]) if rows else None
+
+
+def ask_session(session_id: SessionId) -> Asked[Session | None]:
+    """The same, sent along with others."""
+    return Asked(queries.find_session, lambda rows: _session(rows[0]) if rows else None, session_id=session_id)
 
 
 async def find_by_ref(tx: Transaction, session_ref: UUID) -> Standing | None:
@@ -262,6 +273,17 @@ async def list_newest_messages(tx: Transaction, session: Session, *, first: int,
     """The newest messages of a session from a place on, oldest first."""
     rows = await tx.dicts(queries.list_newest_messages, thread=thread_of(session.session_id), first=first, limit=limit)
     return _messages(session, rows[::-1])
+
+
+def ask_newest_messages(session: Session, *, first: int, limit: int) -> Asked[list[Message]]:
+    """The same, sent along with others."""
+    return Asked(
+        queries.list_newest_messages,
+        lambda rows: _messages(session, rows[::-1]),
+        thread=thread_of(session.session_id),
+        first=first,
+        limit=limit,
+    )
 
 
 def _messages(session: Session, rows: Sequence[dict[str, Any]]) -> list[Message]:

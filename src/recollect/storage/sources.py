@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
 from recollect.domain.knowledge import Entry, Source, SourceKind
+from recollect.storage.asking import Asked, Record
 from recollect.storage.database import Transaction
 from recollect.storage.queries import Queries
 
@@ -64,7 +66,12 @@ async def list_sources(tx: Transaction, *, after: str, limit: int) -> list[Sourc
 
 async def list_entries(tx: Transaction) -> list[Entry]:
     """What the map says of every source."""
-    return [Entry(**{**row, "kind": SourceKind(row["kind"])}) for row in await tx.dicts(queries.list_entries)]
+    return _entries(await tx.dicts(queries.list_entries))
+
+
+def ask_entries() -> Asked[list[Entry]]:
+    """The same, sent along with others."""
+    return Asked(queries.list_entries, _entries)
 
 
 async def count_change(tx: Transaction, source_id: UUID, *, documents: int, chunks: int) -> None:
@@ -80,6 +87,10 @@ async def save_sync(tx: Transaction, source_id: UUID, sync: dict[str, Any]) -> N
 async def delete_source(tx: Transaction, source_id: UUID) -> bool:
     """Remove a source without documents; False when there is none of that id."""
     return await tx.run(queries.delete_source, source_id=source_id) == 1
+
+
+def _entries(rows: Sequence[Record]) -> list[Entry]:
+    return [Entry(**{**row, "kind": SourceKind(row["kind"])}) for row in rows]
 
 
 def _read(rows: list[dict[str, Any]]) -> Source | None:

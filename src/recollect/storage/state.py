@@ -9,6 +9,7 @@ import psycopg
 
 from recollect.domain.state import Holdings, NewState, Owner, StateEntry
 from recollect.errors import NotFound
+from recollect.storage.asking import Asked, all_as
 from recollect.storage.database import Transaction
 from recollect.storage.queries import Queries
 
@@ -79,6 +80,18 @@ async def list_entries(tx: Transaction, owner: Owner, *, prefix: str = "", now: 
     return await tx.all(
         queries.list_entries,
         StateEntry,
+        owner_kind=owner.kind,
+        owner_id=owner.owner_id,
+        prefix=prefix,
+        now=now,
+    )
+
+
+def ask_entries(owner: Owner, *, prefix: str = "", now: datetime) -> Asked[list[StateEntry]]:
+    """The same, sent along with others."""
+    return Asked(
+        queries.list_entries,
+        all_as(StateEntry),
         owner_kind=owner.kind,
         owner_id=owner.owner_id,
         prefix=prefix,

@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from recollect.domain.identity import AgentId, Role, UserId
 from recollect.domain.tenants import Agent, AgentDefinition, ApiKey, Tenant, User
+from recollect.storage.asking import Asked, first_as
 from recollect.storage.database import Transaction
 from recollect.storage.queries import Queries
 
@@ -83,6 +84,11 @@ async def save_agent(tx: Transaction, agent_id: AgentId, definition: AgentDefini
 async def find_agent(tx: Transaction, agent_id: AgentId) -> Agent | None:
     """One definition."""
     return await tx.maybe(queries.find_agent, Agent, agent_id=agent_id)
+
+
+def ask_agent(agent_id: AgentId) -> Asked[Agent | None]:
+    """The same, sent along with others."""
+    return Asked(queries.find_agent, first_as(Agent), agent_id=agent_id)
 
 
 async def list_agents(tx: Transaction, *, after: str, limit: int) -> list[Agent]:
