@@ -14,8 +14,9 @@ from typing import Generic, Protocol, TypeVar
 
 SHORTEST = 12  # tokens; with less room nothing is begun
 
-# The end of a sentence: a mark that white space follows, a mark of a script without spaces, or the end of a line.
-_END = re.compile(r"[.!?…؟।]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*|(?=\n)")
+# The end of a sentence: a mark that white space follows, a mark of a script without spaces, or the end of a line. All of them
+# are looked for at once first: trying one after the other at every letter takes three times as long.
+_END = re.compile(r"(?=[.!?…؟।。！？｡\n])(?:[.!?…؟।]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*|(?=\n))")
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\"'])(?:[A-Za-z]|[Dd]rs?|[Mm]rs?|[Mm]s|[Pp]rof|[Ss]t|[Nn]o|[Nn]r|vs|etc|approx|ca|bzw|z\.B|[Ee]\.g|[Ii]\.e"
     r"|[Ii]nc|[Ll]td|[Jj]r|[Ss]r|U\.S|a\.m|p\.m|[Ff]ig|[Vv]ol|[Cc]f|[Dd]ept|\d{1,3})\.$"

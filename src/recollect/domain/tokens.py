@@ -81,29 +81,61 @@ _ENGLISH = frozenset(
     because any these give most us is are was were been has had did am more please thanks should may here where why""".split()
 )
 ENGLISH_SHARE = 6  # one of so many words
+NEW_LINE = 0.7  # and each further pair of spaces
+MOST_LINES = 20_000  # whose weights are kept, in about 5 MB
 
 
 def prudent_tokens(text: str) -> int:
     """Estimate the tokens of a text from above; 0 only for an empty one."""
     if not text:
         return 0
+    lines = text.split("\n")
+    english = foreign = other = 0.0
+    plain = known = 0
+    for line in lines:
+        in_english, elsewhere, beside, plain_words, known_words = _line_weights(line)
+        english += in_english
+        foreign += elsewhere
+        other += beside
+        plain += plain_words
+        known += known_words
+    cost = english if known * ENGLISH_SHARE >= plain else foreign
+    return int(cost + other + (len(lines) - 1) * NEW_LINE) + 1
+
+
+_Weights = tuple[float, float, float, int, int]
+"""What a line's words cost in English and elsewhere, what else in it costs; its plain words and its well-known ones."""
+_LINES: dict[tuple[int, int], _Weights] = {}
+
+
+def _line_weights(line: str) -> _Weights:
+    """What a line costs. The same lines are counted at every turn: their weights are kept, by their hash, not their text."""
+    key = (len(line), hash(line))
+    found = _LINES.get(key)
+    if found is None:
+        if len(_LINES) >= MOST_LINES:
+            _LINES.clear()
+        found = _LINES[key] = _weighed_line(line)
+    return found
+
+
+def _weighed_line(line: str) -> _Weights:
     plain = known = 0
     english = foreign = 0.0
-    for word in _WORD.findall(text):
+    for word in _WORD.findall(line):
         in_english, elsewhere, is_plain, is_known = _weighed(word)
         english += in_english
         foreign += elsewhere
         plain += is_plain
         known += is_known
-    cost = english if known * ENGLISH_SHARE >= plain else foreign
-    written = text.encode(errors="surrogatepass")
+    written = line.encode(errors="surrogatepass")
     without_digits = written.translate(None, _DIGITS)
-    cost += len(written) - len(without_digits)
-    cost += (len(without_digits) - len(without_digits.translate(None, _MARKS))) * 0.9
-    cost += (text.count("\n") + text.count("  ")) * 0.7
-    if not text.isascii():
-        cost += sum(len(script.findall(text)) * each for script, each in _SCRIPTS)
-    return int(cost) + 1
+    other = float(len(written) - len(without_digits))
+    other += (len(without_digits) - len(without_digits.translate(None, _MARKS))) * 0.9
+    other += line.count("  ") * NEW_LINE
+    if not line.isascii():
+        other += sum(len(script.findall(line)) * each for script, each in _SCRIPTS)
+    return english, foreign, other, plain, known
 
 
 @lru_cache(maxsize=50_000)
