@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property, lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -32,9 +32,8 @@ MOST_KEPT = 3_000  # matches of words and tokens that are kept: at most 4 bytes 
 MOST_TOKENS = 1 << 16  # a token is written in two bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """What the database returns of an item that may answer."""
+class Candidate(NamedTuple):
+    """What the database returns of an item that may answer; a tuple, because every search makes hundreds of them."""
 
     item_id: UUID
     scope: Scope
@@ -198,10 +197,6 @@ class Columns:
         return {}
 
     @cached_property
-    def _by_terms(self) -> Mapping[bytes, Ids]:
-        return _places(row.terms for row in self.rows)
-
-    @cached_property
     def _speaker_terms(self) -> Mapping[str, Sequence[Ids]]:
         return _by_term((_speaker_terms(speaker), places) for speaker, places in self.speakers.items())
 
@@ -261,14 +256,17 @@ class Columns:
             # The vectors of all its tokens lie together for the next question; to gather them is most of the work.
             blocks = self.kept(("blocks",), lambda: _blocks(unit, vocabulary))
             similar = np.square(np.maximum(_products(blocks, unit[asked]), 0))
-            best[:, filled] = np.maximum.reduceat(similar[places], starts, axis=0).T
+            # A row for each token asked: what is compared lies side by side.
+            best[:, filled] = np.maximum.reduceat(similar.T.take(places, axis=1), starts, axis=1)
         return best
 
     def are_verbatim(self, terms: Sequence[str]) -> Mask:
         """Which rows consist of exactly these terms."""
         found = np.zeros(len(self.rows), dtype=np.bool_)
         if terms:
-            found[self._by_terms.get(text.hashes(terms).tobytes(), [])] = True
+            asked = text.hashes(terms).tobytes()
+            for place in np.flatnonzero(self.lengths == len(asked) // 4).tolist():
+                found[place] = self.rows[place].terms == asked
         return found
 
 

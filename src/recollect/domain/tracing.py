@@ -50,8 +50,7 @@ def with_ranks(best: Sequence[Ranked], looked: Looked) -> list[Ranked]:
     return [
         replace(
             one,
-            candidate=replace(
-                one.candidate,
+            candidate=one.candidate._replace(
                 similarity=None if np.isnan(similarity[one.place]) else float(similarity[one.place]),
                 text_rank=ranks["text"].get(one.place),
                 vector_rank=ranks["vector"].get(one.place),

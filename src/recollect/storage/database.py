@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import psycopg
@@ -20,11 +20,12 @@ from psycopg import generators, sql
 from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
-from psycopg.rows import class_row, dict_row, scalar_row
+from psycopg.pq.abc import PGresult
+from psycopg.rows import BaseRowFactory, args_row, class_row, dict_row, scalar_row
 
 from recollect.domain.identity import Identity
 from recollect.errors import ConfigurationError, Conflict, DatabaseUnavailable, InvalidInput, UnsafeRole
-from recollect.storage.asking import Asked
+from recollect.storage.asking import Asked, Record
 from recollect.storage.literals import literal
 from recollect.storage.pool import Connection, Pool, PoolOptions
 from recollect.storage.queries import Queries, Query
@@ -84,11 +85,12 @@ class Rows:
         """Every row of a query planned for these very parameters: a plan for any tenant cannot use one tenant's index.
 
         Its placeholders are numbered once and not at every call, and rows come in binary form: it is for the long
-        statement behind every recall.
+        statement behind every recall. A row becomes `into` of its columns in their order, or a dictionary.
         """
         statement, names = query.numbered
         values = self._parameters(parameters)
-        async with psycopg.AsyncRawCursor(self._connection, row_factory=class_row(into)) as cursor:
+        factory = cast("BaseRowFactory[T]", dict_row if into is dict else args_row(into))
+        async with psycopg.AsyncRawCursor(self._connection, row_factory=factory) as cursor:
             await cursor.execute(statement, [values[name] for name in names], prepare=False, binary=True)
             return await cursor.fetchall()
 
@@ -351,29 +353,35 @@ _kept_message = lru_cache(maxsize=10_000)(_message)
 
 
 async def _rows_of(connection: Connection, text: str) -> list[tuple[Any, ...]]:
-    """The rows that a message answers with: a cursor would read it for placeholders, and keep every answer of it."""
-    async with connection.lock:
-        connection.pgconn.send_query(text.encode())
-        results = await connection.wait(generators.execute(connection.pgconn))
-    for result in results:
-        if result.status == ExecStatus.FATAL_ERROR:
-            raise error_from_result(result, encoding="utf-8")
-    answer = next(result for result in results if result.status == ExecStatus.TUPLES_OK)
+    """The rows that a message answers with."""
+    answer = next(result for result in await _answered(connection, text) if result.status == ExecStatus.TUPLES_OK)
     reader = Transformer(connection)
     reader.set_pgresult(answer)
     return reader.load_rows(0, answer.ntuples, tuple)
 
 
-async def _sets_of(connection: Connection, text: str) -> list[list[dict[str, Any]]]:
+async def _answered(connection: Connection, text: str) -> Sequence[PGresult]:
+    """What a message answers to each statement: a cursor would read it for placeholders, and keep every answer of it."""
+    async with connection.lock:
+        connection.pgconn.send_query(text.encode())
+        results: list[PGresult] = await connection.wait(generators.execute(connection.pgconn))
+    for result in results:
+        if result.status == ExecStatus.FATAL_ERROR:
+            raise error_from_result(result, encoding="utf-8")
+    return results
+
+
+async def _sets_of(connection: Connection, text: str) -> list[list[Record]]:
     """The rows of each statement that has any to tell, in their order."""
     found = []
-    async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(text, prepare=False)
-        while True:
-            if cursor.description is not None:
-                found.append(await cursor.fetchall())
-            if not cursor.nextset():
-                return found
+    for answer in await _answered(connection, text):
+        if answer.status == ExecStatus.TUPLES_OK:
+            reader = Transformer(connection)
+            reader.set_pgresult(answer)
+            names = [(answer.fname(column) or b"").decode() for column in range(answer.nfields)]
+            rows = reader.load_rows(0, answer.ntuples, tuple)
+            found.append([dict(zip(names, row, strict=True)) for row in rows])
+    return found
 
 
 def _is_dead(error: BaseException) -> bool:

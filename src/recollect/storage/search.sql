@@ -151,7 +151,10 @@ WITH text_arm AS MATERIALIZED (
     UNION ALL SELECT item_id, follows, NULL, NULL, NULL, NULL FROM beside
     WHERE item_id NOT IN (SELECT item_id FROM hits)
 )
-SELECT w.*, i.*, -(v.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions})) AS similarity
+-- In the order of `Candidate`.
+SELECT w.item_id, i.scope, i.thread, i.position, i.speaker, i.trust, i.event_time, i.terms, i.tokens, i.traits,
+    -(v.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions})) AS similarity,
+    w.is_hit, w.text_rank, w.vector_rank, w.time_rank, w.entity_rank
 FROM wanted w
 CROSS JOIN LATERAL (
     SELECT scope, thread, position, session_id, speaker, trust, event_time, terms, tokens, traits FROM items
