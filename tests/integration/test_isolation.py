@@ -11,11 +11,13 @@ import pytest
 from psycopg import sql
 
 from recollect.app import Memory
-from recollect.domain.identity import Identity, Role
+from recollect.domain.identity import AgentId, Identity, Role
 from recollect.domain.tenants import AgentDefinition
 from recollect.errors import DatabaseUnavailable, NotFound, UnsafeRole
 from recollect.service import tenants
 from recollect.service.resources import Resources
+from recollect.storage import tenants as tenants_rows
+from recollect.storage.asking import Asked
 from recollect.storage.database import Database, Transaction
 from recollect.storage.pool import PoolOptions
 from recollect.storage.queries import Query
@@ -114,6 +116,9 @@ async def test_the_tenant_of_a_query_cannot_be_given(memory: Memory, strangers: 
     async with memory.resources.database.transaction(memory.identity) as tx:
         with pytest.raises(TypeError, match="fixed by its identity"):
             await tx.dicts(SELECT_ALL, tenant_id=strangers.identity.tenant_id)
+    given = Asked(tenants_rows.queries.find_agent, list, agent_id="a", tenant_id=strangers.identity.tenant_id)
+    with pytest.raises(TypeError, match="fixed by its identity"):
+        await memory.resources.database.together(memory.identity, [given])
 
 
 async def _raises(tx: Transaction) -> None:
@@ -157,6 +162,27 @@ async def test_a_pooled_connection_forgets_who_used_it(
         assert not seen["tenant"] and not seen["usr"]
         async with database.transaction(memory.identity) as tx:
             assert [row["tenant_id"] for row in await tx.dicts(SELECT_ALL)] == [memory.identity.tenant_id]
+    finally:
+        await database.close()
+
+
+async def test_queries_sent_together_are_bound_and_one_that_fails_harms_no_other(memory: Memory) -> None:
+    database = Database(memory.resources.database.dsn, PoolOptions(min_size=1, max_size=1, timeout=5))
+    await database.open()
+    try:
+        hostile = AgentId("x'); SET LOCAL app.tenant_id = 'a'; --\\")
+        await memory.save_agent(hostile, AgentDefinition(core="hostile by name only"))
+        bound = "SELECT current_setting('app.tenant_id') = %(tenant_id)s::text AS is_bound"
+        who = Asked(Query("tests.bound", "Who asks.", bound), lambda rows: rows[0])
+        failing = Asked(Query("tests.division", "Fails.", "SELECT 1 / %(zero)s::integer"), list, zero=0)
+        for _ in range(2):
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                await database.together(memory.identity, [who, failing])
+            found, missing = tenants_rows.ask_agent(hostile), tenants_rows.ask_agent(AgentId("nobody"))
+            await database.together(memory.identity, [missing, who, found])
+            assert missing.answer is None
+            assert found.answer is not None and found.answer.core == "hostile by name only"
+            assert who.answer["is_bound"]
     finally:
         await database.close()
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recollect.domain import tokens
 from recollect.domain.budget import Bid, Reason, cut_at_sentence, fill, packed, sentence_ends
 from recollect.domain.composition import Composed, compose
 from recollect.domain.context import INSTRUCTIONS, SECTIONS, ContextItem, Rendering, SectionName, Share
@@ -182,3 +183,22 @@ def test_every_line_of_data_says_where_it_comes_from_and_who_vouches_for_it() ->
     lines = [json.loads(line) for line in written(composed).splitlines() if line.startswith("{")]
     assert len(lines) == len(SectionName) - len(INSTRUCTIONS)
     assert all(line["kind"] == "fact" and line["trust"] == "user" and line["ref"] for line in lines)
+
+
+@given(st.lists(st.text(max_size=60), max_size=12))
+@settings(max_examples=100, deadline=None)
+def test_a_text_has_as_many_tokens_whatever_was_counted_before(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    tokens._LINES.clear()
+    first = prudent_tokens(text)
+    for line in lines:
+        prudent_tokens(line)
+    assert prudent_tokens(text) == first
+    assert len(tokens._LINES) <= tokens.MOST_LINES
+
+
+def test_what_is_kept_of_counted_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "MOST_LINES", 10)
+    counted = [prudent_tokens(f"line number {number}") for number in range(50)]
+    assert len(tokens._LINES) <= 10
+    assert counted == [prudent_tokens(f"line number {number}") for number in range(50)]

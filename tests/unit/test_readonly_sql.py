@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -220,6 +223,20 @@ def test_hints_are_left_out() -> None:
 
 def test_the_message_does_not_repeat_the_statement() -> None:
     assert "hunter2" not in refused("SELEC password FROM x WHERE y = 'hunter2' oops (")
+
+
+def test_once_it_is_ready_the_first_statement_loads_nothing() -> None:
+    program = """
+import sys
+from recollect.domain.databases import AllowedTable, Engine
+from recollect.domain.readonly_sql import check, make_ready
+make_ready()
+loaded = set(sys.modules)
+for engine in Engine:
+    check("SELECT a, count(*) FROM t JOIN u USING (b) GROUP BY 1", engine, [AllowedTable(name=one) for one in "tu"])
+assert set(sys.modules) == loaded, set(sys.modules) - loaded
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @given(st.text(max_size=200))

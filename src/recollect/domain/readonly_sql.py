@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from recollect.domain.databases import AllowedTable, Engine
@@ -76,6 +77,13 @@ def check(sql: str, engine: Engine, allowed: Sequence[AllowedTable], *, max_rows
     except RecursionError:
         raise refuse("it is nested too deeply") from None
     return CheckedQuery(sql=text, tables=tables)
+
+
+@cache
+def make_ready() -> None:
+    """Load the parser and its dialects, which takes longer than to check any statement; a server does it as it starts."""
+    for engine in Engine:
+        check("SELECT a FROM t", engine, [AllowedTable(name="t")])
 
 
 def _parsed(sql: str, engine: Engine) -> exp.Expr:

@@ -6,6 +6,7 @@ A request passes, from the outside in: `RequestContext` (id, log, metrics, error
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
@@ -16,6 +17,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from recollect.config import Settings, load_settings
+from recollect.domain import readonly_sql
 from recollect.entry.auth import Authenticator
 from recollect.entry.rest import (
     agents,
@@ -176,6 +178,9 @@ def create_app(
                 await stack.enter_async_context(door.running())
             if background is not None and settings.worker:
                 await stack.enter_async_context(background(opened))
+            # Beside the first requests: the first statement for a connected database must not wait for its parser.
+            parser = asyncio.create_task(asyncio.to_thread(readonly_sql.make_ready))
+            stack.push_async_callback(asyncio.wait, [parser])
             yield
 
     app = FastAPI(
