@@ -297,8 +297,9 @@ async def vector_recall(resources: Resources, owner_dsn: str, size: Size, asked:
             scopes=frozenset({Scope.TENANT, Scope.USER}),
             exact_below=exact_below(size.rows, indexed_from=resources.settings.vector_index_from),
         )
+        early = await search.find_early(resources.database, identity, wanted)
         async with resources.database.transaction(identity) as tx:
-            candidates = await search.find_candidates(tx, wanted)
+            candidates = await search.find_candidates(tx, wanted, early)
         nearest = {one.item_id for one in candidates if one.vector_rank is not None and one.vector_rank <= 10}
         exact = set(await asyncio.to_thread(_exact, owner_dsn, identity, question.vector))
         found, due = found + len(nearest & exact), due + len(exact)
@@ -320,7 +321,7 @@ def _exact(owner_dsn: str, identity: Identity, vector: Vectors) -> Iterator[UUID
 async def timed(
     resources: Resources, size: Size, asked: Sequence[Question], clients: int
 ) -> tuple[list[float], list[float]]:
-    """Milliseconds of the candidates' query and of the whole recall, with so many clients at once."""
+    """Milliseconds of the candidates' queries and of the whole recall, with so many clients at once."""
     database: list[float] = []
     whole: list[float] = []
     waiting = list(asked)
@@ -334,7 +335,8 @@ async def timed(
             whole.append((time.perf_counter() - started) * 1000)
             assert answer.trace is not None and answer.items
             steps = answer.trace["milliseconds"]
-            database.append(steps["candidates"] - steps["prepare"])
+            early = steps["early"] - steps["terms"] if "early" in steps else 0.0
+            database.append(early + steps["candidates"] - steps["prepare"])
 
     await asyncio.gather(*(client() for _ in range(clients)))
     return database, whole

@@ -71,7 +71,7 @@ class Explaining(Transaction):
     async def dicts(self, query: Query, **parameters: Any) -> list[dict[str, Any]]:
         explained = Query(query.name, query.purpose, "EXPLAIN (ANALYZE, FORMAT JSON) " + query.sql)
         (row,) = await super().planned(explained, dict, **parameters)
-        self.plans = list(_nodes(row["QUERY PLAN"][0]["Plan"]))
+        self.plans += _nodes(row["QUERY PLAN"][0]["Plan"])
         return []
 
     def uses(self, node: str, index: str) -> bool:
@@ -169,15 +169,25 @@ def asked(seed: int = 1, *, below: int | None = None, terms: dict[str, float] | 
 
 
 async def explained(resources: Resources, identity: Identity, wanted: Search) -> Explaining:
+    """The plan of everything that a search sends."""
+    early = await search.find_early(resources.database, identity, wanted)
+    before: list[dict[str, Any]] = []
+    for _, sent in search._ask_early(identity, wanted):
+        once = ExplainingOnce(resources.database)
+        await once.once(identity, sent.query, **sent._parameters)
+        assert once.explained is not None
+        before += once.explained.plans
     async with resources.database.transaction(identity) as tx:
         explaining = Explaining(tx._connection, identity)
-        await search.find_candidates(explaining, wanted)
+        explaining.plans = before
+        await search.find_candidates(explaining, wanted, early)
     return explaining
 
 
 async def nearest(resources: Resources, identity: Identity, wanted: Search) -> set[UUID]:
+    early = await search.find_early(resources.database, identity, wanted)
     async with resources.database.transaction(identity) as tx:
-        found = await search.find_candidates(tx, wanted)
+        found = await search.find_candidates(tx, wanted, early)
     return {one.item_id for one in found if one.vector_rank is not None and one.vector_rank <= 10}
 
 
@@ -202,6 +212,7 @@ def exact(owner_dsn: str, identity: Identity, wanted: Search) -> set[UUID]:
 async def test_words_are_found_by_the_text_index(resources: Resources) -> None:
     plan = await explained(resources, who(LARGE, "many"), replace(asked(terms={"w7": 1.0}), vector=None))
     assert plan.uses("Bitmap Index Scan", "items_text")
+    assert not plan.uses("Index Scan", "items_by_event_time")
     assert not plan.reads_all("items")
 
 

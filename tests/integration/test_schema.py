@@ -111,7 +111,9 @@ def every_statement() -> list[Query]:
     )
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     variants = [asked, replace(asked, as_of=moment), replace(asked, include_superseded=True)]
-    return [*whole, *(search.statement(variant) for variant in variants)]
+    sent = [search.statement(variant, [by_index]) for variant in variants for by_index in (False, True)]
+    early = [query for variant in variants for query in search.early_queries(variant).values()]
+    return [*whole, *sent, *early]
 
 
 @pytest.mark.parametrize("query", every_statement(), ids=lambda query: query.name)

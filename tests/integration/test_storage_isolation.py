@@ -85,6 +85,13 @@ def _first(function: Function) -> str:
 
 FUNCTIONS = _storage_functions()
 BOUND = {name: function for name, function in FUNCTIONS.items() if _first(function) == "Transaction"}
+ASKED = {
+    f"{module.name}.{name}": function
+    for module in pkgutil.iter_modules(storage.__path__)
+    for name, function in vars(importlib.import_module(f"recollect.storage.{module.name}")).items()
+    if name.startswith("ask_") and inspect.isfunction(function)
+}
+"""Functions that only say what is to be asked; `Database.together` binds it to an identity."""
 AT_ONCE = {name: function for name, function in FUNCTIONS.items() if _first(function) == "Database"}
 """Functions that send their whole transaction as one message; they take the identity that it is bound to."""
 
@@ -309,6 +316,25 @@ async def test_nothing_sent_at_once_reaches_another_tenants_rows(memory: Memory,
             answer = await FUNCTIONS[name](memory.resources.database, **given)
         assert not _foreign(answer, given, before), name
         assert await _rows_of(strangers) == before, name
+
+
+async def test_nothing_asked_together_reaches_another_tenants_rows(memory: Memory, strangers: Memory) -> None:
+    rows = await _rows_of(strangers)
+    arguments = Arguments(_known(rows), strangers.identity)
+    shown_to_them = set()
+    for name, function in ASKED.items():
+        hints = typing.get_type_hints(function)
+        given = {one: arguments.made(one, hints[one]) for one in inspect.signature(function).parameters}
+        theirs, ours = function(**given), function(**given)
+        await memory.resources.database.together(strangers.identity, [theirs])
+        await memory.resources.database.together(memory.identity, [ours])
+        shown_to_them |= {name} if _foreign(theirs._found, given, rows) else set()
+        assert not _foreign(ours._found, given, rows), name
+        async with memory.resources.database.transaction(memory.identity) as tx:
+            filtered_by_them = Transaction(tx._connection, strangers.identity)
+            behind_the_wall = await filtered_by_them.dicts(ours.query, **ours._parameters)
+        assert name.split(".")[0] in QUEUE or not _foreign(behind_the_wall, given, rows), name
+    assert len(shown_to_them) > 5, f"the strangers must find what they have, or this shows nothing: {shown_to_them}"
 
 
 @pytest.mark.parametrize("wall", ["filter", "row-level security"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from recollect.domain.arms import look
 from recollect.domain.candidates import Columns, Found
 from recollect.domain.entities import entities_in
 from recollect.domain.folding import Folded, folded
-from recollect.domain.identity import Identity, Scope
+from recollect.domain.identity import Identity, Scope, SessionId
 from recollect.domain.indexing import embedded_text
 from recollect.domain.items import Item, Kind
 from recollect.domain.ranking import UNRELATED_SIMILARITY, Collection, Question, Ranked, ranked
@@ -37,9 +38,10 @@ from recollect.service.recall_search import (
     weights_of,
 )
 from recollect.service.resources import Resources
+from recollect.service.shelves import MOST_ITEMS
 from recollect.service.views import TenantView
 from recollect.storage import evidence, items, outbox, search, sessions
-from recollect.storage.search import Search, Sight
+from recollect.storage.search import Early, Search, Sight
 
 RERANKED = 20  # R4
 RERANK_SHARE = 0.4
@@ -86,20 +88,26 @@ class _Recall:
         view = await self.resources.views.get(self.resources.database, self.identity)
         if view.language != "english":
             terms = text.terms(self.request.query, view.language)
-        view = await self.resources.views.with_terms(self.resources.database, self.identity, terms)
-        vector, model_id, embedded = await self._embedded(view)
+        # The model takes longest: what needs no vector is read and found meanwhile.
+        embedding = asyncio.create_task(self._embedded(view))
+        try:
+            view, line = await asyncio.gather(
+                self.resources.views.with_terms(self.resources.database, self.identity, terms), self._line()
+            )
+            searched = self._search(terms, view, line)
+            early = await self._early(searched, view)
+            vector, model_id, embedded = await embedding
+        finally:
+            embedding.cancel()
         self._mark("prepare")
-        question = self._question(terms, model_id)
+        question = self._question(terms, model_id, searched.interval)
         # Without a vector there is nothing to compare: naming the model would compare vectors of different lengths.
         compared = model_id if model_id is not None and vector is not None else ""
-        searched = self._search(terms, view, vector, compared, question.interval)
-        if Scope.SESSION in self.scopes:
-            line = await sessions.read_line(self.resources.database, self.identity)
-            searched = replace(searched, sessions=line)
+        searched = replace(searched, vector=vector, model_id=compared)
         collection = view.collection(terms)
         answered = await self._on_shelf(question, searched, collection, view.items)
         if answered is None:
-            answered = await self._in_database(question, searched, collection)
+            answered = await self._in_database(question, searched, early, collection)
         self._mark("rank")
         merged = folded(answered.best, answered.texts, await self._links(answered.texts))
         ordered, rerank_used = await self._reranked(merged.kept, answered.texts)
@@ -120,6 +128,30 @@ class _Recall:
             trace=self._trace(ordered, answered, question, searched, merged) if self.request.explain else None,
         )
 
+    async def _line(self) -> Sequence[SessionId]:
+        """The sessions whose memory is asked."""
+        if Scope.SESSION not in self.scopes:
+            return ()
+        return await sessions.read_line(self.resources.database, self.identity)
+
+    async def _early(self, searched: Search, view: TenantView) -> Early | None:
+        """What is found without the question's vector; None where the memory may be laid out in the process."""
+        self._mark("terms")
+        is_large = view.items > MOST_ITEMS
+        if not is_large or self.resources.shelves.has(self._sight(searched), model_id=searched.model_id):
+            return None
+        early = await search.find_early(self.resources.database, self.identity, searched)
+        self._mark("early")
+        return early
+
+    def _sight(self, searched: Search) -> Sight:
+        return Sight(
+            identity=self.identity,
+            kinds=tuple(searched.kinds),
+            scopes=self.scopes,
+            sessions=tuple(searched.sessions),
+        )
+
     async def _on_shelf(
         self, question: Question, searched: Search, collection: Collection, live_items: int
     ) -> _Answered | None:
@@ -130,12 +162,7 @@ class _Recall:
             return None
         looked_up = await self.resources.shelves.look(
             self.resources.database,
-            Sight(
-                identity=self.identity,
-                kinds=tuple(searched.kinds),
-                scopes=self.scopes,
-                sessions=tuple(searched.sessions),
-            ),
+            self._sight(searched),
             model_id=searched.model_id,
             dimensions=len(searched.vector),
             items=live_items,
@@ -160,30 +187,37 @@ class _Recall:
         pending = 0
         if request.explain:
             best = with_ranks(best, looked)
-            if waiting:
-                async with self.resources.database.transaction(self.identity) as tx:
-                    pending = await outbox.pending(tx, EMBED_TOPIC)
+            pending = await self._pending() if waiting else 0
         texts = {one.candidate.item_id: shelf.items[one.place].item for one in best}
         counts = looked_counts(looked) if request.explain else {}
         return _Answered(best=best, texts=texts, waiting=waiting, pending=pending, counts=counts)
 
-    async def _in_database(self, question: Question, searched: Search, collection: Collection) -> _Answered:
+    async def _in_database(
+        self, question: Question, searched: Search, early: Early | None, collection: Collection
+    ) -> _Answered:
         """The best of what the indexes of the database find."""
+        if early is None:
+            early = await search.find_early(self.resources.database, self.identity, searched)
         async with self.resources.database.transaction(self.identity) as tx:
-            candidates = await search.find_candidates(tx, searched)
-            self._mark("candidates")
-            columns = Columns(rows=candidates)
-            best = self._ranked(question, columns, found_of(candidates), collection, searched)
-            texts = await items.find_items(tx, [one.candidate.item_id for one in best])
-            waiting = await outbox.is_waiting(tx, EMBED_TOPIC)
-            pending = await outbox.pending(tx, EMBED_TOPIC) if waiting and self.request.explain else 0
+            candidates = await search.find_candidates(tx, searched, early)
+        self._mark("candidates")
+        columns = Columns(rows=candidates)
+        best = self._ranked(question, columns, found_of(candidates), collection, searched)
+        texts = items.ask_items([one.candidate.item_id for one in best])
+        waiting = outbox.ask_waiting(EMBED_TOPIC)
+        await self.resources.database.together(self.identity, [texts, waiting])
         return _Answered(
             best=best,
-            texts=texts,
-            waiting=waiting,
-            pending=pending,
+            texts=texts.answer,
+            waiting=waiting.answer,
+            pending=await self._pending() if waiting.answer and self.request.explain else 0,
             counts=counts_of(candidates) if self.request.explain else {},
         )
+
+    async def _pending(self) -> int:
+        """How much is still to be embedded."""
+        async with self.resources.database.transaction(self.identity) as tx:
+            return await outbox.pending(tx, EMBED_TOPIC)
 
     async def _links(self, texts: Mapping[UUID, Item]) -> list[tuple[UUID, UUID]]:
         """Which of the facts found were taken from which of the turns found."""
@@ -231,7 +265,7 @@ class _Recall:
         )
         return (vector if ran else None), embedder.model_id, ran
 
-    def _question(self, terms: Sequence[str], model_id: str | None) -> Question:
+    def _question(self, terms: Sequence[str], model_id: str | None, interval: Interval | None) -> Question:
         query = self.request.query
         words = [word.casefold() for word in _WORD.findall(query)]
         tokens = self.resources.static_tokens
@@ -239,28 +273,24 @@ class _Recall:
             terms=terms,
             words=frozenset(words),
             asked=asked_by(query),
-            interval=question_interval(query, now=self.resources.clock(), zone=ZoneInfo("UTC")),
+            interval=interval,
             tokens=tokens_of(tokens, words) if tokens is not None else None,
             calibration=UNRELATED_SIMILARITY.get((model_id or "").partition("@")[0]),
         )
 
-    def _search(
-        self,
-        terms: Sequence[str],
-        view: TenantView,
-        vector: np.ndarray | None,
-        model_id: str,
-        interval: Interval | None,
-    ) -> Search:
+    def _search(self, terms: Sequence[str], view: TenantView, line: Sequence[SessionId]) -> Search:
+        """What to look for, while the question's vector is not there yet."""
         request = self.request
+        embedder = self.resources.embedders.of(view.model_id)
         return Search(
             terms=rare_terms(terms, view),
-            vector=vector,
-            model_id=model_id,
+            vector=None,
+            model_id=embedder.model_id if embedder is not None and Arm.VECTOR in request.arms else "",
             entity_keys=[entity.key for entity in entities_in(request.query)],
-            interval=interval,
+            interval=question_interval(request.query, now=self.resources.clock(), zone=ZoneInfo("UTC")),
             kinds=[str(kind) for kind in request.source_kinds or Kind],
             scopes=self.scopes,
+            sessions=line,
             since=request.since,
             until=request.until,
             as_of=request.as_of,

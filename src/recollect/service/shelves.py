@@ -88,6 +88,10 @@ class Shelves:
     def __len__(self) -> int:
         return len(self._shelves)
 
+    def has(self, sight: Sight, *, model_id: str) -> bool:
+        """Whether what may be seen is laid out already."""
+        return _Key(sight, model_id) in self._shelves
+
     async def look(
         self, database: Database, sight: Sight, *, model_id: str, dimensions: int, items: int, topic: str
     ) -> tuple[Shelf, bool] | None:

@@ -48,9 +48,13 @@ def ask_written_at(session_id: SessionId, position: int) -> Asked[datetime | Non
     )
 
 
-async def read_version(database: Database, who: Identity) -> int:
+async def read_version(database: Database, identity: Identity) -> int:
     """How often what the identity may recall has changed; it differs after every change."""
     ((version,),) = await database.read(
-        who, queries.version, user_id=who.user_id, agent_id=who.agent_id, session_id=who.session_id
+        identity,
+        queries.version,
+        user_id=identity.user_id,
+        agent_id=identity.agent_id,
+        session_id=identity.session_id,
     )
     return int(version)

@@ -15,6 +15,7 @@ from recollect.domain.identity import Identity, Role, Scope, SessionId
 from recollect.domain.indexing import Indexed
 from recollect.domain.items import Item, Prepared
 from recollect.ids import new_id
+from recollect.storage.asking import Asked
 from recollect.storage.database import Database, Transaction
 from recollect.storage.literals import halves
 from recollect.storage.queries import Queries
@@ -259,6 +260,13 @@ async def find_items(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, It
     """Items by id."""
     found = await tx.all(queries.find_items, Item, item_ids=list(item_ids))
     return {item.item_id: item for item in found}
+
+
+def ask_items(item_ids: Sequence[UUID]) -> Asked[dict[UUID, Item]]:
+    """The same, sent along with others."""
+    return Asked(
+        queries.find_items, lambda rows: {row["item_id"]: Item(**row) for row in rows}, item_ids=list(item_ids)
+    )
 
 
 async def insert_payload(

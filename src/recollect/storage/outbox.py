@@ -23,6 +23,7 @@ import psycopg
 from recollect.domain.identity import TenantId
 from recollect.domain.jobs import DeadLetter
 from recollect.errors import Conflict, RecollectError
+from recollect.storage.asking import Asked
 from recollect.storage.database import Database, QueueTransaction, Transaction
 from recollect.storage.queries import Queries
 from recollect.telemetry import get_log
@@ -90,9 +91,9 @@ async def pending(tx: Transaction, topic: str) -> int:
     return int(await tx.value(queries.count_pending, topic=topic))
 
 
-async def is_waiting(tx: Transaction, topic: str) -> bool:
-    """Whether the tenant still waits for anything of the topic, given up things included."""
-    return bool(await tx.value(queries.is_waiting, topic=topic))
+def ask_waiting(topic: str) -> Asked[bool]:
+    """Whether the tenant still waits for anything of the topic, given up things included; sent along with others."""
+    return Asked(queries.is_waiting, lambda rows: bool(rows[0]["is_waiting"]), topic=topic)
 
 
 async def claim_fresh(

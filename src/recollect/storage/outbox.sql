@@ -119,7 +119,7 @@ SELECT count(*) FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)
 
 -- name: is_waiting
 -- Whether the tenant waits for anything of one topic.
-SELECT EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s)
+SELECT EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s) AS is_waiting
 
 -- name: count_by_topic
 -- What waits and what was given up, by topic.

@@ -1,10 +1,11 @@
-"""Finding candidates: the one statement behind every recall."""
+"""Finding candidates: what needs no vector, then the one statement behind every recall."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from recollect.domain.identity import Identity, Scope, SessionId
 from recollect.domain.items import Item, Kind
 from recollect.domain.temporal import Interval
 from recollect.domain.text import tsquery_literal
+from recollect.storage.asking import Asked, Record
 from recollect.storage.database import Database, Transaction
 from recollect.storage.queries import Queries, Query
 
@@ -57,35 +59,105 @@ class Search:
     """Look at every vector that may answer when there are fewer than this; None: always."""
     depths: Depths = FULL_DEPTHS
 
+    @property
+    def sorts(self) -> Sequence[Sequence[str]]:
+        """The kinds that are looked for together: of each of these, an arm brings as much as its depth allows."""
+        if not self.facts_apart:
+            return [list(self.kinds)]
+        return [[kind for kind in self.kinds if kind != Kind.FACT], [str(Kind.FACT)]]
 
-def statement(search: Search) -> Query:
-    """The candidates' query for this kind of search and this length of vector."""
-    if search.as_of is not None:
-        live, vector_live = queries.believed_then, queries.vector_believed_then
-    elif search.include_superseded:
-        live, vector_live = queries.also_superseded, queries.vector_also_superseded
-    else:
-        live, vector_live = queries.live_now, queries.vector_live_now
-    # The index holds live vectors only.
-    is_indexed = search.exact_below is not None and search.vector is not None and live is queries.live_now
-    visible, vector_visible = queries.visible.sql, queries.vector_visible.sql
-    if search.source_id is not None:
-        # A vector does not know its source: the index would pass over most of what it finds.
-        is_indexed = False
-        visible = f"{visible} AND {queries.of_source.sql}"
-        vector_visible = f"{vector_visible} AND {queries.vector_of_source.sql}"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Early:
+    """What is found without the question's vector: items by words, time and names, best first."""
+
+    text: Sequence[UUID] = ()
+    time: Sequence[UUID] = ()
+    entity: Sequence[UUID] = ()
+    crowded: Sequence[bool] = ()
+    """Of each sort, whether so many vectors may be seen that an index is worth its while."""
+
+
+def early_queries(search: Search) -> dict[str, Query]:
+    """The queries that need no vector, by what they find, for this kind of search."""
+    return _early_queries(_past(search), search.source_id is not None)
+
+
+@lru_cache(maxsize=16)
+def _early_queries(past: str, of_source: bool) -> dict[str, Query]:
+    visible, vector_visible = _visible(of_source)
+    filled = {
+        query.name: query.filled(live=_LIVE[past][0].sql, visible=visible, vector_visible=vector_visible)
+        for query in (queries.worded, queries.timely, queries.naming, queries.seen)
+    }
+    # The connection keeps each kind of it under a name of its own.
+    kind = f"{past}_{'of_source' if of_source else 'of_any'}"
+    return {
+        name.rpartition(".")[2]: Query(f"{name}_{kind}", query.purpose, query.sql) for name, query in filled.items()
+    }
+
+
+async def find_early(database: Database, identity: Identity, search: Search) -> Early:
+    """Everything that can be found before the question is embedded, in one round trip."""
+    asked = _ask_early(identity, search)
+    if asked:
+        await database.together(identity, [one for _, one in asked])
+    found: dict[str, list[list[Record]]] = {}
+    for name, one in asked:
+        found.setdefault(name, []).append(one.answer)
+
+    def ids(name: str, score: str) -> list[UUID]:
+        rows = [row for sort in found.get(name, ()) for row in sort]
+        return [row["item_id"] for row in sorted(rows, key=lambda row: -row[score])]
+
+    return Early(
+        text=ids("worded", "score"),
+        time=[row["item_id"] for sort in found.get("timely", ()) for row in sort],
+        entity=ids("naming", "shared"),
+        crowded=[row["number"] >= (search.exact_below or 0) for (row,) in found.get("seen", ())],
+    )
+
+
+def _ask_early(identity: Identity, search: Search) -> list[tuple[str, Asked[list[Record]]]]:
+    """What is asked for that needs no vector, each by what it finds: of times once, of the rest for every sort."""
+    known, depths, interval = early_queries(search), search.depths, search.interval
+    sight = _sight(identity, search)
+    asked: list[tuple[str, dict[str, Any]]] = []
+    if interval is not None and depths.time:
+        start, end = interval.start or BEGINNING, interval.end or END
+        asked.append(("timely", {"interval_start": start, "interval_end": end, "depth": depths.time}))
+    for kinds in search.sorts:
+        if search.terms and depths.text:
+            terms = {"queries": [tsquery_literal([term]) for term in search.terms]}
+            weights = {"weights": list(search.terms.values())}
+            asked.append(("worded", {**terms, **weights, "depth": depths.text, "kinds": kinds}))
+        if search.entity_keys and depths.entity:
+            keys = list(search.entity_keys)
+            asked.append(("naming", {"entity_keys": keys, "depth": depths.entity, "kinds": kinds}))
+        if search.exact_below is not None and depths.vector and _may_be_indexed(search):
+            owners = {"model_id": search.model_id, "owners": _owners(identity, search)}
+            asked.append(("seen", {**owners, "limit": search.exact_below, "kinds": kinds}))
+    return [(name, Asked(known[name], _as_they_are, **{**sight, **parameters})) for name, parameters in asked]
+
+
+def _as_they_are(rows: list[Record]) -> list[Record]:
+    return rows
+
+
+def statement(search: Search, by_index: Sequence[bool] = ()) -> Query:
+    """The candidates' query for this kind of search and this length of vector; which sorts are searched by an index."""
+    live, vector_live = _LIVE[_past(search)]
+    visible, vector_visible = _visible(search.source_id is not None)
     sorts = ("said_kinds", "fact_kinds") if search.facts_apart else ("kinds",)
-
-    def arm(fragment: Query) -> str:
-        """What an arm finds: of each sort as much as its depth allows."""
-        whole = fragment.filled(exact=queries.exact_nearest.sql, visible=visible, vector_visible=vector_visible).sql
-        return " UNION ALL ".join(f"({whole.replace('%(kinds)s', f'%({sort})s')})" for sort in sorts)
-
+    nearest = []
+    for place, sort in enumerate(sorts):
+        is_indexed = place < len(by_index) and by_index[place]
+        fragment = queries.indexed_nearest if is_indexed else queries.exact_nearest
+        whole = fragment.filled(exact=queries.exact_nearest.sql, vector_visible=vector_visible).sql
+        nearest.append(f"({whole.replace('%(kinds)s', f'%({sort})s')})")
     return queries.candidates.filled(
-        worded=arm(queries.worded),
-        timely=(queries.not_timely if search.interval is None else queries.timely).sql,
-        naming=arm(queries.naming) if search.entity_keys else queries.not_naming.sql,
-        nearest=arm(queries.indexed_nearest if is_indexed else queries.exact_nearest),
+        nearest=" UNION ALL ".join(nearest),
+        told=queries.told.sql,
         live=live.sql,
         visible=visible,
         vector_live=vector_live.sql,
@@ -93,38 +165,67 @@ def statement(search: Search) -> Query:
     )
 
 
-async def find_candidates(tx: Transaction, search: Search) -> list[Candidate]:
+async def find_candidates(tx: Transaction, search: Search, early: Early) -> list[Candidate]:
     """Everything that may answer, with what is needed to score it."""
-    who = tx.identity
-    interval = search.interval
+    has_index = search.vector is not None and _may_be_indexed(search)
+    said, *facts = search.sorts
     return await tx.planned(
-        statement(search),
+        statement(search, early.crowded if has_index else ()),
         Candidate,
-        queries=[tsquery_literal([term]) for term in search.terms],
-        weights=list(search.terms.values()),
+        text_ids=list(early.text),
+        time_ids=list(early.time),
+        entity_ids=list(early.entity),
         vector=HalfVector(NO_VECTOR if search.vector is None else search.vector),
         model_id=search.model_id,
-        entity_keys=list(search.entity_keys),
-        interval_start=(interval.start if interval else None) or BEGINNING,
-        interval_end=(interval.end if interval else None) or END,
-        kinds=list(search.kinds),
-        said_kinds=[kind for kind in search.kinds if kind != Kind.FACT],
-        fact_kinds=[str(Kind.FACT)],
-        tenant_scope=Scope.TENANT in search.scopes,
-        user_id=who.user_id if Scope.USER in search.scopes else None,
-        agent_id=who.agent_id if Scope.AGENT in search.scopes else None,
-        session_ids=list(search.sessions),
-        owners=_owners(who, search),
-        exact_below=search.exact_below,
-        since=search.since or BEGINNING,
-        until=search.until or END,
-        as_of=search.as_of,
-        source_id=search.source_id,
-        text_depth=search.depths.text if search.terms else 0,
+        owners=_owners(tx.identity, search),
         vector_depth=search.depths.vector if search.vector is not None else 0,
-        time_depth=search.depths.time if interval is not None else 0,
-        entity_depth=search.depths.entity if search.entity_keys else 0,
+        said_kinds=list(said),
+        fact_kinds=list(facts[0]) if facts else [],
+        **_sight(tx.identity, search),
     )
+
+
+_LIVE = {
+    "live_now": (queries.live_now, queries.vector_live_now),
+    "believed_then": (queries.believed_then, queries.vector_believed_then),
+    "also_superseded": (queries.also_superseded, queries.vector_also_superseded),
+}
+
+
+def _past(search: Search) -> str:
+    """Which of the three: what holds now, what held then, what was retired too."""
+    if search.as_of is not None:
+        return "believed_then"
+    return "also_superseded" if search.include_superseded else "live_now"
+
+
+def _visible(of_source: bool) -> tuple[str, str]:
+    """Who sees what, of items and of vectors."""
+    visible, vector_visible = queries.visible.sql, queries.vector_visible.sql
+    if of_source:
+        visible = f"{visible} AND {queries.of_source.sql}"
+        vector_visible = f"{vector_visible} AND {queries.vector_of_source.sql}"
+    return visible, vector_visible
+
+
+def _may_be_indexed(search: Search) -> bool:
+    """The index holds live vectors only, and does not know their source: it would pass over most of what it finds."""
+    return _past(search) == "live_now" and search.source_id is None
+
+
+def _sight(who: Identity, search: Search) -> dict[str, Any]:
+    """What decides whether an item may be seen, as the fragments name it."""
+    return {
+        "kinds": list(search.kinds),
+        "tenant_scope": Scope.TENANT in search.scopes,
+        "user_id": who.user_id if Scope.USER in search.scopes else None,
+        "agent_id": who.agent_id if Scope.AGENT in search.scopes else None,
+        "session_ids": list(search.sessions),
+        "since": search.since or BEGINNING,
+        "until": search.until or END,
+        "as_of": search.as_of,
+        "source_id": search.source_id,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

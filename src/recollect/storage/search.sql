@@ -57,17 +57,11 @@ SELECT n.item_id, n.distance FROM (
     ) n ORDER BY n.distance LIMIT %(vector_depth)s
 
 -- name: indexed_nearest
--- Fragment: the same by the tenant's own index; exact where few may be seen, or where the index gives up too early.
-WITH seen AS MATERIALIZED (
-        SELECT count(*) AS number FROM (
-            SELECT FROM vectors i
-            WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND i.live AND {vector_visible}
-            LIMIT %(exact_below)s) s
-    ), near AS MATERIALIZED (
+-- Fragment: the same by the tenant's own index; exact where the index gives up too early.
+WITH near AS MATERIALIZED (
         SELECT i.item_id, i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) AS distance
         FROM vectors i
         WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND i.live AND {vector_visible}
-            AND (SELECT number FROM seen) >= %(exact_below)s
         ORDER BY i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) LIMIT %(vector_depth)s
     )
     SELECT item_id, distance FROM near WHERE (SELECT count(*) FROM near) >= %(vector_depth)s
@@ -75,93 +69,87 @@ WITH seen AS MATERIALIZED (
     SELECT e.item_id, e.distance FROM ({exact}) e WHERE (SELECT count(*) FROM near) < %(vector_depth)s
 
 -- name: worded
--- Fragment: the items with the terms asked for, rare ones and many of them first.
-SELECT item_id, sum(t.weight * ts_rank(i.tsv, t.query, 1)) AS score
-    FROM unnest(%(queries)s::tsquery[], %(weights)s::real[]) AS t (query, weight)
-    JOIN items i ON i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query
-    WHERE {live} AND {visible}
-    GROUP BY item_id ORDER BY score DESC LIMIT %(text_depth)s
+-- The items that have any of the terms, best first.
+SELECT i.item_id, sum(t.weight * i.rank) AS score
+FROM unnest(%(queries)s::tsquery[], %(weights)s::real[]) AS t (query, weight)
+-- The index of words alone finds them: a plan for any tenant would rather walk this one by time, which everything is within.
+CROSS JOIN LATERAL (
+    SELECT i.*, ts_rank(i.tsv, t.query, 1) AS rank FROM items i
+    WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query OFFSET 0) i
+WHERE {live} AND {visible}
+GROUP BY i.item_id ORDER BY score DESC, i.item_id DESC LIMIT %(depth)s
 
 -- name: timely
--- Fragment: the latest items of the interval that is asked about.
-SELECT i.item_id, i.event_time FROM items i
-    WHERE i.tenant_id = %(tenant_id)s AND i.event_time >= %(interval_start)s AND i.event_time < %(interval_end)s
-        AND {live} AND {visible}
-    ORDER BY i.event_time DESC LIMIT %(time_depth)s
-
--- name: not_timely
--- Fragment: no interval is asked about; what is not in the statement need not be planned.
-SELECT NULL::uuid AS item_id, NULL::timestamptz AS event_time WHERE false
+-- The items of the interval that is asked about, latest first.
+SELECT i.item_id FROM items i
+WHERE i.tenant_id = %(tenant_id)s AND i.event_time >= %(interval_start)s AND i.event_time < %(interval_end)s
+    AND {live} AND {visible}
+ORDER BY i.event_time DESC LIMIT %(depth)s
 
 -- name: naming
--- Fragment: the items that mention most of the entities asked about.
+-- The items that mention the entities asked about, those with most of them first.
 WITH asked AS MATERIALIZED (
-        SELECT entity_id FROM entities WHERE tenant_id = %(tenant_id)s AND key = ANY(%(entity_keys)s)
-    )
-    SELECT m.item_id, count(*) AS shared FROM asked a
-    JOIN mentions m ON m.tenant_id = %(tenant_id)s AND m.entity_id = a.entity_id
-    JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = m.item_id
-    WHERE {live} AND {visible}
-    GROUP BY m.item_id ORDER BY shared DESC, m.item_id DESC LIMIT %(entity_depth)s
+    SELECT entity_id FROM entities WHERE tenant_id = %(tenant_id)s AND key = ANY(%(entity_keys)s)
+)
+SELECT m.item_id, count(*) AS shared FROM asked a
+JOIN mentions m ON m.tenant_id = %(tenant_id)s AND m.entity_id = a.entity_id
+CROSS JOIN LATERAL (SELECT i.* FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = m.item_id OFFSET 0) i
+WHERE {live} AND {visible}
+GROUP BY m.item_id ORDER BY shared DESC, m.item_id DESC LIMIT %(depth)s
 
--- name: not_naming
--- Fragment: no entity is asked about.
-SELECT NULL::uuid AS item_id, NULL::bigint AS shared WHERE false
+-- name: seen
+-- How many vectors may be seen, counted up to a limit.
+SELECT count(*) AS number FROM (
+    SELECT FROM vectors i
+    WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND i.live AND {vector_visible}
+    LIMIT %(limit)s) s
+
+-- name: told
+-- Fragment: what is told of an item that may answer, in the order of `Candidate`.
+item_id, scope, thread, position, speaker, trust, event_time, terms, tokens, traits, session_id
 
 -- name: candidates
--- Items that may answer, found by words, meaning, time and entities, with the items beside them: one round trip.
-WITH text_arm AS MATERIALIZED (
-    {worded}
-), vector_arm AS MATERIALIZED (
+-- Items that may answer, those found already and those nearest in meaning, with the items beside them: one round trip.
+WITH vector_arm AS MATERIALIZED (
     {nearest}
-), time_arm AS MATERIALIZED (
-    {timely}
-), entity_arm AS MATERIALIZED (
-    {naming}
 ), found AS (
-    SELECT item_id, 'text' AS arm, row_number() OVER (ORDER BY score DESC) AS rank FROM text_arm
-    UNION ALL SELECT item_id, 'vector', row_number() OVER (ORDER BY distance) FROM vector_arm
-    UNION ALL SELECT item_id, 'time', row_number() OVER (ORDER BY event_time DESC) FROM time_arm
-    UNION ALL SELECT item_id, 'entity', row_number() OVER (ORDER BY shared DESC) FROM entity_arm
+    SELECT item_id, 'vector' AS arm, row_number() OVER (ORDER BY distance) AS rank, distance FROM vector_arm
+    UNION ALL SELECT item_id, 'text', rank, NULL FROM unnest(%(text_ids)s::uuid[]) WITH ORDINALITY AS t (item_id, rank)
+    UNION ALL SELECT item_id, 'time', rank, NULL FROM unnest(%(time_ids)s::uuid[]) WITH ORDINALITY AS t (item_id, rank)
+    UNION ALL SELECT item_id, 'entity', rank, NULL FROM unnest(%(entity_ids)s::uuid[]) WITH ORDINALITY AS t (item_id, rank)
 ), hits AS MATERIALIZED (
     -- Look-ups by key stand in LATERAL … OFFSET 0 from here on: without statistics, as after a large import, the planner
-    -- would rather walk the whole tenant.
-    SELECT f.*, i.thread, i.position FROM (
-        SELECT item_id,
+    -- would rather walk the whole tenant. An item is looked up once, with all that is to be told of it.
+    SELECT f.*, i.* FROM (
+        SELECT item_id AS found_id, min(distance) AS distance,
             min(rank) FILTER (WHERE arm = 'text') AS text_rank, min(rank) FILTER (WHERE arm = 'vector') AS vector_rank,
             min(rank) FILTER (WHERE arm = 'time') AS time_rank, min(rank) FILTER (WHERE arm = 'entity') AS entity_rank
         FROM found GROUP BY item_id) f
     CROSS JOIN LATERAL (
-        -- Once more whether it may be shown: a vector may be written while its item is being retired.
-        SELECT i.thread, i.position FROM items i
-        WHERE i.tenant_id = %(tenant_id)s AND i.item_id = f.item_id AND {live} OFFSET 0) i
+        -- Once more whether it may be shown: it may have been retired since it was found, or its vector been written then.
+        SELECT {told}, i.kind = 'fact' AS is_fact FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND i.item_id = f.found_id AND {live} AND {visible} OFFSET 0) i
 ), places AS MATERIALIZED (
-    SELECT thread, position + step AS position, step = 1 AS follows FROM hits CROSS JOIN (VALUES (-1), (1)) AS s (step)
-    WHERE thread IS NOT NULL
+    SELECT thread, position + step AS position, bool_or(step = 1) AS follows
+    FROM hits CROSS JOIN (VALUES (-1), (1)) AS s (step) WHERE thread IS NOT NULL GROUP BY 1, 2
 ), beside AS (
     -- The one after a hit may be its answer; the one before lends it its words.
-    SELECT n.item_id, bool_or(p.follows) AS follows FROM places p
+    SELECT p.follows, n.* FROM places p
     CROSS JOIN LATERAL (
-        SELECT i.item_id FROM items i
+        SELECT {told}, i.kind = 'fact' AS is_fact FROM items i
         WHERE i.tenant_id = %(tenant_id)s AND i.thread = p.thread AND i.position = p.position AND {live} AND {visible}
         OFFSET 0) n
-    GROUP BY n.item_id
 ), wanted AS (
-    SELECT item_id, true AS is_hit, text_rank, vector_rank, time_rank, entity_rank FROM hits
-    UNION ALL SELECT item_id, follows, NULL, NULL, NULL, NULL FROM beside
+    SELECT {told}, is_fact, distance, true AS is_hit, text_rank, vector_rank, time_rank, entity_rank FROM hits
+    UNION ALL SELECT {told}, is_fact, NULL, follows, NULL, NULL, NULL, NULL FROM beside
     WHERE item_id NOT IN (SELECT item_id FROM hits)
 )
--- In the order of `Candidate`.
-SELECT w.item_id, i.scope, i.thread, i.position, i.speaker, i.trust, i.event_time, i.terms, i.tokens, i.traits,
-    -(v.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions})) AS similarity,
-    w.is_hit, w.text_rank, w.vector_rank, w.time_rank, w.entity_rank
+SELECT {told}, -COALESCE(distance, v.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions})) AS similarity,
+    is_fact, is_hit, text_rank, vector_rank, time_rank, entity_rank
 FROM wanted w
-CROSS JOIN LATERAL (
-    SELECT scope, thread, position, session_id, speaker, trust, event_time, terms, tokens, traits FROM items
-    WHERE tenant_id = %(tenant_id)s AND item_id = w.item_id OFFSET 0) i
 LEFT JOIN LATERAL (
     SELECT embedding FROM vectors
-    WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s AND item_id = w.item_id OFFSET 0) v ON true
+    WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s AND item_id = w.item_id AND w.distance IS NULL OFFSET 0) v ON true
 
 -- name: standing
 -- How often what these owners have was changed, whether a topic is waited for, and unless the count is the one given: which
