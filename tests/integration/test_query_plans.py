@@ -173,9 +173,9 @@ async def explained(resources: Resources, identity: Identity, wanted: Search) ->
     """The plan of everything that a search sends."""
     early = await search.find_early(resources.database, identity, wanted)
     before: list[dict[str, Any]] = []
-    for asked in chain.from_iterable(search._ask_early(identity, wanted).values()):
+    for _, sent in search._ask_early(identity, wanted):
         once = ExplainingOnce(resources.database)
-        await once.once(identity, asked.query, **asked._parameters)
+        await once.once(identity, sent.query, **sent._parameters)
         assert once.explained is not None
         before += once.explained.plans
     async with resources.database.transaction(identity) as tx:

@@ -111,7 +111,7 @@ def every_statement() -> list[Query]:
     )
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     variants = [asked, replace(asked, as_of=moment), replace(asked, include_superseded=True)]
-    sent = [search.statement(variant, by_index=by_index) for variant in variants for by_index in (False, True)]
+    sent = [search.statement(variant, [by_index]) for variant in variants for by_index in (False, True)]
     early = [query for variant in variants for query in search.early_queries(variant).values()]
     return [*whole, *sent, *early]
 

@@ -59,6 +59,13 @@ class Search:
     """Look at every vector that may answer when there are fewer than this; None: always."""
     depths: Depths = FULL_DEPTHS
 
+    @property
+    def sorts(self) -> Sequence[Sequence[str]]:
+        """The kinds that are looked for together: of each of these, an arm brings as much as its depth allows."""
+        if not self.facts_apart:
+            return [list(self.kinds)]
+        return [[kind for kind in self.kinds if kind != Kind.FACT], [str(Kind.FACT)]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Early:
@@ -67,8 +74,8 @@ class Early:
     text: Sequence[UUID] = ()
     time: Sequence[UUID] = ()
     entity: Sequence[UUID] = ()
-    is_crowded: bool = False
-    """Whether so many vectors may be seen that an index is worth its while."""
+    crowded: Sequence[bool] = ()
+    """Of each sort, whether so many vectors may be seen that an index is worth its while."""
 
 
 def early_queries(search: Search) -> dict[str, Query]:
@@ -94,59 +101,62 @@ async def find_early(database: Database, identity: Identity, search: Search) -> 
     """Everything that can be found before the question is embedded, in one round trip."""
     asked = _ask_early(identity, search)
     if asked:
-        await database.together(identity, [one for arm in asked.values() for one in arm])
-    found = {name: [row for one in arm for row in one.answer] for name, arm in asked.items()}
-    number = found.get("seen", [{"number": 0}])[0]["number"]
+        await database.together(identity, [one for _, one in asked])
+    found: dict[str, list[list[Record]]] = {}
+    for name, one in asked:
+        found.setdefault(name, []).append(one.answer)
+
+    def ids(name: str, score: str) -> list[UUID]:
+        rows = [row for sort in found.get(name, ()) for row in sort]
+        return [row["item_id"] for row in sorted(rows, key=lambda row: -row[score])]
+
     return Early(
-        text=_best_first(found.get("worded", []), by="score"),
-        time=[row["item_id"] for row in found.get("timely", [])],
-        entity=_best_first(found.get("naming", []), by="shared"),
-        is_crowded=search.exact_below is not None and number >= search.exact_below,
+        text=ids("worded", "score"),
+        time=[row["item_id"] for sort in found.get("timely", ()) for row in sort],
+        entity=ids("naming", "shared"),
+        crowded=[row["number"] >= (search.exact_below or 0) for (row,) in found.get("seen", ())],
     )
 
 
-def _best_first(rows: Sequence[Record], *, by: str) -> list[UUID]:
-    """What one arm found, of facts and of others, in one order."""
-    return [row["item_id"] for row in sorted(rows, key=lambda row: row[by], reverse=True)]
-
-
-def _ask_early(identity: Identity, search: Search) -> dict[str, list[Asked[list[Record]]]]:
+def _ask_early(identity: Identity, search: Search) -> list[tuple[str, Asked[list[Record]]]]:
+    """What is asked for that needs no vector, each by what it finds: of times once, of the rest for every sort."""
     known, depths, interval = early_queries(search), search.depths, search.interval
-    sight, sorts = _sight(identity, search), [{"kinds": kinds} for kinds in _sorts(search).values()]
-    asked: dict[str, list[dict[str, Any]]] = {}
-    if search.terms and depths.text:
-        literals = [tsquery_literal([term]) for term in search.terms]
-        words = {"queries": literals, "weights": list(search.terms.values()), "depth": depths.text}
-        asked["worded"] = [words | sort for sort in sorts]
+    sight = _sight(identity, search)
+    asked: list[tuple[str, dict[str, Any]]] = []
     if interval is not None and depths.time:
         start, end = interval.start or BEGINNING, interval.end or END
-        asked["timely"] = [{"interval_start": start, "interval_end": end, "depth": depths.time}]
-    if search.entity_keys and depths.entity:
-        asked["naming"] = [{"entity_keys": list(search.entity_keys), "depth": depths.entity} | sort for sort in sorts]
-    if search.exact_below is not None and depths.vector and _may_be_indexed(search):
-        owners = _owners(identity, search)
-        asked["seen"] = [{"model_id": search.model_id, "owners": owners, "limit": search.exact_below}]
-    return {
-        name: [Asked(known[name], lambda rows: rows, **{**sight, **parameters}) for parameters in arm]
-        for name, arm in asked.items()
-    }
+        asked.append(("timely", {"interval_start": start, "interval_end": end, "depth": depths.time}))
+    for kinds in search.sorts:
+        if search.terms and depths.text:
+            terms = {"queries": [tsquery_literal([term]) for term in search.terms]}
+            weights = {"weights": list(search.terms.values())}
+            asked.append(("worded", {**terms, **weights, "depth": depths.text, "kinds": kinds}))
+        if search.entity_keys and depths.entity:
+            keys = list(search.entity_keys)
+            asked.append(("naming", {"entity_keys": keys, "depth": depths.entity, "kinds": kinds}))
+        if search.exact_below is not None and depths.vector and _may_be_indexed(search):
+            owners = {"model_id": search.model_id, "owners": _owners(identity, search)}
+            asked.append(("seen", {**owners, "limit": search.exact_below, "kinds": kinds}))
+    return [(name, Asked(known[name], _as_they_are, **{**sight, **parameters})) for name, parameters in asked]
 
 
-def _sorts(search: Search) -> dict[str, list[str]]:
-    """The kinds of which an arm brings as many as its depth allows, by the name of the parameter that holds them."""
-    if not search.facts_apart:
-        return {"kinds": list(search.kinds)}
-    return {"said_kinds": [kind for kind in search.kinds if kind != Kind.FACT], "fact_kinds": [str(Kind.FACT)]}
+def _as_they_are(rows: list[Record]) -> list[Record]:
+    return rows
 
 
-def statement(search: Search, *, by_index: bool = False) -> Query:
-    """The candidates' query for this kind of search and this length of vector."""
+def statement(search: Search, by_index: Sequence[bool] = ()) -> Query:
+    """The candidates' query for this kind of search and this length of vector; which sorts are searched by an index."""
     live, vector_live = _LIVE[_past(search)]
     visible, vector_visible = _visible(search.source_id is not None)
-    near = queries.indexed_nearest if by_index else queries.exact_nearest
-    whole = near.filled(exact=queries.exact_nearest.sql, vector_visible=vector_visible).sql
+    sorts = ("said_kinds", "fact_kinds") if search.facts_apart else ("kinds",)
+    nearest = []
+    for place, sort in enumerate(sorts):
+        is_indexed = place < len(by_index) and by_index[place]
+        fragment = queries.indexed_nearest if is_indexed else queries.exact_nearest
+        whole = fragment.filled(exact=queries.exact_nearest.sql, vector_visible=vector_visible).sql
+        nearest.append(f"({whole.replace('%(kinds)s', f'%({sort})s')})")
     return queries.candidates.filled(
-        nearest=" UNION ALL ".join(f"({whole.replace('%(kinds)s', f'%({name})s')})" for name in _sorts(search)),
+        nearest=" UNION ALL ".join(nearest),
         told=queries.told.sql,
         live=live.sql,
         visible=visible,
@@ -157,9 +167,10 @@ def statement(search: Search, *, by_index: bool = False) -> Query:
 
 async def find_candidates(tx: Transaction, search: Search, early: Early) -> list[Candidate]:
     """Everything that may answer, with what is needed to score it."""
-    by_index = early.is_crowded and search.vector is not None and _may_be_indexed(search)
+    has_index = search.vector is not None and _may_be_indexed(search)
+    said, *facts = search.sorts
     return await tx.planned(
-        statement(search, by_index=by_index),
+        statement(search, early.crowded if has_index else ()),
         Candidate,
         text_ids=list(early.text),
         time_ids=list(early.time),
@@ -168,8 +179,9 @@ async def find_candidates(tx: Transaction, search: Search, early: Early) -> list
         model_id=search.model_id,
         owners=_owners(tx.identity, search),
         vector_depth=search.depths.vector if search.vector is not None else 0,
+        said_kinds=list(said),
+        fact_kinds=list(facts[0]) if facts else [],
         **_sight(tx.identity, search),
-        **(_sorts(search) if search.facts_apart else {}),
     )
 
 

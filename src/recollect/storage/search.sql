@@ -127,7 +127,7 @@ WITH vector_arm AS MATERIALIZED (
         FROM found GROUP BY item_id) f
     CROSS JOIN LATERAL (
         -- Once more whether it may be shown: it may have been retired since it was found, or its vector been written then.
-        SELECT {told} FROM items i
+        SELECT {told}, i.kind = 'fact' AS is_fact FROM items i
         WHERE i.tenant_id = %(tenant_id)s AND i.item_id = f.found_id AND {live} AND {visible} OFFSET 0) i
 ), places AS MATERIALIZED (
     SELECT thread, position + step AS position, bool_or(step = 1) AS follows
@@ -136,16 +136,16 @@ WITH vector_arm AS MATERIALIZED (
     -- The one after a hit may be its answer; the one before lends it its words.
     SELECT p.follows, n.* FROM places p
     CROSS JOIN LATERAL (
-        SELECT {told} FROM items i
+        SELECT {told}, i.kind = 'fact' AS is_fact FROM items i
         WHERE i.tenant_id = %(tenant_id)s AND i.thread = p.thread AND i.position = p.position AND {live} AND {visible}
         OFFSET 0) n
 ), wanted AS (
-    SELECT {told}, distance, true AS is_hit, text_rank, vector_rank, time_rank, entity_rank FROM hits
-    UNION ALL SELECT {told}, NULL, follows, NULL, NULL, NULL, NULL FROM beside
+    SELECT {told}, is_fact, distance, true AS is_hit, text_rank, vector_rank, time_rank, entity_rank FROM hits
+    UNION ALL SELECT {told}, is_fact, NULL, follows, NULL, NULL, NULL, NULL FROM beside
     WHERE item_id NOT IN (SELECT item_id FROM hits)
 )
 SELECT {told}, -COALESCE(distance, v.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions})) AS similarity,
-    is_hit, text_rank, vector_rank, time_rank, entity_rank
+    is_fact, is_hit, text_rank, vector_rank, time_rank, entity_rank
 FROM wanted w
 LEFT JOIN LATERAL (
     SELECT embedding FROM vectors
