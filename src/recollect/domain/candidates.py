@@ -48,14 +48,13 @@ class Candidate(NamedTuple):
     session_id: str | None = None
     """Where it was said; of a fact too, which stands in no thread."""
     similarity: float | None = None
+    is_fact: bool = False
     is_hit: bool = True
     """False for a row that only stands before a candidate and lends it its words."""
     text_rank: int | None = None
     vector_rank: int | None = None
     time_rank: int | None = None
     entity_rank: int | None = None
-    is_fact: bool = False
-    """Known of rows that lie at hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
