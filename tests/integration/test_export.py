@@ -158,7 +158,7 @@ async def test_an_older_export_does_not_bring_back_an_erased_user(
     ("line", "said"),
     [
         ('{"format": "other"}', "another format"),
-        ('{"format": "recollect-export", "version": 99}', "version 1 only"),
+        ('{"format": "recollect-export", "version": 99}', "version 1 and 2 only"),
         ("nonsense", "not a JSON object"),
         ("[1]", "not a JSON object"),
     ],

@@ -35,7 +35,7 @@ from recollect.domain.progress import Progress
 from recollect.errors import InvalidInput, RecollectError, Unauthenticated
 from recollect.ids import new_id
 from recollect.service.add_document import AddedDocument, NewDocument
-from recollect.service.export import Imported, Lines
+from recollect.service.import_export import Imported, Lines
 from recollect.service.remember import News, Remembered, kept_in_batches
 
 if TYPE_CHECKING:

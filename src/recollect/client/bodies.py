@@ -9,7 +9,7 @@ from recollect.client.routes import Wire
 from recollect.domain.json_values import json_text
 from recollect.errors import InvalidInput
 from recollect.service.add_document import NewDocument
-from recollect.service.export import Lines
+from recollect.service.import_export import Lines
 from recollect.service.streams import each
 
 SENT_AT_ONCE = 64 * 1024  # bytes of lines that go out together

@@ -5,9 +5,9 @@ WHERE tenant_id = %(tenant_id)s AND user_id > %(after)s AND (%(user_id)s::text I
 ORDER BY user_id LIMIT %(limit)s
 
 -- name: export_agents
--- Definitions of agents, a page at a time; they belong to the tenant and not to one of its users.
+-- Definitions of agents, a page at a time.
 SELECT agent_id AS key, to_jsonb(t) - 'tenant_id' AS row FROM agents t
-WHERE tenant_id = %(tenant_id)s AND agent_id > %(after)s AND %(user_id)s::text IS NULL
+WHERE tenant_id = %(tenant_id)s AND agent_id > %(after)s
 ORDER BY agent_id LIMIT %(limit)s
 
 -- name: export_sessions
@@ -30,11 +30,11 @@ WHERE tenant_id = %(tenant_id)s AND run_ref > COALESCE(NULLIF(%(after)s, ''), '0
 ORDER BY run_ref LIMIT %(limit)s
 
 -- name: export_items
--- Items with what they rest on and the whole body behind them, a page at a time; what is derived or another tenant's is left out.
+-- Items with the whole body behind them and how often they were recalled, a page at a time; not what is derived or another tenant's.
 SELECT t.item_id::text AS key, p.object_key,
     to_jsonb(t) - '{tenant_id,live,tsv,terms,tokens,traits}'::text[] || jsonb_build_object(
-        'evidence', (SELECT COALESCE(jsonb_agg(to_jsonb(e) - 'tenant_id' - 'item_id' ORDER BY e.source_item_id), '[]')
-            FROM evidence e WHERE e.tenant_id = t.tenant_id AND e.item_id = t.item_id),
+        'access', (SELECT to_jsonb(a) - '{tenant_id,item_id}'::text[] FROM access a
+            WHERE a.tenant_id = t.tenant_id AND a.item_id = t.item_id),
         'payload', CASE WHEN p.payload_key IS NOT NULL THEN jsonb_build_object(
             'payload_key', p.payload_key, 'media_type', p.media_type,
             'body', translate(encode(p.body, 'base64'), E'\n', '')) END) AS row
@@ -64,75 +64,6 @@ WHERE tenant_id = %(tenant_id)s AND (owner_kind, owner_id, t.key) > (
     AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
 ORDER BY owner_kind, owner_id, t.key LIMIT %(limit)s
 
--- name: has_tombstones
--- Whether the tenant has forgotten anything.
-SELECT EXISTS (SELECT FROM tombstones WHERE tenant_id = %(tenant_id)s)
-
--- name: import_users
--- Users of an export who were not erased since.
-INSERT INTO users SELECT g.* FROM jsonb_populate_recordset(NULL::users, %(rows)s) g
-WHERE NOT is_erased_user(g.user_id, g.created_at)
-ON CONFLICT (tenant_id, user_id) DO NOTHING
-
--- name: import_agents
--- Definitions of an export.
-INSERT INTO agents SELECT g.* FROM jsonb_populate_recordset(NULL::agents, %(rows)s) g
-ON CONFLICT (tenant_id, agent_id) DO NOTHING
-
--- name: import_sessions
--- Sessions of an export whose users were not erased since.
-INSERT INTO sessions SELECT g.* FROM jsonb_populate_recordset(NULL::sessions, %(rows)s) g
-WHERE g.user_id IS NULL OR NOT is_erased_user(g.user_id, g.opened_at)
-ON CONFLICT DO NOTHING
-RETURNING session_ref
-
--- name: import_runs
--- Runs of an export, in sessions that are here.
-INSERT INTO runs SELECT g.* FROM jsonb_populate_recordset(NULL::runs, %(rows)s) g
-WHERE (g.user_id IS NULL OR NOT is_erased_user(g.user_id, g.started_at)) AND EXISTS (
-    SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id)
-ON CONFLICT DO NOTHING
-
--- name: import_turns
--- Turns of runs that are here.
-INSERT INTO turns SELECT g.* FROM jsonb_populate_recordset(NULL::turns, %(rows)s) g
-WHERE EXISTS (SELECT FROM runs r WHERE r.tenant_id = g.tenant_id AND r.run_id = g.run_id)
-ON CONFLICT DO NOTHING
-
--- name: import_tool_calls
--- Tool calls of runs that are here.
-INSERT INTO tool_calls SELECT g.* FROM jsonb_populate_recordset(NULL::tool_calls, %(rows)s) g
-WHERE EXISTS (SELECT FROM runs r WHERE r.tenant_id = g.tenant_id AND r.run_id = g.run_id)
-ON CONFLICT DO NOTHING
-
--- name: import_notes
--- Notes of sessions that are here, unless what they were noted from was forgotten.
-INSERT INTO notes SELECT g.* FROM jsonb_populate_recordset(NULL::notes, %(rows)s) g
-WHERE EXISTS (SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id) AND NOT EXISTS (
-    SELECT FROM tombstones t WHERE t.tenant_id = g.tenant_id AND t.item_id = g.item_id)
-ON CONFLICT DO NOTHING
-
--- name: import_state_owners
--- Owners of the state of an export who were not erased since.
-INSERT INTO state_owners (tenant_id, owner_kind, owner_id, user_id, version, written_at)
-SELECT g.tenant_id, g.owner_kind, g.owner_id, max(g.user_id), max(g.version), max(g.updated_at)
-FROM jsonb_populate_recordset(NULL::state, %(rows)s) g
-WHERE g.user_id IS NULL OR NOT is_erased_user(g.user_id, g.updated_at)
-GROUP BY g.tenant_id, g.owner_kind, g.owner_id
-ON CONFLICT DO NOTHING
-
--- name: import_state
--- Keys of owners that are here.
-INSERT INTO state (tenant_id, owner_kind, owner_id, key, user_id, value, bytes, version, updated_at, expires_at)
-SELECT g.tenant_id, g.owner_kind, g.owner_id, g.key, g.user_id, g.value_text::json, g.bytes, g.version, g.updated_at, g.expires_at
-FROM jsonb_to_recordset(%(rows)s) AS g (
-    tenant_id uuid, owner_kind text, owner_id text, key text, user_id text, value_text text, bytes integer, version bigint,
-    updated_at timestamptz, expires_at timestamptz)
-WHERE EXISTS (
-    SELECT FROM state_owners o
-    WHERE o.tenant_id = g.tenant_id AND o.owner_kind = g.owner_kind AND o.owner_id = g.owner_id)
-ON CONFLICT DO NOTHING
-
 -- name: export_entries
 -- Entries, a page at a time.
 SELECT entry_id::text AS key, to_jsonb(t) - 'tenant_id' AS row FROM entries t
@@ -140,43 +71,127 @@ WHERE tenant_id = %(tenant_id)s AND entry_id > COALESCE(NULLIF(%(after)s, ''), '
     AND (%(user_id)s::text IS NULL OR (scope = 'user' AND owner_id = %(user_id)s))
 ORDER BY entry_id LIMIT %(limit)s
 
--- name: import_entries
--- Entries of an export whose users were not erased since, and which were not forgotten; found by recall as far as their items are.
-INSERT INTO entries (
-    tenant_id, entry_id, scope, owner_id, path, namespace, key, value, version, item_id, ttl_seconds, created_at, updated_at,
-    expires_at)
-SELECT g.tenant_id, g.entry_id, g.scope, g.owner_id, g.path, g.namespace, g.key, g.value, g.version, i.item_id, g.ttl_seconds,
-    g.created_at, g.updated_at, g.expires_at
-FROM jsonb_populate_recordset(NULL::entries, %(rows)s) g
-LEFT JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
-WHERE (g.scope <> 'user' OR NOT is_erased_user(g.owner_id, g.updated_at)) AND NOT EXISTS (
-    SELECT FROM tombstones t WHERE t.tenant_id = g.tenant_id AND t.item_id = g.item_id)
-ON CONFLICT DO NOTHING
+-- name: export_tenant
+-- The tenant's language and settings, once; its limits are the operator's and stay here.
+SELECT tenant_id::text AS key, jsonb_build_object('language', language, 'settings', settings - %(quotas)s::text) AS row
+FROM tenants WHERE tenant_id = %(tenant_id)s AND %(after)s = '' LIMIT %(limit)s
 
--- name: import_items
--- Items of an export with their index columns; keys that exist are left alone, what was forgotten is left out.
-INSERT INTO items (
-    tenant_id, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread, position,
-    content, content_hash, speaker, trust, event_time, created_at, valid_at, invalid_at, superseded_by, subject, predicate,
-    object, confidence, category, payload_key, metadata, archived_at, deleted_at, anonymized_at, extracted_at, judged_at,
-    pinned_at, masked, tsv, terms, tokens, traits)
-SELECT
-    g.tenant_id, g.item_id, g.kind, g.scope, g.tier, g.user_id, g.agent_id, g.session_id, g.run_id, g.source_ref, g.source_id,
-    g.thread, g.position, g.content, g.content_hash, g.speaker, g.trust, g.event_time, g.created_at, g.valid_at, g.invalid_at,
-    g.superseded_by, g.subject, g.predicate, g.object, g.confidence, g.category, g.payload_key, g.metadata, g.archived_at,
-    g.deleted_at, g.anonymized_at, g.extracted_at, g.judged_at, g.pinned_at, g.masked, g.tsv, g.terms, g.tokens, g.traits
-FROM jsonb_populate_recordset(NULL::items, %(rows)s) g
-ORDER BY g.item_id
-ON CONFLICT DO NOTHING
-RETURNING item_id
+-- name: export_sources
+-- Sources of knowledge, a page at a time; what they hold is counted again.
+SELECT source_id::text AS key, to_jsonb(t) - '{tenant_id,documents,chunks,sync}'::text[] AS row FROM sources t
+WHERE tenant_id = %(tenant_id)s AND source_id > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
+ORDER BY source_id LIMIT %(limit)s
 
--- name: count_items
--- How many of these items are here.
-SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND anonymized_at IS NULL
+-- name: export_turn_states
+-- Where the agents of sessions stand, a page at a time.
+SELECT t.session_id AS key, to_jsonb(t) - 'tenant_id' AS row FROM turn_states t
+JOIN sessions s ON s.tenant_id = t.tenant_id AND s.session_id = t.session_id
+WHERE t.tenant_id = %(tenant_id)s AND t.session_id > %(after)s AND (%(user_id)s::text IS NULL OR s.user_id = %(user_id)s)
+ORDER BY t.session_id LIMIT %(limit)s
 
--- name: import_evidence
--- What items rest on, as far as both are here.
-INSERT INTO evidence SELECT g.* FROM jsonb_populate_recordset(NULL::evidence, %(rows)s) g
-JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
-JOIN items s ON s.tenant_id = g.tenant_id AND s.item_id = g.source_item_id AND s.anonymized_at IS NULL
-ON CONFLICT DO NOTHING
+-- name: export_evidence
+-- What items rest on, a page at a time; apart from the items, because a source may come after what rests on it.
+SELECT concat_ws(chr(31), e.item_id, e.source_item_id) AS key, to_jsonb(e) - 'tenant_id' AS row FROM evidence e
+JOIN items t ON t.tenant_id = e.tenant_id AND t.item_id = e.item_id AND t.shared_from IS NULL
+JOIN items o ON o.tenant_id = e.tenant_id AND o.item_id = e.source_item_id AND o.shared_from IS NULL
+WHERE e.tenant_id = %(tenant_id)s AND (e.item_id, e.source_item_id) > (
+        COALESCE(NULLIF(split_part(%(after)s, chr(31), 1), ''), '00000000-0000-0000-0000-000000000000')::uuid,
+        COALESCE(NULLIF(split_part(%(after)s, chr(31), 2), ''), '00000000-0000-0000-0000-000000000000')::uuid)
+    AND (%(user_id)s::text IS NULL OR t.user_id = %(user_id)s OR (t.user_id IS NULL AND t.thread IN (
+        SELECT 'session:' || s.session_id FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s)))
+ORDER BY e.item_id, e.source_item_id LIMIT %(limit)s
+
+-- name: export_state_owners
+-- Whatever owns state, a page at a time.
+SELECT concat_ws(chr(31), owner_kind, owner_id) AS key, to_jsonb(t) - 'tenant_id' AS row FROM state_owners t
+WHERE tenant_id = %(tenant_id)s AND (owner_kind, owner_id) > (split_part(%(after)s, chr(31), 1), split_part(%(after)s, chr(31), 2))
+    AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+ORDER BY owner_kind, owner_id LIMIT %(limit)s
+
+-- name: export_documents
+-- Documents at their present revision, a page at a time.
+SELECT document_id::text AS key, to_jsonb(t) - 'tenant_id' AS row FROM documents t
+WHERE tenant_id = %(tenant_id)s AND document_id > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
+ORDER BY document_id LIMIT %(limit)s
+
+-- name: export_chunks
+-- Where the chunks of documents stand, a page at a time.
+SELECT concat_ws(chr(31), document_id, ordinal) AS key, to_jsonb(t) - 'tenant_id' AS row FROM document_chunks t
+WHERE tenant_id = %(tenant_id)s AND (document_id, ordinal) > (
+        COALESCE(NULLIF(split_part(%(after)s, chr(31), 1), ''), '00000000-0000-0000-0000-000000000000')::uuid,
+        COALESCE(NULLIF(split_part(%(after)s, chr(31), 2), ''), '-1')::integer)
+ORDER BY document_id, ordinal LIMIT %(limit)s
+
+-- name: export_files
+-- The originals of documents, a page at a time.
+SELECT p.document_id::text AS key, p.object_key, jsonb_build_object(
+    'document_id', p.document_id, 'revision', d.revision, 'media_type', p.media_type,
+    'body', translate(encode(p.body, 'base64'), E'\n', '')) AS row
+FROM payloads p JOIN documents d ON d.tenant_id = p.tenant_id AND d.document_id = p.document_id
+WHERE p.tenant_id = %(tenant_id)s AND p.document_id > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
+ORDER BY p.document_id LIMIT %(limit)s
+
+-- name: export_protected_sources
+-- Sources that memory must not copy, a page at a time; their texts are the chunks.
+SELECT source_id::text AS key, to_jsonb(t) - 'tenant_id' AS row FROM protected_sources t
+WHERE tenant_id = %(tenant_id)s AND source_id > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
+ORDER BY source_id LIMIT %(limit)s
+
+-- name: export_feedback
+-- What people think of items, a page at a time.
+SELECT concat_ws(chr(31), f.item_id, f.given_by) AS key, to_jsonb(f) - 'tenant_id' AS row FROM feedback f
+JOIN items t ON t.tenant_id = f.tenant_id AND t.item_id = f.item_id AND t.shared_from IS NULL
+WHERE f.tenant_id = %(tenant_id)s AND (f.item_id, f.given_by) > (
+        COALESCE(NULLIF(split_part(%(after)s, chr(31), 1), ''), '00000000-0000-0000-0000-000000000000')::uuid,
+        split_part(%(after)s, chr(31), 2))
+    AND (%(user_id)s::text IS NULL OR substr(f.given_by, strpos(f.given_by, ':') + 1) = %(user_id)s)
+ORDER BY f.item_id, f.given_by LIMIT %(limit)s
+
+-- name: export_holds
+-- Which actions rest on which items, a page at a time.
+SELECT concat_ws(chr(31), h.item_id, h.action_id) AS key, to_jsonb(h) - 'tenant_id' AS row FROM holds h
+JOIN items t ON t.tenant_id = h.tenant_id AND t.item_id = h.item_id AND t.shared_from IS NULL
+WHERE h.tenant_id = %(tenant_id)s AND (h.item_id, h.action_id) > (
+        COALESCE(NULLIF(split_part(%(after)s, chr(31), 1), ''), '00000000-0000-0000-0000-000000000000')::uuid,
+        split_part(%(after)s, chr(31), 2))
+ORDER BY h.item_id, h.action_id LIMIT %(limit)s
+
+-- name: export_procedures
+-- Versions of procedures with what was believed before any outcome, a page at a time; a successor before what it succeeds.
+SELECT concat_ws(chr(31), agent_type, task_type, name, version) AS key,
+    to_jsonb(t) - '{tenant_id,spec,spec_hash,alpha,beta,rewards}'::text[] || jsonb_build_object(
+        'spec_text', t.spec::text,
+        'prior_alpha', trim_scale(t.alpha - o.score)::text, 'prior_beta', trim_scale(t.beta - (o.times - o.score))::text) AS row
+FROM procedures t CROSS JOIN LATERAL (
+    SELECT COALESCE(sum(o.score), 0) AS score, count(*) AS times FROM outcomes o
+    WHERE o.tenant_id = t.tenant_id AND o.procedure_id = t.procedure_id) o
+WHERE tenant_id = %(tenant_id)s AND (agent_type, task_type, name, -version) > (
+        split_part(%(after)s, chr(31), 1), split_part(%(after)s, chr(31), 2), split_part(%(after)s, chr(31), 3),
+        -COALESCE(NULLIF(split_part(%(after)s, chr(31), 4), ''), '0')::integer)
+ORDER BY agent_type, task_type, name, version DESC LIMIT %(limit)s
+
+-- name: export_choices
+-- Choices among procedures, a page at a time.
+SELECT choice_id::text AS key, to_jsonb(t) - 'tenant_id' AS row FROM choices t
+WHERE tenant_id = %(tenant_id)s AND choice_id > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
+ORDER BY choice_id LIMIT %(limit)s
+
+-- name: export_outcomes
+-- What came of procedures, a page at a time.
+SELECT outcome_id AS key, to_jsonb(t) - 'tenant_id' AS row FROM outcomes t
+WHERE tenant_id = %(tenant_id)s AND outcome_id > %(after)s
+ORDER BY outcome_id LIMIT %(limit)s
+
+-- name: export_proposals
+-- Proposals with the items they are about, a page at a time.
+SELECT proposal_id::text AS key, to_jsonb(t) - 'tenant_id' || jsonb_build_object('items', (
+    SELECT COALESCE(jsonb_agg(to_jsonb(n) - '{tenant_id,proposal_id}'::text[] ORDER BY n.item_id), '[]') FROM proposal_inputs n
+    WHERE n.tenant_id = t.tenant_id AND n.proposal_id = t.proposal_id)) AS row FROM proposals t
+WHERE tenant_id = %(tenant_id)s AND proposal_id > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
+ORDER BY proposal_id LIMIT %(limit)s
+
+-- name: export_reports
+-- Reports, a page at a time.
+SELECT report_id::text AS key, to_jsonb(t) - 'tenant_id' AS row FROM reports t
+WHERE tenant_id = %(tenant_id)s AND report_id > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
+ORDER BY report_id LIMIT %(limit)s

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from recollect.service import export
-from recollect.service.export import Imported, Lines
+from recollect.service import export, import_export
+from recollect.service.import_export import Imported, Lines
 from recollect.verbs.bound import Bound
 
 
@@ -18,4 +18,4 @@ class ExportVerbs(Bound):
 
     async def import_export(self, lines: Lines) -> Imported:
         """Write what an export holds and this tenant does not."""
-        return await export.import_export(self.resources, self.identity, lines)
+        return await import_export.import_export(self.resources, self.identity, lines)

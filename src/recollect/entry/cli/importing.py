@@ -21,7 +21,8 @@ from recollect.entry.cli.indexing import PATIENCE, note_waiting, progress_bar, s
 from recollect.entry.cli.output import AsJson, counted, print_json, print_line, record
 from recollect.entry.lines import Lines
 from recollect.errors import InvalidInput
-from recollect.service.export import FORMAT, Imported
+from recollect.service.export import FORMAT
+from recollect.service.import_export import Imported
 from recollect.service.maintenance import DEVELOPMENT_TENANT
 
 MAX_HEADER = 10_000

@@ -13,7 +13,7 @@ from recollect.entry.lines import text_lines
 from recollect.entry.rest.access import AdminMemory, AgentMemory
 from recollect.entry.rest.models import PROBLEMS, Shown
 from recollect.errors import RecollectError
-from recollect.service.export import MAX_LINE
+from recollect.service.import_export import MAX_LINE
 
 LINES = "application/x-ndjson"
 EXPORT: dict[int | str, dict[str, Any]] = {

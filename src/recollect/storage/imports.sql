@@ -1,0 +1,298 @@
+-- name: has_tombstones
+-- Whether the tenant has forgotten anything.
+SELECT EXISTS (SELECT FROM tombstones WHERE tenant_id = %(tenant_id)s)
+
+-- name: import_users
+-- Users of an export who were not erased since.
+INSERT INTO users SELECT g.* FROM jsonb_populate_recordset(NULL::users, %(rows)s) g
+WHERE NOT is_erased_user(g.user_id, g.created_at)
+ON CONFLICT (tenant_id, user_id) DO NOTHING
+
+-- name: import_agents
+-- Definitions of an export.
+INSERT INTO agents SELECT g.* FROM jsonb_populate_recordset(NULL::agents, %(rows)s) g
+ON CONFLICT (tenant_id, agent_id) DO NOTHING
+
+-- name: import_sessions
+-- Sessions of an export whose users were not erased since.
+INSERT INTO sessions SELECT g.* FROM jsonb_populate_recordset(NULL::sessions, %(rows)s) g
+WHERE g.user_id IS NULL OR NOT is_erased_user(g.user_id, g.opened_at)
+ON CONFLICT DO NOTHING
+RETURNING session_ref
+
+-- name: import_runs
+-- Runs of an export, in sessions that are here.
+INSERT INTO runs SELECT g.* FROM jsonb_populate_recordset(NULL::runs, %(rows)s) g
+WHERE (g.user_id IS NULL OR NOT is_erased_user(g.user_id, g.started_at)) AND EXISTS (
+    SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id)
+ON CONFLICT DO NOTHING
+
+-- name: import_turns
+-- Turns of runs that are here.
+INSERT INTO turns SELECT g.* FROM jsonb_populate_recordset(NULL::turns, %(rows)s) g
+WHERE EXISTS (SELECT FROM runs r WHERE r.tenant_id = g.tenant_id AND r.run_id = g.run_id)
+ON CONFLICT DO NOTHING
+
+-- name: import_tool_calls
+-- Tool calls of runs that are here.
+INSERT INTO tool_calls SELECT g.* FROM jsonb_populate_recordset(NULL::tool_calls, %(rows)s) g
+WHERE EXISTS (SELECT FROM runs r WHERE r.tenant_id = g.tenant_id AND r.run_id = g.run_id)
+ON CONFLICT DO NOTHING
+
+-- name: import_notes
+-- Notes of sessions that are here, unless what they were noted from was forgotten; a user's export: of that user's sessions.
+INSERT INTO notes SELECT g.* FROM jsonb_populate_recordset(NULL::notes, %(rows)s) g
+WHERE EXISTS (
+    SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id
+        AND (%(user_id)s::text IS NULL OR s.user_id = %(user_id)s)) AND NOT EXISTS (
+    SELECT FROM tombstones t WHERE t.tenant_id = g.tenant_id AND t.item_id = g.item_id)
+ON CONFLICT DO NOTHING
+
+-- name: import_state_owners
+-- Owners of the state of an export who were not erased since.
+INSERT INTO state_owners (tenant_id, owner_kind, owner_id, user_id, version, written_at)
+SELECT g.tenant_id, g.owner_kind, g.owner_id, max(g.user_id), max(g.version), max(g.updated_at)
+FROM jsonb_populate_recordset(NULL::state, %(rows)s) g
+WHERE g.user_id IS NULL OR NOT is_erased_user(g.user_id, g.updated_at)
+GROUP BY g.tenant_id, g.owner_kind, g.owner_id
+ON CONFLICT DO NOTHING
+
+-- name: import_state
+-- Keys of owners that are here.
+INSERT INTO state (tenant_id, owner_kind, owner_id, key, user_id, value, bytes, version, updated_at, expires_at)
+SELECT g.tenant_id, g.owner_kind, g.owner_id, g.key, g.user_id, g.value_text::json, g.bytes, g.version, g.updated_at, g.expires_at
+FROM jsonb_to_recordset(%(rows)s) AS g (
+    tenant_id uuid, owner_kind text, owner_id text, key text, user_id text, value_text text, bytes integer, version bigint,
+    updated_at timestamptz, expires_at timestamptz)
+WHERE EXISTS (
+    SELECT FROM state_owners o
+    WHERE o.tenant_id = g.tenant_id AND o.owner_kind = g.owner_kind AND o.owner_id = g.owner_id)
+ON CONFLICT DO NOTHING
+
+-- name: import_entries
+-- Entries of an export whose users were not erased since, and which were not forgotten; found by recall as far as their items are.
+INSERT INTO entries (
+    tenant_id, entry_id, scope, owner_id, path, namespace, key, value, version, item_id, ttl_seconds, created_at, updated_at,
+    expires_at)
+SELECT g.tenant_id, g.entry_id, g.scope, g.owner_id, g.path, g.namespace, g.key, g.value, g.version, i.item_id, g.ttl_seconds,
+    g.created_at, g.updated_at, g.expires_at
+FROM jsonb_populate_recordset(NULL::entries, %(rows)s) g
+LEFT JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
+WHERE (g.scope <> 'user' OR NOT is_erased_user(g.owner_id, g.updated_at)) AND NOT EXISTS (
+    SELECT FROM tombstones t WHERE t.tenant_id = g.tenant_id AND t.item_id = g.item_id)
+ON CONFLICT DO NOTHING
+
+-- name: import_items
+-- Items of an export with their index columns; what is here is left alone, and what was forgotten or is not the user's is left out.
+INSERT INTO items (
+    tenant_id, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread, position,
+    content, content_hash, speaker, trust, event_time, created_at, valid_at, invalid_at, superseded_by, subject, predicate,
+    object, confidence, category, payload_key, metadata, archived_at, deleted_at, anonymized_at, extracted_at, judged_at,
+    pinned_at, masked, tsv, terms, tokens, traits)
+SELECT
+    g.tenant_id, g.item_id, g.kind, g.scope, g.tier, g.user_id, g.agent_id, g.session_id, g.run_id, g.source_ref, g.source_id,
+    g.thread, g.position, g.content, g.content_hash, g.speaker, g.trust, g.event_time, g.created_at, g.valid_at, g.invalid_at,
+    g.superseded_by, g.subject, g.predicate, g.object, g.confidence, g.category, g.payload_key, g.metadata, g.archived_at,
+    g.deleted_at, g.anonymized_at, g.extracted_at, g.judged_at, g.pinned_at, g.masked, g.tsv, g.terms, g.tokens, g.traits
+FROM jsonb_populate_recordset(NULL::items, %(rows)s) g
+-- What is here already is not even tried: the guards that look at a new row would refuse what they let in when it was new.
+WHERE NOT EXISTS (SELECT FROM items i WHERE i.tenant_id = g.tenant_id AND i.item_id = g.item_id)
+    AND NOT EXISTS (SELECT FROM items i WHERE i.tenant_id = g.tenant_id AND i.kind = g.kind AND i.source_ref = g.source_ref)
+    AND (%(user_id)s::text IS NULL OR g.user_id = %(user_id)s OR g.thread IN (
+        SELECT 'session:' || s.session_id FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s))
+ORDER BY g.item_id
+ON CONFLICT DO NOTHING
+RETURNING item_id
+
+-- name: count_items
+-- How many of these items are here.
+SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND anonymized_at IS NULL
+
+-- name: import_evidence
+-- What items rest on, as far as both are here; by a user's export only what that user's items rest on.
+INSERT INTO evidence SELECT g.* FROM jsonb_populate_recordset(NULL::evidence, %(rows)s) g
+JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
+JOIN items o ON o.tenant_id = g.tenant_id AND o.item_id = g.source_item_id AND o.anonymized_at IS NULL
+WHERE (%(user_id)s::text IS NULL OR i.user_id = %(user_id)s OR (i.user_id IS NULL AND i.thread IN (
+    SELECT 'session:' || s.session_id FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s)))
+ON CONFLICT DO NOTHING
+
+-- name: import_tenant
+-- Language and settings of an export, for a tenant that has neither settings of its own nor memory; limits stay the operator's.
+UPDATE tenants t SET settings = t.settings || %(settings)s::jsonb, language = CASE
+    WHEN EXISTS (SELECT FROM pg_ts_config WHERE cfgname = %(language)s) THEN %(language)s ELSE t.language END
+WHERE t.tenant_id = %(tenant_id)s AND t.settings - %(quotas)s::text = '{}'
+    AND NOT EXISTS (SELECT FROM items i WHERE i.tenant_id = t.tenant_id)
+
+-- name: import_sources
+-- Sources of an export; they hold nothing yet.
+INSERT INTO sources (tenant_id, source_id, name, kind, description, tool, folder, created_at, updated_at)
+SELECT g.tenant_id, g.source_id, g.name, g.kind, g.description, g.tool, g.folder, g.created_at, g.updated_at
+FROM jsonb_populate_recordset(NULL::sources, %(rows)s) g
+ON CONFLICT DO NOTHING
+
+-- name: same_sources
+-- The sources that are here under the name and kind of one of an export, but another id.
+SELECT g.source_id AS given, s.source_id AS here FROM jsonb_populate_recordset(NULL::sources, %(rows)s) g
+JOIN sources s ON s.tenant_id = g.tenant_id AND s.name = g.name AND s.kind = g.kind AND s.source_id <> g.source_id
+
+-- name: import_turn_states
+-- Where agents stand, in sessions that are here; a user's export: in that user's.
+INSERT INTO turn_states SELECT g.* FROM jsonb_populate_recordset(NULL::turn_states, %(rows)s) g
+WHERE EXISTS (
+    SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id
+        AND (%(user_id)s::text IS NULL OR s.user_id = %(user_id)s))
+ON CONFLICT DO NOTHING
+
+-- name: import_access
+-- How often items were recalled that this import wrote.
+INSERT INTO access SELECT g.* FROM jsonb_populate_recordset(NULL::access, %(rows)s) g
+JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
+ON CONFLICT DO NOTHING
+
+-- name: import_owners
+-- Whatever owned state, unless its user was erased since.
+INSERT INTO state_owners SELECT g.* FROM jsonb_populate_recordset(NULL::state_owners, %(rows)s) g
+WHERE g.user_id IS NULL OR NOT is_erased_user(g.user_id, g.written_at)
+ON CONFLICT DO NOTHING
+
+-- name: import_documents
+-- Documents in sources that are here, as far as any of their chunks stands: what was deleted or forgotten here stays so.
+WITH written AS (
+    INSERT INTO documents SELECT g.* FROM jsonb_populate_recordset(NULL::documents, %(rows)s) g
+    JOIN sources s ON s.tenant_id = g.tenant_id AND s.source_id = g.source_id AND s.kind = 'documents'
+    WHERE EXISTS (
+        SELECT FROM items i WHERE i.tenant_id = g.tenant_id AND i.thread = 'document:' || g.document_id
+            AND i.kind = 'document_chunk' AND i.live)
+    ON CONFLICT DO NOTHING
+    RETURNING document_id, source_id, chunks
+), counted AS (
+    UPDATE sources s SET documents = s.documents + n.documents, chunks = s.chunks + n.chunks
+    FROM (SELECT source_id, count(*) AS documents, sum(chunks) AS chunks FROM written GROUP BY source_id) n
+    WHERE s.tenant_id = %(tenant_id)s AND s.source_id = n.source_id
+)
+SELECT document_id FROM written
+
+-- name: chunks_of_none
+-- Chunks of documents that were not taken over, because another of the same name is here.
+SELECT i.item_id FROM unnest(%(document_ids)s::uuid[]) AS g (document_id)
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.thread = 'document:' || g.document_id AND i.kind = 'document_chunk'
+WHERE NOT EXISTS (SELECT FROM documents d WHERE d.tenant_id = %(tenant_id)s AND d.document_id = g.document_id)
+
+-- name: import_chunks
+-- Where chunks stand that are here, in documents that are here.
+INSERT INTO document_chunks SELECT g.* FROM jsonb_populate_recordset(NULL::document_chunks, %(rows)s) g
+JOIN documents d ON d.tenant_id = g.tenant_id AND d.document_id = g.document_id
+JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.kind = 'document_chunk' AND i.live
+    AND i.thread = 'document:' || g.document_id AND i.position = g.ordinal + 1
+ON CONFLICT DO NOTHING
+
+-- name: lacks_file
+-- Whether a document is here at that revision without its file, though it is whole and nothing was taken out of it.
+SELECT true FROM documents d
+WHERE d.tenant_id = %(tenant_id)s AND d.document_id = %(document_id)s AND d.revision = %(revision)s
+    AND NOT EXISTS (SELECT FROM payloads p WHERE p.tenant_id = d.tenant_id AND p.document_id = d.document_id)
+    AND d.chunks = (
+        SELECT count(*) FROM document_chunks c JOIN items i ON i.tenant_id = c.tenant_id AND i.item_id = c.item_id
+        WHERE c.tenant_id = d.tenant_id AND c.document_id = d.document_id AND i.live AND i.masked IS NULL)
+FOR UPDATE OF d
+
+-- name: import_protected_sources
+-- Sources that memory must not copy.
+INSERT INTO protected_sources SELECT g.* FROM jsonb_populate_recordset(NULL::protected_sources, %(rows)s) g
+ON CONFLICT DO NOTHING
+
+-- name: import_protected_texts
+-- The texts of those sources that are here already.
+INSERT INTO protected_texts (tenant_id, item_id, source_id, content)
+SELECT i.tenant_id, i.item_id, i.source_id, i.content FROM jsonb_populate_recordset(NULL::protected_sources, %(rows)s) g
+JOIN items i ON i.tenant_id = g.tenant_id AND i.source_id = g.source_id AND i.kind = 'document_chunk' AND i.live
+ON CONFLICT DO NOTHING
+
+-- name: import_feedback
+-- What people who were not erased since think of items that are here.
+INSERT INTO feedback SELECT g.* FROM jsonb_populate_recordset(NULL::feedback, %(rows)s) g
+JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
+WHERE NOT is_erased_user(substr(g.given_by, strpos(g.given_by, ':') + 1), g.given_at)
+ON CONFLICT DO NOTHING
+
+-- name: import_holds
+-- Which actions rest on items that are here.
+INSERT INTO holds SELECT g.* FROM jsonb_populate_recordset(NULL::holds, %(rows)s) g
+JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
+ON CONFLICT DO NOTHING
+
+-- name: import_procedures
+-- Versions of procedures as they were before any outcome; which were written.
+INSERT INTO procedures (
+    tenant_id, procedure_id, agent_type, task_type, name, version, spec, spec_hash, alpha, beta, valid_at, invalid_at)
+SELECT g.tenant_id, g.procedure_id, g.agent_type, g.task_type, g.name, g.version, g.spec_text::json, g.spec_hash,
+    g.prior_alpha, g.prior_beta, g.valid_at, g.invalid_at
+FROM jsonb_to_recordset(%(rows)s) AS g (
+    tenant_id uuid, procedure_id uuid, agent_type text, task_type text, name text, version integer, spec_text text,
+    spec_hash bytea, prior_alpha numeric, prior_beta numeric, valid_at timestamptz, invalid_at timestamptz)
+ON CONFLICT DO NOTHING
+RETURNING procedure_id
+
+-- name: link_procedures
+-- Which versions took the place of those that were written, as far as they are here.
+UPDATE procedures p SET superseded_by = s.procedure_id FROM jsonb_populate_recordset(NULL::procedures, %(rows)s) g
+JOIN procedures s ON s.tenant_id = g.tenant_id AND s.procedure_id = g.superseded_by
+WHERE p.tenant_id = %(tenant_id)s AND p.procedure_id = g.procedure_id AND p.procedure_id = ANY(%(procedure_ids)s)
+    AND p.invalid_at IS NOT NULL AND (s.agent_type, s.task_type, s.name) = (p.agent_type, p.task_type, p.name)
+    AND s.version > p.version
+
+-- name: import_choices
+-- Choices among procedures that are here; once anything was forgotten, without ids of sessions and runs that are not here.
+INSERT INTO choices (tenant_id, choice_id, procedure_id, agent_id, session_id, run_id, sample, candidates, chosen_at)
+SELECT g.tenant_id, g.choice_id, g.procedure_id, g.agent_id, CASE WHEN k.is_told THEN g.session_id END,
+    CASE WHEN k.is_told THEN g.run_id END, g.sample, g.candidates, g.chosen_at
+FROM jsonb_populate_recordset(NULL::choices, %(rows)s) g
+JOIN procedures p ON p.tenant_id = g.tenant_id AND p.procedure_id = g.procedure_id
+CROSS JOIN LATERAL (SELECT NOT EXISTS (SELECT FROM tombstones b WHERE b.tenant_id = g.tenant_id) OR EXISTS (
+    SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id) AS is_told) k
+ON CONFLICT DO NOTHING
+
+-- name: import_outcomes
+-- What came of procedures that are here: each outcome that is new moves what is believed, as when it was given.
+WITH noted AS (
+    INSERT INTO outcomes (tenant_id, outcome_id, procedure_id, choice_id, score, rewarded_at)
+    SELECT g.tenant_id, g.outcome_id, g.procedure_id, g.choice_id, g.score, g.rewarded_at
+    FROM jsonb_populate_recordset(NULL::outcomes, %(rows)s) g
+    JOIN procedures p ON p.tenant_id = g.tenant_id AND p.procedure_id = g.procedure_id
+    ON CONFLICT DO NOTHING
+    RETURNING outcome_id, procedure_id, score
+), moved AS (
+    UPDATE procedures p SET alpha = p.alpha + n.score, beta = p.beta + n.times - n.score, rewards = p.rewards + n.times
+    FROM (SELECT procedure_id, sum(score) AS score, count(*) AS times FROM noted GROUP BY procedure_id) n
+    WHERE p.tenant_id = %(tenant_id)s AND p.procedure_id = n.procedure_id
+)
+SELECT outcome_id FROM noted
+
+-- name: import_proposals
+-- Proposals of which every item is here; which were written. Whoever was erased since is not named.
+INSERT INTO proposals (
+    tenant_id, proposal_id, kind, status, rule, key, successor_id, inputs, links_made, proposed_at, decided_at, decided_by, reason)
+SELECT g.tenant_id, g.proposal_id, g.kind, g.status, g.rule, g.key, g.successor_id, g.inputs, g.links_made, g.proposed_at,
+    g.decided_at, CASE
+        WHEN NOT is_erased_user(substr(g.decided_by, strpos(g.decided_by, ':') + 1), g.decided_at) THEN g.decided_by END, g.reason
+FROM jsonb_array_elements(%(rows)s::jsonb) AS r (said) CROSS JOIN LATERAL jsonb_populate_record(NULL::proposals, r.said) g
+WHERE NOT EXISTS (
+    SELECT FROM jsonb_populate_recordset(NULL::proposal_inputs, r.said -> 'items') n
+    WHERE NOT EXISTS (SELECT FROM items i WHERE i.tenant_id = g.tenant_id AND i.item_id = n.item_id))
+ON CONFLICT DO NOTHING
+RETURNING proposal_id
+
+-- name: import_proposal_inputs
+-- How the items of proposals stood that were written.
+INSERT INTO proposal_inputs (tenant_id, proposal_id, item_id, tier, sources, confidence)
+SELECT %(tenant_id)s, (r.said ->> 'proposal_id')::uuid, n.item_id, n.tier, n.sources, n.confidence
+FROM jsonb_array_elements(%(rows)s::jsonb) AS r (said)
+CROSS JOIN LATERAL jsonb_populate_recordset(NULL::proposal_inputs, r.said -> 'items') n
+WHERE (r.said ->> 'proposal_id')::uuid = ANY(%(proposal_ids)s)
+ON CONFLICT DO NOTHING
+
+-- name: import_reports
+-- Reports of days that have none here.
+INSERT INTO reports SELECT g.* FROM jsonb_populate_recordset(NULL::reports, %(rows)s) g
+ON CONFLICT DO NOTHING
