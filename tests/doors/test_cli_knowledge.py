@@ -22,7 +22,7 @@ def test_files_are_added_found_by_meaning_and_removed(command: Cli, tmp_path: Pa
     file = tmp_path / "pump.pdf"
     file.write_bytes(written(["The puppy is fed at noon."]))
     out, _ = command.run("document", "add", str(file), "--metadata", '{"title": "Pets"}')
-    assert "pump.pdf  added, 1 chunks" in out
+    assert "pump.pdf  added, 1 chunk" in out
     shown, _ = command.run("document", "search", "When does the dog eat?")
     assert "pump.pdf (revision 1, page 1, chunk 0)" in shown and "fed at noon" in shown
     document_id = out.split()[0]
@@ -42,7 +42,7 @@ def test_a_folder_is_synchronised_where_the_operator_allows_it(command: Cli, tmp
     assert "- search_knowledge: books (1 document), What we read" in command.run("source", "map")[0]
     _, err = command.run("source", "add", "all", "--folder", "/", code=1)
     assert "RECOLLECT_DOCUMENT_FOLDERS" in err
-    assert command.run("source", "remove", "books", "--yes")[0] == "removed, with 1 documents\n"
+    assert command.run("source", "remove", "books", "--yes")[0] == "removed, with 1 document\n"
 
 
 def test_a_profile_is_printed(command: Cli) -> None:

@@ -12,7 +12,17 @@ from recollect.app import Memory
 from recollect.domain.knowledge import Source, SourceKind
 from recollect.entry.cli.access import Tenant, ask, open_memory
 from recollect.entry.cli.indexing import PATIENCE, note_waiting, progress_bar, settle
-from recollect.entry.cli.output import AsJson, Yes, confirm, print_json, print_line, print_note, print_table, record
+from recollect.entry.cli.output import (
+    AsJson,
+    Yes,
+    confirm,
+    counted,
+    print_json,
+    print_line,
+    print_note,
+    print_table,
+    record,
+)
 from recollect.errors import NotFound
 from recollect.service.maintenance import DEVELOPMENT_TENANT
 from recollect.service.synchronise import Synchronised
@@ -103,7 +113,7 @@ def remove(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False)
             confirm(f"Remove {source.name} and its {source.documents} documents?", yes=yes)
             return await memory.remove_source(source.source_id)
 
-    print_line(f"removed, with {asyncio.run(run())} documents")
+    print_line(f"removed, with {counted(asyncio.run(run()), 'document')}")
 
 
 async def _all_sources(memory: Memory) -> list[Source]:
