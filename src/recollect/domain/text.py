@@ -58,10 +58,16 @@ def terms(text: str, language: str = "english") -> list[str]:
             case "identifier":
                 found.extend(_identifier_terms(token, language))
             case _:
-                word = token.casefold().replace("’", "'").removesuffix("'s")
-                if word not in STOP_WORDS:
-                    found.append(_stem(word, language))
+                if term := _word_term(token, language):
+                    found.append(term)
     return found
+
+
+@lru_cache(maxsize=100_000)
+def _word_term(token: str, language: str) -> str:
+    """The term of a word; nothing for one that says nothing."""
+    word = token.casefold().replace("’", "'").removesuffix("'s")
+    return "" if word in STOP_WORDS else _stem(word, language)
 
 
 def _identifier_terms(token: str, language: str) -> Iterable[str]:

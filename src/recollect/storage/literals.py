@@ -21,9 +21,11 @@ def literal(value: object) -> str:
     """The value as SQL; numbers and lists are of the type that the query gives them."""
     if value is None:
         return "NULL"
+    if type(value) in _PLAIN:
+        return f"'{_text(value)}'"  # there is nothing in it to be escaped
     if isinstance(value, list | tuple):
         return _quoted("{" + ",".join([_element(one) for one in value]) + "}")
-    return _quoted(_text(value))
+    return _quoted(value if type(value) is str else _text(value))
 
 
 def halves(vector: np.ndarray) -> str:
@@ -74,3 +76,4 @@ _WRITERS: Mapping[type, Callable[[Any], str]] = {
     datetime: datetime.isoformat,
     Jsonb: _json,
 }
+_PLAIN = frozenset({bool, int, float, bytes, UUID, datetime})
