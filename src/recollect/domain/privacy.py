@@ -22,6 +22,7 @@ from recollect.errors import InvalidInput
 
 HIDDEN = "hidden_character"  # counted beside the types
 MAX_PASSES = 8
+SHORTEST_KEY = 16  # characters: no issuer's keys are shorter
 MAX_DEPTH = 40
 
 
@@ -168,6 +169,8 @@ _ORDER = {each: index for index, each in enumerate(DataType)}
 
 def _find(text: str, *, leave: frozenset[DataType] = frozenset()) -> tuple[Finding, ...]:
     """What there is, but for types to `leave`, which stand last in precedence and need not be looked for."""
+    if len(text) < SHORTEST_KEY and text.isascii() and text.isalpha():
+        return ()  # a name or a word: everything else that is found has digits, signs or blanks
     read = Text.of(plain_forms(text))
     found: list[Finding] = [*secrets_in(read), *machines_in(read), *numbers_in(read)]
     if "@" in read.plain:
