@@ -30,6 +30,8 @@ from recollect.errors import NotFound
 from recollect.providers.llm import OfflineRules
 from recollect.service.supersede import retire
 from recollect.storage import items
+from recollect.storage.asking import Asked
+from recollect.storage.database import Database
 from recollect.worker.runner import background_worker
 
 BOTH_ORDERS = pytest.mark.parametrize("swapped", [False, True], ids=["as named", "the other first"])
@@ -225,19 +227,22 @@ async def test_retention_between_finding_and_reading(
     """A recall that has found its candidates when one of them is redacted must not show what is left of it."""
     kept = await chat.remember_fact("the vault code is 8841")
     other = await chat.remember_fact("the vault stands in Lund")
-    read = items.find_items
+    send, redacted = Database.together, asyncio.Event()
 
-    async def redacted_meanwhile(tx: Any, item_ids: Sequence[UUID]) -> Any:
-        if ending == "forgotten":
-            await chat.forget(kept.id)
-        else:
-            async with owner(settings) as connection:
-                await connection.execute("UPDATE items SET deleted_at = now() WHERE item_id = %s", [kept.id])
-            await at(memory, timedelta(days=31)).sweep()
-        return await read(tx, item_ids)
+    async def redacted_meanwhile(database: Database, identity: Identity, asked: Sequence[Asked[Any]]) -> None:
+        if any(one.query is items.queries.find_items for one in asked) and not redacted.is_set():
+            redacted.set()
+            if ending == "forgotten":
+                await chat.forget(kept.id)
+            else:
+                async with owner(settings) as connection:
+                    await connection.execute("UPDATE items SET deleted_at = now() WHERE item_id = %s", [kept.id])
+                await at(memory, timedelta(days=31)).sweep()
+        await send(database, identity, asked)
 
-    monkeypatch.setattr(items, "find_items", redacted_meanwhile)
+    monkeypatch.setattr(Database, "together", redacted_meanwhile)
     answer = await chat.recall("vault", scope="user", explain=True)
+    assert redacted.is_set()
     assert [one.id for one in answer.items] == [other.id]
     assert REDACTED not in str(answer)
 

@@ -43,6 +43,7 @@ class Pool:
         self._at_hand: list[Connection] = []
         self._taken_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
         self._waiting = 0
+        self._asked_for = 0
         self._is_open = False
         self._returning: set[asyncio.Task[None]] = set()
         self._pool: psycopg_pool.AsyncConnectionPool[Connection] = psycopg_pool.AsyncConnectionPool(
@@ -74,6 +75,7 @@ class Pool:
 
     async def take(self) -> Connection:
         """A connection, the one used last if it is free; it must be given back."""
+        self._asked_for += 1
         if self._at_hand:
             return self._at_hand.pop()
         self._waiting += 1
@@ -109,6 +111,7 @@ class Pool:
         returning.add_done_callback(self._returning.discard)
 
     def statistics(self) -> dict[str, int]:
-        """Figures of the pool: size, available, waiting."""
+        """Figures of the pool: size, available, waiting, and how often a connection was asked for."""
         figures = self._pool.get_stats()
-        return {**figures, "pool_available": figures.get("pool_available", 0) + len(self._at_hand)}
+        available = figures.get("pool_available", 0) + len(self._at_hand)
+        return {**figures, "pool_available": available, "requests_num": self._asked_for}
