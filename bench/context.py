@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import statistics
 import tempfile
 import time
 from collections.abc import Sequence
@@ -112,6 +113,20 @@ async def timed(clerk: Memory, asked: Sequence[Question], clients: int, *, only_
     return spent
 
 
+async def marks(clerk: Memory, asked: Sequence[Question]) -> dict[str, float]:
+    """After how many milliseconds a recall of one client has come how far (medians), by its own trace.
+
+    The model embeds the question until "prepare"; words, times and names are found meanwhile ("early").
+    """
+    seen: dict[str, list[float]] = {}
+    for question in asked:
+        answer = await clerk.recall(question.text, top_k=20, source_kinds=RECALLED, enable_rerank=False, explain=True)
+        assert answer.trace is not None
+        for step, milliseconds in answer.trace["milliseconds"].items():
+            seen.setdefault(step, []).append(milliseconds)
+    return {step: round(statistics.median(found), 1) for step, found in seen.items()}
+
+
 async def measure(
     resources: Resources, embedder: EmbeddedForReal, clients: Sequence[int], count: int
 ) -> list[dict[str, Any]]:
@@ -120,7 +135,7 @@ async def measure(
     for size in SIZES:
         await vector_indexes.maintain(resources, admin(size))
         clerk = await furnish(Memory(resources, admin(size)))
-        every = questions(size, count * (2 * len(clients) + 1))
+        every = questions(size, count * (2 * len(clients) + 2))
         embedder.vectors = {question.text: question.vector for question in every}
         parts = [every[place : place + count] for place in range(0, len(every), count)]
         await timed(clerk, parts.pop(), 1)  # warms the model, the server's caches and the tenant's view
@@ -130,6 +145,7 @@ async def measure(
             row[f"cold@{number}"] = percentiles(await timed(clerk, cold, number))
             row[f"recall alone@{number}"] = percentiles(await timed(clerk, parts.pop(), number, only_recall=True))
             row[f"cached@{number}"] = percentiles(await timed(clerk, cold, number))
+        row["a recall's way"] = await marks(clerk, parts.pop())
         results.append(row)
         Console(stderr=True).print(row)
     return results
@@ -174,13 +190,19 @@ def main() -> None:
             Path(folder).chmod(0o755)  # the server may run as another user
             results = asyncio.run(run(arguments, Path(folder)))
     table = Table(title=f"assembling a context, profile {arguments.profile}, milliseconds as p50 / p95")
-    for column in results[0]:
+    for column in list(results[0])[:-1]:
         table.add_column(column, justify="right")
     for row in results:
         table.add_row(
-            *(" / ".join(map(str, value)) if isinstance(value, tuple) else str(value) for value in row.values())
+            *(
+                " / ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+                for value in list(row.values())[:-1]
+            )
         )
     Console(width=200).print(table)
+    for row in results:
+        way = ", ".join(f"{step} {after}" for step, after in row["a recall's way"].items())
+        Console(width=200).print(f"{row['tenant']}: a recall has come so far after milliseconds: {way}")
     growth = results[-1][f"cold@{arguments.clients[0]}"][0] / results[0][f"cold@{arguments.clients[0]}"][0]
     Console().print(f"growth of the cold p50 from {SIZES[0].rows:,} to {SIZES[-1].rows:,} items: {growth:.2f}×")
     RESULTS.mkdir(exist_ok=True)
