@@ -35,7 +35,6 @@ T = TypeVar("T")
 queries = Queries("database")
 
 RETENTION_ROLE = "recollect_retention"
-READ_ONLY_ROLE = "recollect_readonly"
 READ_ONLY = "this memory is shared by another tenant and read-only here; decline its link, or ask them to withdraw it"
 _BEGIN_QUEUE = "BEGIN; SET LOCAL app.tenant_id = ''; SET LOCAL app.user_id = ''"
 
@@ -111,11 +110,6 @@ class Rows:
         """Execute, and say how many rows were touched."""
         cursor = await self._connection.execute(query.sql, self._parameters(parameters))
         return cursor.rowcount
-
-    async def run_many(self, query: Query, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Execute once for each set of parameters, in one round trip."""
-        async with self._connection.cursor() as cursor:
-            await cursor.executemany(query.sql, [self._parameters(row) for row in rows])
 
 
 class Transaction(Rows):
