@@ -59,6 +59,8 @@ OPERATORS = {
     "outbox.listen",
 }
 """What an operator runs as the owner of the database, or what sees no row; no door of a tenant reaches these."""
+CARRIERS = {"pipeline.answers_of"}
+"""What carries statements over a connection that `Database` has bound."""
 
 WITHOUT_ROWS = {"sessions.line_of", "tenants.has_language"}
 """Their answer is no row of a tenant (but a catalogue entry, or the id asked for), so that it may be the same for two."""
@@ -99,7 +101,7 @@ AT_ONCE = {name: function for name, function in FUNCTIONS.items() if _first(func
 def test_every_storage_function_takes_a_bound_transaction_or_is_an_operators() -> None:
     bound = {"Transaction", "QueueTransaction"}
     unbound = {name for name, function in FUNCTIONS.items() if _first(function) not in bound}
-    assert unbound == OPERATORS | AT_ONCE.keys()
+    assert unbound == OPERATORS | CARRIERS | AT_ONCE.keys()
     for name in AT_ONCE.keys() - OPERATORS:
         assert {"identity", "sight"} & inspect.signature(FUNCTIONS[name]).parameters.keys(), name
 
@@ -132,6 +134,9 @@ class Arguments:
             return self.made(name, inner[0])
         if origin in {abc.Mapping, dict} or kind in {dict, Mapping}:
             return {}
+        if origin is abc.Callable:
+            answer = self.made(name, inner[-1])
+            return lambda *_: answer
         if origin is tuple and inner[-1] is not Ellipsis:
             return tuple(self.made(name, one) for one in inner)
         if origin in {abc.Sequence, list, tuple, set, frozenset, abc.Iterable}:

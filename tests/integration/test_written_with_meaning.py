@@ -6,7 +6,6 @@ import random
 from dataclasses import replace
 from typing import cast
 
-import numpy as np
 import pytest
 from tests.local_models import require_model
 from tests.working import work_off
@@ -17,7 +16,6 @@ from recollect.providers.base import Embedder, Vector
 from recollect.providers.embedders import Embedders
 from recollect.providers.static import STATIC_MODEL, StaticTokens
 from recollect.storage import outbox
-from recollect.storage.literals import halves
 from recollect.wiring import open_resources
 
 TURNS = ["My sister Ana moved to Lisbon in March", "Does she like it there?", "She loves the sea, and Tom misses her"]
@@ -134,10 +132,3 @@ def test_words_seen_before_have_the_tokens_that_the_tokeniser_gives_them() -> No
     texts += [" ".join(chosen.choices(["don't", "Re-do", "A.B", "x" * 120, "[UNK]", "naïve"], k=6)) for _ in range(100)]
     for text in texts:
         assert list(tokens._ids(text)) == list(tokens._encoded(text))
-
-
-def test_a_vector_is_written_without_loss_of_half_precision() -> None:
-    vector = np.random.default_rng(3).normal(0, 0.1, 2_000).astype(np.float32)
-    vector[:3] = 0.0, 1.0, -6e-8
-    read = np.array([float(one) for one in halves(vector)[1:-1].split(",")]).astype(np.float16)
-    assert np.array_equal(read, vector.astype(np.float16))

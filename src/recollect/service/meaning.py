@@ -18,10 +18,9 @@ from recollect.storage.items import Meaning, Row
 MOST_CHARACTERS = 10_000  # longer texts are embedded in the background
 
 
-async def meaning_of(resources: Resources, identity: Identity, row: Row) -> Meaning | None:
-    """The vector of an item and what it names; None where a job had better see to it."""
-    view = await resources.views.get(resources.database, identity)
-    embedder = resources.embedders.instant(view.model_id)
+def meaning_of(resources: Resources, identity: Identity, row: Row, *, model_id: str | None) -> Meaning | None:
+    """The vector of an item by the tenant's model, and what it names; None where a job had better see to it."""
+    embedder = resources.embedders.instant(model_id)
     item = row.item
     if embedder is None or len(item.content) > MOST_CHARACTERS:
         return None

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -111,7 +112,8 @@ async def remember_many(resources: Resources, identity: Identity, news: Sequence
 
 async def _write_alone(resources: Resources, identity: Identity, row: Row) -> bool:
     """Write a row in one message to the database, with its meaning where that is quick; False when it must be looked at."""
-    meaning = await meaning_of(resources, identity, row)
+    view = await resources.views.get(resources.database, identity)
+    meaning = partial(meaning_of, resources, identity, row, model_id=view.model_id)
     try:
         written = await items.insert_alone(resources.database, identity, row, topic=EMBED_TOPIC, meaning=meaning)
     except InvalidInput:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from recollect.storage.queries import Query
+from recollect.storage.queries import Query, with_bound
 
 T = TypeVar("T")
 Record = dict[str, Any]
@@ -28,12 +28,9 @@ class Asked(Generic[T]):
         assert self._found is not None, "it was not sent yet"
         return self._read(self._found)
 
-    def values(self, bound: Mapping[str, Any]) -> Sequence[Any]:
-        """The parameters in the order in which the query numbers them; those that are bound cannot be given."""
-        if bound.keys() & self._parameters.keys():
-            raise TypeError("the tenant of a query is fixed by its identity")
-        given = {**self._parameters, **bound}
-        return [given[name] for name in self.query.numbered[1]]
+    def parameters(self, bound: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The parameters by name; those that are bound cannot be given."""
+        return with_bound(bound, self._parameters)
 
     def answered(self, rows: list[Record]) -> None:
         """Note what was found."""

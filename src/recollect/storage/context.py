@@ -50,7 +50,7 @@ def ask_written_at(session_id: SessionId, position: int) -> Asked[datetime | Non
 
 async def read_version(database: Database, identity: Identity) -> int:
     """How often what the identity may recall has changed; it differs after every change."""
-    ((version,),) = await database.read(
+    ((version,),) = await database.once(
         identity,
         queries.version,
         user_id=identity.user_id,

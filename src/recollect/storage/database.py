@@ -7,28 +7,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 import psycopg
 import psycopg_pool
 from pgvector.psycopg import register_vector_async
-from psycopg import generators, sql
-from psycopg.adapt import Transformer
-from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus
-from psycopg.pq.abc import PGresult
+from psycopg import sql
 from psycopg.rows import BaseRowFactory, args_row, class_row, dict_row, scalar_row
 
 from recollect.domain.identity import Identity
 from recollect.errors import ConfigurationError, Conflict, DatabaseUnavailable, InvalidInput, UnsafeRole
-from recollect.storage.asking import Asked, Record
-from recollect.storage.literals import literal
+from recollect.storage.asking import Asked
+from recollect.storage.pipeline import Part, answers_of, forget_prepared, records_of, rows_of
 from recollect.storage.pool import Connection, Pool, PoolOptions
-from recollect.storage.queries import Queries, Query
+from recollect.storage.queries import Queries, Query, with_bound
 
 T = TypeVar("T")
 
@@ -37,11 +32,6 @@ queries = Queries("database")
 RETENTION_ROLE = "recollect_retention"
 READ_ONLY = "this memory is shared by another tenant and read-only here; decline its link, or ask them to withdraw it"
 _BEGIN_QUEUE = "BEGIN; SET LOCAL app.tenant_id = ''; SET LOCAL app.user_id = ''"
-
-# A plan for every tenant must not read the whole table, however few tenants there are while it is made.
-_ALWAYS_BY_INDEX = "SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off"
-_AS_USUAL = "SET LOCAL plan_cache_mode = auto; SET LOCAL enable_seqscan = on"
-_PREPARED: WeakKeyDictionary[Connection, set[str]] = WeakKeyDictionary()
 
 
 def _bound_to(identity: Identity) -> sql.Composed:
@@ -59,9 +49,7 @@ class Rows:
         self._bound = bound
 
     def _parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        if self._bound.keys() & given.keys():
-            raise TypeError("the tenant of a transaction is fixed by its identity")
-        return {**self._bound, **given}
+        return with_bound(self._bound, given)
 
     async def all(self, query: Query, into: type[T], **parameters: Any) -> list[T]:
         """Every row of the answer, as `into`."""
@@ -95,10 +83,13 @@ class Rows:
 
     async def kept(self, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
         """Every row of a query whose plan is kept by the connection: for a long statement that any tenant runs alike."""
-        values = self._parameters(parameters)
-        written = _executed(query.name, [values[name] for name in query.numbered[1]])
-        await _prepare(self._connection, query)
-        return await _rows_of(self._connection, f"{_ALWAYS_BY_INDEX}; {written}; {_AS_USUAL}")
+        parts: list[Part] = [
+            (queries.plan_by_index, {}),
+            (query, self._parameters(parameters)),
+            (queries.plan_as_usual, {}),
+        ]
+        _, answer, _ = await answers_of(self._connection, parts)
+        return rows_of(self._connection, answer)
 
     async def value(self, query: Query, **parameters: Any) -> Any:
         """The first column of the first row, or None."""
@@ -194,45 +185,44 @@ class Database:
         async with self._begun(_begin(identity, role)) as connection:
             yield Transaction(connection, identity)
 
-    async def read(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
-        """The same as `once` for a query that is asked again and again: its parameters must be hashable."""
-        values = {"tenant_id": identity.tenant_id, **parameters}
-        text = _kept_message(_begin(identity, None), query.name, tuple(values[name] for name in query.numbered[1]))
-        return await self._sent(query, text)
-
     async def once(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of one query in a transaction of its own, begun and committed in one round trip.
 
         It is planned once for each connection and every tenant, always by an index. When a connection is lost, nobody
         knows whether it committed, and the query is sent again: it must do no harm a second time.
         """
-        values = {"tenant_id": identity.tenant_id, **parameters}
-        text = _message(_begin(identity, None), query.name, tuple(values[name] for name in query.numbered[1]))
-        return await self._sent(query, text)
+        return await self.in_parts(identity, query, parameters, lambda: ())
+
+    async def in_parts(
+        self,
+        identity: Identity,
+        query: Query,
+        parameters: Mapping[str, Any],
+        following: Callable[[], Iterable[Part]],
+    ) -> list[tuple[Any, ...]]:
+        """The same for several queries, of which the last answers: the following are made while the first is at work."""
+        bound = {"tenant_id": identity.tenant_id}
+        found: list[tuple[Any, ...]] = []
+
+        async def send(connection: Connection) -> None:
+            ready = [_bind(identity), (query, with_bound(bound, parameters))]
+            more = ((one, with_bound(bound, given)) for one, given in following())
+            found.extend(rows_of(connection, (await answers_of(connection, ready, more))[-1]))
+
+        self._pool.give_back(await self._borrow(send))
+        return found
 
     async def together(self, identity: Identity, asked: Sequence[Asked[Any]]) -> None:
         """Send queries that only read in one round trip, as a transaction of their own; each has its answer then."""
         bound = {"tenant_id": identity.tenant_id}
-        written = "; ".join([_executed(one.query.name, one.values(bound)) for one in asked])
-        text = f"{_begin(identity, None)}; {_ALWAYS_BY_INDEX}; {written}; COMMIT"
 
         async def send(connection: Connection) -> None:
-            for one in asked:
-                await _prepare(connection, one.query)
-            for one, rows in zip(asked, await _sets_of(connection, text), strict=True):
-                one.answered(rows)
+            parts = [_bind(identity), *((one.query, one.parameters(bound)) for one in asked)]
+            _, *answers = await answers_of(connection, parts)
+            for one, answer in zip(asked, answers, strict=True):
+                one.answered(records_of(connection, answer))
 
         self._pool.give_back(await self._borrow(send))
-
-    async def _sent(self, query: Query, text: str) -> list[tuple[Any, ...]]:
-        answered: list[tuple[Any, ...]] = []
-
-        async def send(connection: Connection) -> None:
-            await _prepare(connection, query)
-            answered.extend(await _rows_of(connection, text))
-
-        self._pool.give_back(await self._borrow(send))
-        return answered
 
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[QueueTransaction]:
@@ -322,60 +312,9 @@ def _begin(identity: Identity, role: str | None) -> str:
     return _begin_for(str(identity.tenant_id), identity.user_id or "", role)
 
 
-async def _prepare(connection: Connection, query: Query) -> None:
-    """Let the connection keep a query, unless it does already."""
-    known = _PREPARED.setdefault(connection, set())
-    if query.name not in known:
-        await connection.execute(f"PREPARE {_prepared_name(query.name)} AS {query.numbered[0]}", prepare=False)
-        known.add(query.name)
-
-
-def _prepared_name(name: str) -> str:
-    return name.replace(".", "_")
-
-
-def _executed(name: str, values: Sequence[Any]) -> str:
-    return f"EXECUTE {_prepared_name(name)}({', '.join([literal(value) for value in values])})"
-
-
-def _message(begin: str, name: str, values: tuple[Any, ...]) -> str:
-    """A whole transaction that runs one prepared query, as one message."""
-    return f"{begin}; {_ALWAYS_BY_INDEX}; {_executed(name, values)}; COMMIT"
-
-
-_kept_message = lru_cache(maxsize=10_000)(_message)
-
-
-async def _rows_of(connection: Connection, text: str) -> list[tuple[Any, ...]]:
-    """The rows that a message answers with."""
-    answer = next(result for result in await _answered(connection, text) if result.status == ExecStatus.TUPLES_OK)
-    reader = Transformer(connection)
-    reader.set_pgresult(answer)
-    return reader.load_rows(0, answer.ntuples, tuple)
-
-
-async def _answered(connection: Connection, text: str) -> Sequence[PGresult]:
-    """What a message answers to each statement: a cursor would read it for placeholders, and keep every answer of it."""
-    async with connection.lock:
-        connection.pgconn.send_query(text.encode())
-        results: list[PGresult] = await connection.wait(generators.execute(connection.pgconn))
-    for result in results:
-        if result.status == ExecStatus.FATAL_ERROR:
-            raise error_from_result(result, encoding="utf-8")
-    return results
-
-
-async def _sets_of(connection: Connection, text: str) -> list[list[Record]]:
-    """The rows of each statement that has any to tell, in their order."""
-    found = []
-    for answer in await _answered(connection, text):
-        if answer.status == ExecStatus.TUPLES_OK:
-            reader = Transformer(connection)
-            reader.set_pgresult(answer)
-            names = [(answer.fname(column) or b"").decode() for column in range(answer.nfields)]
-            rows = reader.load_rows(0, answer.ntuples, tuple)
-            found.append([dict(zip(names, row, strict=True)) for row in rows])
-    return found
+def _bind(identity: Identity) -> Part:
+    """What binds a transaction that is sent as a pipeline, and has its plans made for every tenant."""
+    return queries.bind, {"tenant": str(identity.tenant_id), "user": identity.user_id or ""}
 
 
 def _is_dead(error: BaseException) -> bool:
@@ -389,7 +328,7 @@ async def _rolled_back(connection: Connection) -> None:
     try:
         await connection.rollback()
         # The driver may have thrown away what the connection kept; now all of it is gone for certain.
-        if _PREPARED.pop(connection, None):
+        if forget_prepared(connection):
             await connection.execute("DEALLOCATE ALL")
     except psycopg.Error:
         await connection.close()

@@ -18,3 +18,17 @@ SELECT
         SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = 'recollect' AND c.relkind IN ('r', 'p') AND has_table_privilege(current_user, c.oid, 'TRUNCATE')
     ) AS truncates_tables
+
+-- name: bind
+-- Tells row-level security who asks, until the transaction ends; a plan for every tenant must not read a whole table,
+-- however few tenants there are while it is made.
+SELECT set_config('app.tenant_id', %(tenant)s::text, true), set_config('app.user_id', %(user)s::text, true),
+    set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)
+
+-- name: plan_by_index
+-- The plans of what follows are made for every tenant.
+SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)
+
+-- name: plan_as_usual
+-- And no more.
+SELECT set_config('plan_cache_mode', 'auto', true), set_config('enable_seqscan', 'on', true)

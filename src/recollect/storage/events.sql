@@ -36,5 +36,7 @@ WHERE tenant_id = %(tenant_id)s AND position > %(after)s AND (%(types)s::text[] 
 ORDER BY position LIMIT %(limit)s
 
 -- name: delete_events
--- Forget events of long ago.
-DELETE FROM events WHERE tenant_id = %(tenant_id)s AND at < %(before)s
+-- Forget events of long ago: those numbered before the first that is younger.
+DELETE FROM events WHERE tenant_id = %(tenant_id)s AND number < COALESCE((
+    SELECT e.number FROM events e WHERE e.tenant_id = %(tenant_id)s AND e.at >= %(before)s ORDER BY e.number LIMIT 1),
+    9223372036854775807)

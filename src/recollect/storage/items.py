@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -17,7 +17,7 @@ from recollect.domain.items import Item, Prepared
 from recollect.ids import new_id
 from recollect.storage.asking import Asked
 from recollect.storage.database import Database, Transaction
-from recollect.storage.literals import halves
+from recollect.storage.pipeline import Part
 from recollect.storage.queries import Queries
 
 queries = Queries("items")
@@ -102,17 +102,22 @@ class Written:
 
 
 async def insert_alone(
-    database: Database, identity: Identity, row: Row, *, topic: str, meaning: Meaning | None
+    database: Database, identity: Identity, row: Row, *, topic: str, meaning: Callable[[], Meaning | None]
 ) -> Written | None:
     """Write one row in a transaction of its own; None, and nothing is changed, when its key exists.
 
-    If what is derived from it does not hold, it is not written, and work of the topic is asked for instead.
+    Its meaning is made while the database is at work on the row. If it does not hold, it is not written, and work of the
+    topic is asked for instead.
     """
-    written = await database.once(identity, queries.insert_alone, topic=topic, **_values(row), **_derived(meaning))
+
+    def following() -> Iterator[Part]:
+        yield queries.insert_meaning, {"item_id": row.item_id, "topic": topic, **_derived(meaning())}
+
+    written = await database.in_parts(identity, queries.insert_alone, _values(row), following)
     if not written:
         return None
-    ((following, is_embedded),) = written
-    return Written(is_embedded=is_embedded, topic=following if is_embedded else topic)
+    ((next_topic, is_embedded),) = written
+    return Written(is_embedded=is_embedded, topic=next_topic if is_embedded else topic)
 
 
 def _derived(meaning: Meaning | None) -> dict[str, Any]:
@@ -121,7 +126,7 @@ def _derived(meaning: Meaning | None) -> dict[str, Any]:
     named = sorted(meaning.entities, key=lambda entity: entity.key)  # one order for all writers: no deadlock
     return {
         "model_id": meaning.model_id,
-        "embedding": halves(meaning.embedding),
+        "embedding": meaning.embedding,
         "previous_id": meaning.previous_id,
         "previous_hash": meaning.previous_hash,
         "following": meaning.following,

@@ -53,44 +53,49 @@ RETURNING item_id
 SELECT item_id FROM made
 
 -- name: insert_alone
--- One new item at the next place of its thread; a key that exists is left alone. It is found by meaning at once if a vector
--- comes with it that holds: made by the tenant's one model, and with the head of the very message that it follows. If not,
--- it is asked for.
-WITH last AS MATERIALIZED (
-    SELECT i.position, i.content_hash, CASE WHEN i.kind = 'chat_message' AND i.scope = %(scope)s::text
-        AND i.anonymized_at IS NULL AND i.deleted_at IS NULL THEN i.item_id END AS item_id
-    FROM items i
-    WHERE i.tenant_id = %(tenant_id)s AND i.thread = %(thread)s::text AND i.position IS NOT NULL
-    ORDER BY i.position DESC LIMIT 1
-), ready AS MATERIALIZED (
-    SELECT CASE WHEN (t.settings @> %(unless)s::jsonb) IS NOT TRUE THEN %(following)s::text END AS topic
-    FROM tenants t LEFT JOIN last ON true
-    WHERE t.tenant_id = %(tenant_id)s AND t.embedding_model = %(model_id)s::text AND t.embedding_target IS NULL
-        AND (%(kind)s::text <> 'chat_message' OR (last.item_id IS NOT DISTINCT FROM %(previous_id)s::uuid
-            AND (last.item_id IS NULL OR last.content_hash = %(previous_hash)s::bytea)))
-), noted AS (
+-- One new item at the next place of its thread; a key that exists is left alone.
+WITH noted AS (
     INSERT INTO users (tenant_id, user_id)
     SELECT %(tenant_id)s::uuid, %(user_id)s::text
     WHERE %(user_id)s::text IS NOT NULL
         AND NOT EXISTS (SELECT FROM users u WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s::text)
         AND NOT is_erased_user(%(user_id)s::text, %(event_time)s::timestamptz)
     ON CONFLICT (tenant_id, user_id) DO NOTHING
-), made AS (
-    INSERT INTO items (
-        tenant_id, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread,
-        position, content, content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence,
-        category, payload_key, metadata, masked, tsv, terms, tokens, traits)
-    SELECT
-        %(tenant_id)s::uuid, %(item_id)s::uuid, %(kind)s::text, %(scope)s::text, %(tier)s::text, %(user_id)s::text,
-        %(agent_id)s::text, %(session_id)s::text, %(run_id)s::text, %(source_ref)s::text, %(source_id)s::uuid,
-        %(thread)s::text,
-        CASE WHEN %(thread)s::text IS NOT NULL THEN COALESCE((SELECT last.position FROM last), 0) + 1 END,
-        %(content)s::text, %(content_hash)s::bytea, %(speaker)s::text, %(trust)s::text, %(event_time)s::timestamptz,
-        %(valid_at)s::timestamptz, %(subject)s::text, %(predicate)s::text, %(object)s::text, %(confidence)s::real,
-        %(category)s::text, %(payload_key)s::text, %(metadata)s::jsonb, %(masked)s::jsonb, %(tsv)s::tsvector,
-        %(terms)s::bytea, %(tokens)s::bytea, %(traits)s::smallint
-    ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
-    RETURNING item_id
+)
+INSERT INTO items (
+    tenant_id, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread,
+    position, content, content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence,
+    category, payload_key, metadata, masked, tsv, terms, tokens, traits)
+SELECT
+    %(tenant_id)s::uuid, %(item_id)s::uuid, %(kind)s::text, %(scope)s::text, %(tier)s::text, %(user_id)s::text,
+    %(agent_id)s::text, %(session_id)s::text, %(run_id)s::text, %(source_ref)s::text, %(source_id)s::uuid,
+    %(thread)s::text,
+    CASE WHEN %(thread)s::text IS NOT NULL THEN COALESCE((
+        SELECT max(i.position) FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.thread = %(thread)s::text), 0) + 1 END,
+    %(content)s::text, %(content_hash)s::bytea, %(speaker)s::text, %(trust)s::text, %(event_time)s::timestamptz,
+    %(valid_at)s::timestamptz, %(subject)s::text, %(predicate)s::text, %(object)s::text, %(confidence)s::real,
+    %(category)s::text, %(payload_key)s::text, %(metadata)s::jsonb, %(masked)s::jsonb, %(tsv)s::tsvector,
+    %(terms)s::bytea, %(tokens)s::bytea, %(traits)s::smallint
+ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
+
+-- name: insert_meaning
+-- The vector and the names of an item that this transaction made, so that it is found by meaning at once; if the vector
+-- does not hold, it is asked for. It holds if the tenant's one model made it with the head of the very message before.
+WITH made AS MATERIALIZED (
+    SELECT i.item_id, i.kind, i.scope, i.user_id, i.agent_id, i.session_id, i.event_time, i.thread, i.position
+    FROM items i
+    WHERE i.tenant_id = %(tenant_id)s AND i.item_id = %(item_id)s::uuid AND i.xmin = pg_current_xact_id()::xid
+), ready AS MATERIALIZED (
+    SELECT CASE WHEN (t.settings @> %(unless)s::jsonb) IS NOT TRUE THEN %(following)s::text END AS topic
+    FROM made CROSS JOIN tenants t LEFT JOIN LATERAL (
+        SELECT i.content_hash, CASE WHEN i.kind = 'chat_message' AND i.scope = made.scope
+            AND i.anonymized_at IS NULL AND i.deleted_at IS NULL THEN i.item_id END AS item_id
+        FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND i.thread = made.thread AND i.position < made.position
+        ORDER BY i.position DESC LIMIT 1) last ON true
+    WHERE t.tenant_id = %(tenant_id)s AND t.embedding_model = %(model_id)s::text AND t.embedding_target IS NULL
+        AND (made.kind <> 'chat_message' OR (last.item_id IS NOT DISTINCT FROM %(previous_id)s::uuid
+            AND (last.item_id IS NULL OR last.content_hash = %(previous_hash)s::bytea)))
 ), asked AS (
     INSERT INTO outbox (topic, tenant_id, ref)
     SELECT CASE WHEN EXISTS (SELECT FROM ready) THEN (SELECT ready.topic FROM ready) ELSE %(topic)s::text END,
@@ -99,8 +104,8 @@ WITH last AS MATERIALIZED (
 ), embedded AS (
     INSERT INTO vectors (
         tenant_id, item_id, model_id, live, kind, scope, user_id, agent_id, session_id, event_time, embedding)
-    SELECT %(tenant_id)s::uuid, made.item_id, %(model_id)s::text, true, %(kind)s::text, %(scope)s::text, %(user_id)s::text,
-        %(agent_id)s::text, %(session_id)s::text, %(event_time)s::timestamptz, %(embedding)s::halfvec
+    SELECT %(tenant_id)s::uuid, made.item_id, %(model_id)s::text, true, made.kind, made.scope, made.user_id, made.agent_id,
+        made.session_id, made.event_time, %(embedding)s::halfvec
     FROM made, ready
 ), known AS MATERIALIZED (
     SELECT e.entity_id, e.key FROM entities e WHERE e.tenant_id = %(tenant_id)s AND e.key = ANY(%(entity_keys)s::text[])

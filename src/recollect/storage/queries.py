@@ -10,10 +10,11 @@ A file reads::
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+from typing import Any
 
 _HEADER = re.compile(r"^-- name: (\w+)\n-- (.+)\n", re.MULTILINE)
 
@@ -46,6 +47,13 @@ def _numbered(text: str) -> tuple[str, tuple[str, ...]]:
     names: dict[str, int] = {}
     numbered = _PLACEHOLDER.sub(lambda match: f"${names.setdefault(match.group(1), len(names) + 1)}", text)
     return numbered.replace("%%", "%"), tuple(names)
+
+
+def with_bound(bound: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a query; those that its identity binds cannot be given."""
+    if bound.keys() & given.keys():
+        raise TypeError("the tenant of a query is fixed by its identity")
+    return {**bound, **given}
 
 
 class Queries:

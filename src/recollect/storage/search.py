@@ -270,7 +270,7 @@ async def find_standing(
 
     The ids are None when the count is the one known already.
     """
-    ((version, standing, waiting),) = await database.read(
+    ((version, standing, waiting),) = await database.once(
         sight.identity, _STANDING, known=known, topic=topic, limit=limit, **sight.parameters()
     )
     return version, standing, waiting
