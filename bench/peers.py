@@ -53,7 +53,6 @@ ENVIRONMENT = BENCH.parent / ".venv-peers"
 CLIENTS = 8
 CHUNK = 20  # calls in a row of one contestant before the next has its turn
 ADDS = 200
-PROBE = "anything"  # by this question Recollect's driver sees whether everything is embedded
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +176,9 @@ def install(peer: Peer, console: Console) -> bool:
 
 def write_work(folder: Path, stores: Sequence[Store]) -> tuple[list[str], list[str]]:
     """Write the turns and questions for the contestants; every passage and question that may be embedded."""
-    conversations, passages, queries = [], [PROBE], [PROBE]
+    conversations: list[dict[str, Any]] = []
+    passages: list[str] = []
+    queries: list[str] = []
     for store in stores:
         turns, before = [], None
         for turn in store.turns:

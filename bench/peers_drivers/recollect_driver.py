@@ -21,11 +21,11 @@ from recollect.domain.items import Kind, NewItem
 from recollect.providers.base import Embedder, InstantEmbedder, Matrix, Vector
 from recollect.providers.embedders import Embedders
 from recollect.service import tenants
+from recollect.service.index import EMBED_TOPIC
 from recollect.wiring import open_resources
 from recollect.worker.runner import background_worker
 
 LOOK_AGAIN = 0.005
-PROBE = "anything"
 
 
 class KnownEmbedder:
@@ -129,9 +129,9 @@ class Recollect(Contestant):
         await self.memories[space, owner].remember(turn.content, scope=Scope.USER, **_more(turn))
 
     async def settle(self, space: str, owners: Sequence[str]) -> None:
-        """Wait until the answer no longer says that embeddings are missing."""
+        """Wait until no embedding is due any more."""
         for owner in owners:
-            while (await self.memories[space, owner].recall(PROBE, top_k=1)).degraded:
+            while (await self.memories[space, owner].job_counts()).outbox_pending.get(EMBED_TOPIC):
                 await asyncio.sleep(LOOK_AGAIN)
 
     async def search(self, space: str, owner: str, question: str) -> list[str]:

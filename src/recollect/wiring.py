@@ -33,6 +33,7 @@ from recollect.service.recall_cache import RecallCache
 from recollect.service.resources import Resources
 from recollect.service.session_cache import SessionCache
 from recollect.service.usage import Usages
+from recollect.service.views import TenantViews
 from recollect.storage import migrate
 from recollect.storage.database import Database
 from recollect.storage.outbox import Wakeups
@@ -135,9 +136,10 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
         session_cache = SessionCache(cache, database)
         recall_cache = RecallCache()
         telemetry.watch("recollect_recall_cache", "Answers kept for contexts.", recall_cache.statistics)
-        accesses, usages = AccessCounts(database), Usages(database)
+        accesses, usages, views = AccessCounts(database), Usages(database), TenantViews()
         stack.push_async_callback(accesses.close)
         stack.push_async_callback(usages.close)
+        stack.push_async_callback(views.close)
         telemetry.watch("recollect_session_cache", "Reads and drops of the session cache.", session_cache.statistics)
         yield Resources(
             settings=settings,
@@ -151,6 +153,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             session_cache=session_cache,
             accesses=accesses,
             usages=usages,
+            views=views,
             secrets=make_secrets(settings),
             sql_writer=make_sql_writer(settings),
             vector_indexes=VectorIndexes(address.owner_dsn) if address.owner_dsn else None,

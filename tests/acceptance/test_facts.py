@@ -154,10 +154,13 @@ async def test_a_fact_counts_as_text_of_its_own_once_its_message_is_gone(chat: M
     await settled(chat)
     database = chat.resources.database
     assert await search.document_frequencies(database, chat.identity, ["window"]) == {"window": 1}
+    counted = search.ask_collection()
+    await database.together(chat.identity, [counted])
+    assert counted.answer[:2] == (2, 1)
     async with database.transaction(chat.identity) as tx:
-        assert (await search.measure_collection(tx))[:2] == (2, 1)
         await retention.archive_items(tx, [said.id], now=JANUARY)
-        assert (await search.measure_collection(tx))[:2] == (1, 1)
+    await database.together(chat.identity, [counted])
+    assert counted.answer[:2] == (1, 1)
 
 
 async def test_a_corrected_fact_is_shown_instead_of_the_message_that_it_corrects(chat: Memory) -> None:

@@ -6,6 +6,7 @@ the tenant uses. Nothing that decides who may see what is ever kept here.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -16,13 +17,17 @@ from recollect.domain.context import ContextSettings
 from recollect.domain.identity import Identity, TenantId, UserId
 from recollect.domain.privacy import PrivacyPolicy
 from recollect.domain.ranking import Collection
-from recollect.errors import InvalidInput
+from recollect.errors import InvalidInput, RecollectError
 from recollect.storage import search, tenants, vectors
-from recollect.storage.database import Database, Transaction
+from recollect.storage.database import Database
+from recollect.telemetry import get_log
+
+log = get_log(__name__)
 
 MOST_TENANTS = 10_000
 MOST_TERMS = 20_000
-SHORTEST, LONGEST = 1.0, 300.0
+SHORTEST, LONGEST = 1.0, 300.0  # seconds until a view is looked at again
+OVERDUE = 2.0  # times that: then no answer rests on it any more
 MOVED = 0.05  # a tenant that grew by less than this part has the same rare and common terms
 POLICY_SECONDS = 2.0  # a stricter policy must bind every process soon
 
@@ -37,8 +42,13 @@ class TenantView:
     told: int
     """How many of the items repeat no other: all but the facts whose message is there too."""
     mean_length: float
-    expires: float
+    looked_at: float
     frequencies: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def lasts(self) -> float:
+        """Seconds until it is looked at again."""
+        return min(max(self.items / 1_000, SHORTEST), LONGEST)
 
     def collection(self, terms: Sequence[str]) -> Collection:
         """What the ranker must know of the tenant's items: a word is not commoner because facts repeat it."""
@@ -63,21 +73,49 @@ class TenantViews:
 
     def __init__(self) -> None:
         self._views: OrderedDict[TenantId, TenantView] = OrderedDict()
+        self._renewals: dict[TenantId, asyncio.Task[TenantView]] = {}
+        self._under_way: set[asyncio.Task[TenantView]] = set()
         self._policies: OrderedDict[TenantId, tuple[PrivacyPolicy, float]] = OrderedDict()
         self._preferences: OrderedDict[tuple[TenantId, UserId | None], Preferences] = OrderedDict()
 
     async def get(self, database: Database, identity: Identity) -> TenantView:
-        """The view of the identity's tenant."""
+        """The view of the identity's tenant; one that is due is renewed behind the call, one that is overdue before it."""
         view = self._views.get(identity.tenant_id)
-        if view is None or view.expires < time.monotonic():
-            async with database.transaction(identity) as tx:
-                seen = await self._look(tx)
-            if view is not None and abs(seen.items - view.items) <= view.items * MOVED:
-                seen.frequencies = view.frequencies
-            self._views[identity.tenant_id] = view = seen
-            while len(self._views) > MOST_TENANTS:
-                self._views.popitem(last=False)
-        return view
+        age = time.monotonic() - view.looked_at if view is not None else 0.0
+        if view is not None and age <= view.lasts:
+            return view
+        renewal = self._renewals.get(identity.tenant_id)
+        if renewal is None:
+            renewal = asyncio.create_task(self._renew(database, identity))
+            self._renewals[identity.tenant_id] = renewal
+            self._under_way.add(renewal)
+            renewal.add_done_callback(self._settle)
+        if view is not None and age <= view.lasts * OVERDUE:
+            return view
+        return await asyncio.shield(renewal)
+
+    async def _renew(self, database: Database, identity: Identity) -> TenantView:
+        tenant_id = identity.tenant_id
+        try:
+            seen = await self._look(database, identity)
+        finally:
+            is_wanted = self._renewals.get(tenant_id) is asyncio.current_task()
+            if is_wanted:
+                del self._renewals[tenant_id]
+        if not is_wanted:
+            return seen  # the tenant was changed meanwhile
+        view = self._views.get(tenant_id)
+        if view is not None and abs(seen.items - view.items) <= view.items * MOVED:
+            seen.frequencies = view.frequencies
+        self._views[tenant_id] = seen
+        while len(self._views) > MOST_TENANTS:
+            self._views.popitem(last=False)
+        return seen
+
+    async def close(self) -> None:
+        """Let what is under way end."""
+        if self._under_way:
+            await asyncio.wait(self._under_way)
 
     async def with_terms(self, database: Database, identity: Identity, terms: Sequence[str]) -> TenantView:
         """The same, and how rare these terms are."""
@@ -94,9 +132,9 @@ class TenantViews:
         """What the identity's tenant wants done with personal data and secrets."""
         policy, expires = self._policies.get(identity.tenant_id, (PrivacyPolicy(), 0.0))
         if expires < time.monotonic():
-            async with database.transaction(identity) as tx:
-                tenant = await tenants.find_tenant(tx)
-            policy = _policy(tenant.settings.get("privacy") if tenant is not None else None)
+            tenant = tenants.ask_tenant()
+            await database.together(identity, [tenant])
+            policy = _policy(tenant.answer.settings.get("privacy") if tenant.answer is not None else None)
             self._policies[identity.tenant_id] = policy, time.monotonic() + POLICY_SECONDS
             while len(self._policies) > MOST_TENANTS:
                 self._policies.popitem(last=False)
@@ -107,12 +145,12 @@ class TenantViews:
         key = (identity.tenant_id, identity.user_id)
         found = self._preferences.get(key)
         if found is None or found.expires < time.monotonic():
-            async with database.transaction(identity) as tx:
-                tenant = await tenants.find_tenant(tx)
-                user = await tenants.find_user(tx, identity.user_id) if identity.user_id is not None else None
+            asked, user = tenants.ask_tenant(), tenants.ask_user(identity.user_id)
+            await database.together(identity, [asked, user])
+            tenant = asked.answer
             self._preferences[key] = found = Preferences(
                 context=_context_settings(tenant.settings.get("context") if tenant is not None else None),
-                zone=ZoneInfo(user.time_zone if user is not None else "UTC"),
+                zone=ZoneInfo(user.answer.time_zone if user.answer is not None else "UTC"),
                 expires=time.monotonic() + POLICY_SECONDS,
             )
             while len(self._preferences) > MOST_TENANTS:
@@ -124,19 +162,27 @@ class TenantViews:
         for key in [key for key in self._preferences if key[0] == tenant_id]:
             del self._preferences[key]
         self._views.pop(tenant_id, None)
+        self._renewals.pop(tenant_id, None)
         self._policies.pop(tenant_id, None)
 
-    async def _look(self, tx: Transaction) -> TenantView:
-        tenant = await tenants.find_tenant(tx)
-        models = await vectors.find_models(tx)
-        items, told, mean_length = await search.measure_collection(tx)
+    def _settle(self, renewal: asyncio.Task[TenantView]) -> None:
+        """Note why a view could not be renewed; whoever waits for it is told, and the next call tries again."""
+        self._under_way.discard(renewal)
+        if not renewal.cancelled() and isinstance(error := renewal.exception(), RecollectError):
+            log.warning("view_not_renewed", error=type(error).__name__)
+
+    async def _look(self, database: Database, identity: Identity) -> TenantView:
+        asked, models, collection = tenants.ask_tenant(), vectors.ask_models(), search.ask_collection()
+        looked_at = time.monotonic()
+        await database.together(identity, [asked, models, collection])
+        tenant, (items, told, mean_length) = asked.answer, collection.answer
         return TenantView(
             language=tenant.language if tenant is not None else "english",
-            model_id=models.active,
+            model_id=models.answer.active,
             items=items,
             told=told,
             mean_length=mean_length,
-            expires=time.monotonic() + min(max(items / 1_000, SHORTEST), LONGEST),
+            looked_at=looked_at,
         )
 
 

@@ -304,10 +304,9 @@ def _owners(who: Identity, search: Search) -> list[str]:
     return [*owners, *(f"{Scope.SESSION}:{session_id}" for session_id in search.sessions)]
 
 
-async def measure_collection(tx: Transaction) -> tuple[int, int, float]:
+def ask_collection() -> Asked[tuple[int, int, float]]:
     """How many live items the tenant has, how many of them repeat no other, and the mean length of these in terms."""
-    (row,) = await tx.dicts(queries.collection)
-    return int(row["items"]), int(row["told"]), float(row["mean_length"])
+    return Asked(queries.collection, lambda rows: (rows[0]["items"], rows[0]["told"], rows[0]["mean_length"]))
 
 
 async def document_frequencies(database: Database, identity: Identity, terms: Sequence[str]) -> dict[str, int]:

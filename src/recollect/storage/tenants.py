@@ -27,6 +27,11 @@ async def find_tenant(tx: Transaction) -> Tenant | None:
     return await tx.maybe(queries.find_tenant, Tenant)
 
 
+def ask_tenant() -> Asked[Tenant | None]:
+    """The same, sent along with others."""
+    return Asked(queries.find_tenant, first_as(Tenant))
+
+
 async def update_tenant(
     tx: Transaction, *, language: str | None, plan: str | None, settings: dict[str, Any] | None
 ) -> Tenant | None:
@@ -59,6 +64,11 @@ async def save_user(tx: Transaction, user_id: UserId, *, display_name: str | Non
 async def find_user(tx: Transaction, user_id: UserId) -> User | None:
     """One user."""
     return await tx.maybe(queries.find_user, User, user_id=user_id)
+
+
+def ask_user(user_id: UserId | None) -> Asked[User | None]:
+    """The same, sent along with others; nobody is nobody's user."""
+    return Asked(queries.find_user, first_as(User), user_id=user_id)
 
 
 async def list_users(tx: Transaction, *, after: str, limit: int) -> list[User]:

@@ -14,6 +14,7 @@ from pgvector import HalfVector
 from recollect.domain.entities import Entity
 from recollect.domain.indexing import Indexed
 from recollect.ids import new_id
+from recollect.storage.asking import Asked
 from recollect.storage.database import Transaction
 from recollect.storage.queries import Queries
 
@@ -133,6 +134,11 @@ async def find_models(tx: Transaction) -> Models:
     """The tenant's models."""
     found = await tx.maybe(queries.find_models, Models)
     return found or Models(active=None, target=None)
+
+
+def ask_models() -> Asked[Models]:
+    """The same, sent along with others."""
+    return Asked(queries.find_models, lambda rows: Models(**rows[0]) if rows else Models(active=None, target=None))
 
 
 async def set_models(tx: Transaction, *, active: str | None, target: str | None) -> None:
