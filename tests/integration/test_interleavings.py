@@ -21,6 +21,7 @@ from tests.working import at, work_off
 from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.conflict import Retirement
+from recollect.domain.entities import Entity, EntityKind
 from recollect.domain.extraction import Extracted
 from recollect.domain.identity import Identity
 from recollect.domain.items import REDACTED, Kind, Tier
@@ -29,7 +30,7 @@ from recollect.domain.window import NewMessage
 from recollect.errors import NotFound
 from recollect.providers.llm import OfflineRules
 from recollect.service.supersede import retire
-from recollect.storage import items
+from recollect.storage import items, vectors
 from recollect.storage.asking import Asked
 from recollect.storage.database import Database
 from recollect.worker.runner import background_worker
@@ -245,6 +246,23 @@ async def test_retention_between_finding_and_reading(
     assert redacted.is_set()
     assert [one.id for one in answer.items] == [other.id]
     assert REDACTED not in str(answer)
+
+
+async def test_two_workers_meet_a_name_at_once(memory: Memory, chat: Memory, settings: Settings) -> None:
+    said = [(await chat.remember(f"Xenia came {when}", scope="user")).id for when in ("early", "late")]
+    xenia = Entity(EntityKind.NAME, "Xenia")
+    database = memory.resources.database
+    async with owner(settings) as watcher, asyncio.timeout(60):
+        async with database.transaction(memory.identity) as other:
+            async with database.transaction(memory.identity) as one:
+                await vectors.save_entities(one, [(said[0], xenia)])
+                second = asyncio.ensure_future(vectors.save_entities(other, [(said[1], xenia)]))
+                while (await (await watcher.execute(AT_THE_ROW)).fetchone()) == (0,):
+                    await asyncio.sleep(0.01)
+            await second
+        found = await watcher.execute("SELECT item_id, entity_id FROM mentions")
+        rows = await found.fetchall()
+    assert {row[0] for row in rows} == set(said) and len({row[1] for row in rows}) == 1
 
 
 async def test_forget_between_reading_a_message_and_writing_its_facts(memory: Memory, chat: Memory) -> None:

@@ -1,14 +1,54 @@
-"""What is known of a tenant is renewed behind the calls that use it, and before a call that comes much later."""
+"""What is known of a tenant is renewed behind the calls that use it, and before a call that comes much later.
+
+How rare words are, and which model finds by meaning, is known well enough at every moment.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
 
 import pytest
+from tests.working import work_off
 
 from recollect.app import Memory
+from recollect.config import Settings
+from recollect.domain.identity import Identity, Scope
+from recollect.domain.items import NewItem
 from recollect.errors import DatabaseUnavailable
-from recollect.service.views import TenantView, TenantViews
+from recollect.providers.base import Embedder, Matrix, Vector
+from recollect.providers.embedders import Embedders
+from recollect.service.views import MODEL_SECONDS, TenantView, TenantViews
+from recollect.storage import vectors
+from recollect.wiring import open_resources
+
+
+class Renamed:
+    """The same model under another name."""
+
+    def __init__(self, behind: Embedder, model_id: str) -> None:
+        self._behind = behind
+        self.model_id = model_id
+        self.dimensions = behind.dimensions
+
+    async def embed_query(self, text: str) -> Vector:
+        return await self._behind.embed_query(text)
+
+    async def embed_passages(self, texts: Sequence[str]) -> Matrix:
+        return await self._behind.embed_passages(texts)
+
+    async def close(self) -> None:
+        await self._behind.close()
+
+
+def knowing(memory: Memory, model_id: str) -> Memory:
+    """The same memory in a process that can also embed with another model."""
+    primary = memory.resources.embedders.primary
+    assert primary is not None
+    embedders = Embedders(primary, lambda name: cast("Embedder", Renamed(primary, name)) if name == model_id else None)
+    return Memory(replace(memory.resources, embedders=embedders), memory.identity)
 
 
 async def look(memory: Memory) -> TenantView:
@@ -53,3 +93,57 @@ async def test_without_the_database_an_overdue_view_is_an_error_and_a_due_one_st
     known.looked_at -= known.lasts
     with pytest.raises(DatabaseUnavailable):
         await views.get(database, memory.identity)
+
+
+async def test_a_word_that_becomes_common_little_by_little_is_common(memory: Memory) -> None:
+    ana = memory.acting_as(user="ana")
+    await ana.remember_many([NewItem(content=f"note {number} about plums", scope=Scope.USER) for number in range(100)])
+    views, database = memory.resources.views, memory.resources.database
+    views.forget(memory.identity.tenant_id)
+    assert (await views.with_terms(database, memory.identity, ["quinc"])).frequencies["quinc"] == 0
+    for start in range(0, 60, 4):  # each time fewer than would make a difference by themselves
+        news = [NewItem(content=f"note {start + number} about quinces", scope=Scope.USER) for number in range(4)]
+        await ana.remember_many(news)
+        view = await look(memory)
+        view.looked_at -= 3 * view.lasts
+        await look(memory)
+    assert (await views.with_terms(database, memory.identity, ["quinc"])).frequencies["quinc"] >= 50
+
+
+async def test_how_rare_a_word_is_does_not_depend_on_who_asked_last(memory: Memory) -> None:
+    plain = memory.bound(Identity(tenant_id=memory.identity.tenant_id))
+    ana, bob = plain.acting_as(user="ana"), plain.acting_as(user="bob")
+    await ana.remember_many([NewItem(content=f"note {number} about plums", scope=Scope.USER) for number in range(9)])
+    await bob.remember_many([NewItem(content=text, scope=Scope.USER) for text in ("a plum tree", "a note")])
+    for who in (ana, bob, memory):
+        memory.resources.views.forget(memory.identity.tenant_id)
+        view = await memory.resources.views.with_terms(memory.resources.database, who.identity, ["plum"])
+        assert (view.items, view.told, view.frequencies["plum"]) == (11, 11, 10)
+
+
+async def test_a_process_soon_finds_by_the_model_that_another_has_moved_the_tenant_to(
+    memory: Memory, settings: Settings
+) -> None:
+    here = knowing(memory, "another").acting_as(user="ana")
+    await here.remember_many([NewItem(content=text, scope=Scope.USER) for text in ("The puppy slept", "It rained")])
+    await work_off(memory, "embed")
+    view = await look(here)
+    view.looked_at += 300.0  # as in a large tenant, where counting again takes long
+    async with open_resources(settings) as elsewhere:
+        await knowing(Memory(elsewhere, memory.identity), "another").reembed(model_id="another")
+    view.model_looked_at -= 2 * MODEL_SECONDS
+    answer = await here.recall("a dog", explain=True)
+    assert answer.trace is not None
+    assert answer.trace["model_id"] == "another" and answer.trace["candidates"]["vector"] == 2
+
+
+async def test_what_is_embedded_first_while_a_tenant_is_moved_does_not_finish_the_move(memory: Memory) -> None:
+    here = knowing(memory, "another")
+    await here.acting_as(user="ana").remember_many([NewItem(content="The puppy slept", scope=Scope.USER)] * 2)
+    async with memory.resources.database.transaction(memory.identity) as tx:
+        await tx._connection.execute("UPDATE tenants SET embedding_target = 'another'")
+    await work_off(here, "embed")
+    async with memory.resources.database.transaction(memory.identity) as tx:
+        models = await vectors.find_models(tx)
+    primary = memory.resources.embedders.primary
+    assert primary is not None and (models.active, models.target) == (primary.model_id, "another")

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from recollect.domain import text
+from recollect.domain.items import Kind
 from recollect.domain.wording import traits_of
 
 PREVIOUS_HEAD = 200  # characters of the turn before that are embedded with a turn
@@ -33,10 +34,10 @@ def indexed(content: str, *, speaker: str | None, language: str, tokens: bytes) 
     )
 
 
-def indexed_text(content: str, metadata: dict[str, Any] | None) -> str:
-    """The text that words are found in: what it says, under the title that it stands under."""
-    title = (metadata or {}).get("title")
-    return f"{title}\n{content}" if isinstance(title, str) and title else content
+def searched_text(kind: str, content: str, metadata: dict[str, Any]) -> str:
+    """The text that words are found in: what it says, of a document's chunk under the title that it stands under."""
+    title = _title(metadata) if kind == Kind.DOCUMENT_CHUNK else None
+    return f"{title}\n{content}" if title else content
 
 
 def embedded_text(
@@ -53,7 +54,12 @@ def embedded_text(
     if previous_head:
         before = f"{previous_speaker}: {previous_head}" if previous_speaker else previous_head
         said = f"{before}\n{said}"
-    title = (metadata or {}).get("title")
+    title = _title(metadata or {})
     if title:
         said = f"{title}\n{said}"
     return f"[{event_time.day} {event_time:%B %Y}] {said}" if event_time is not None else said
+
+
+def _title(metadata: dict[str, Any]) -> str | None:
+    title = metadata.get("title")
+    return title if isinstance(title, str) else None

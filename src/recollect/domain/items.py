@@ -376,9 +376,9 @@ def elided(content: str) -> tuple[str, str | None]:
     if len(content.encode()) <= MAX_CONTENT_BYTES:
         return content, None
     head = cut_to_bytes(content, PREVIEW_BYTES * 3 // 4)
-    tail = content[-PREVIEW_BYTES // 4 :]
+    tail = content.encode()[-(PREVIEW_BYTES // 4) :].decode(errors="ignore")
     left_out = len(content) - len(head) - len(tail)
-    return f"{head}\n… [{left_out} characters left out] …\n{cut_to_bytes(tail, PREVIEW_BYTES // 4)}", content
+    return f"{head}\n… [{left_out} characters left out] …\n{tail}", content
 
 
 def cut_to_bytes(text: str, limit: int) -> str:
@@ -402,7 +402,10 @@ def derived_ref(new: NewItem, scope: Scope, identity: Identity, content: str, ev
         owner = {Scope.USER: identity.user_id, Scope.AGENT: identity.agent_id}.get(scope)
         return f"fact:{scope}:{owner or identity.tenant_id}:{digest}"
     moment = event_time.isoformat()
-    place = new.session_id or identity.session_id or identity.agent_id or identity.user_id or ""
+    session_id = new.session_id or identity.session_id
+    # An agent hears the same from many users: what is a user's is told apart by both.
+    user_id = identity.user_id if scope is Scope.USER or identity.agent_id is None else None
+    place = session_id or ":".join(filter(None, (identity.agent_id, user_id)))
     return f"{new.kind}:{place}:{moment}:{digest}"
 
 

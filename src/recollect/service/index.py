@@ -12,11 +12,11 @@ import numpy as np
 from recollect.domain.entities import Entity, entities_in
 from recollect.domain.extraction import Extraction, extraction_of
 from recollect.domain.identity import Identity
-from recollect.domain.indexing import PREVIOUS_HEAD, Indexed, embedded_text, indexed, indexed_text
+from recollect.domain.indexing import PREVIOUS_HEAD, Indexed, embedded_text, indexed, searched_text
 from recollect.domain.items import Kind
 from recollect.domain.progress import Progress
 from recollect.errors import ConfigurationError, InvalidInput, ProviderError
-from recollect.providers.base import Embedder, fail_open
+from recollect.providers.base import Embedder, Matrix, fail_open
 from recollect.providers.static import TokenIds
 from recollect.service import vector_indexes
 from recollect.service.resources import Resources
@@ -93,8 +93,8 @@ async def embed(resources: Resources, identity: Identity, batch: Batch) -> None:
     async with resources.database.transaction(identity) as tx:
         for model_id, matrix in matrices.items():
             await vectors.save_vectors(tx, model_id, texts, matrix)
-            if models.active is None:
-                await vectors.set_models(tx, active=model_id, target=models.target)
+        if models.active is None and matrices:
+            await vectors.choose_model(tx, next(iter(matrices)))
         await vectors.save_entities(tx, named)
         topics = await _ask_for_more(tx, texts, extraction_of(models.settings))
         if len(batch) >= IMPORTED:
@@ -116,7 +116,7 @@ async def _ask_for_more(tx: Transaction, texts: Sequence[vectors.TextToEmbed], e
     return set(following)
 
 
-async def _vectors_of(embedder: Embedder, texts: Sequence[vectors.TextToEmbed]):  # type: ignore[no-untyped-def]
+async def _vectors_of(embedder: Embedder, texts: Sequence[vectors.TextToEmbed]) -> Matrix:
     return await embedder.embed_passages(
         [
             embedded_text(
@@ -130,10 +130,6 @@ async def _vectors_of(embedder: Embedder, texts: Sequence[vectors.TextToEmbed]):
             for text in texts
         ]
     )
-
-
-def _found_by(text: vectors.TextToIndex) -> str:
-    return indexed_text(text.content, text.metadata) if text.kind == Kind.DOCUMENT_CHUNK else text.content
 
 
 def find_embedder(resources: Resources, model_id: str | None) -> Embedder:
@@ -158,8 +154,7 @@ async def reembed(
     require_admin(identity)
     embedder = find_embedder(resources, model_id)
     async with resources.database.transaction(identity) as tx:
-        models = await vectors.find_models(tx)
-        await vectors.set_models(tx, active=models.active, target=embedder.model_id)
+        await vectors.aim_at_model(tx, embedder.model_id)
         total = await vectors.count_items(tx)
     done = 0
     while True:
@@ -179,7 +174,7 @@ async def reembed(
         "vector_index", lambda: vector_indexes.maintain(resources, identity), fallback=None, seconds=INDEX_SECONDS
     )
     async with resources.database.transaction(identity) as tx:
-        await vectors.set_models(tx, active=embedder.model_id, target=None)
+        await vectors.switch_model(tx, embedder.model_id)
         await vectors.delete_other_vectors(tx, embedder.model_id)
         # What was written with its vector while the target was being set: embedded like everything that is new.
         await outbox.add(
@@ -187,6 +182,7 @@ async def reembed(
         )
         await audit.record(tx, "index.reembed", "tenant", identity.tenant_id, model_id=embedder.model_id, items=done)
         await vector_indexes.look_later(resources, tx)
+    resources.views.forget(identity.tenant_id)
     return Reembedding(model_id=embedder.model_id, done=done, total=total, switched=True)
 
 
@@ -204,7 +200,8 @@ async def reindex(resources: Resources, identity: Identity, *, progress: Progres
             page = await vectors.texts_to_index(tx, after=after, limit=PAGE)
         if not page:
             break
-        columns = await derive(resources, [(_found_by(text), text.speaker) for text in page], language=language)
+        texts = [(searched_text(text.kind, text.content, text.metadata), text.speaker) for text in page]
+        columns = await derive(resources, texts, language=language)
         item_ids = [text.item_id for text in page]
         async with resources.database.transaction(identity) as tx:
             await vectors.save_index(tx, list(zip(item_ids, columns, strict=True)))

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from recollect.domain.identity import Identity, Role, Scope
-from recollect.domain.indexing import indexed_text
+from recollect.domain.indexing import searched_text
 from recollect.domain.items import KINDS, Item, Kind, NewItem, Prepared, payload_key, prepared
 from recollect.domain.progress import Progress
 from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError
@@ -297,15 +297,12 @@ async def _rows(
     resources: Resources, identity: Identity, ready: Sequence[Prepared], masked: Sequence[Mapping[str, int]]
 ) -> list[Row]:
     view = await resources.views.get(resources.database, identity)
-    columns = await derive(resources, [(_found_by(item), item.speaker) for item in ready], language=view.language)
+    texts = [(searched_text(item.kind, item.content, item.metadata), item.speaker) for item in ready]
+    columns = await derive(resources, texts, language=view.language)
     return [
         Row(item_id=new_id(), item=item, indexed=indexed, thread=_thread(item), masked=counts)
         for item, indexed, counts in zip(ready, columns, masked, strict=True)
     ]
-
-
-def _found_by(item: Prepared) -> str:
-    return indexed_text(item.content, item.metadata) if item.kind is Kind.DOCUMENT_CHUNK else item.content
 
 
 def _thread(item: Prepared) -> str | None:
@@ -369,7 +366,9 @@ async def _found(tx: Transaction, row: Row, key: Key | None, object_key: str | N
         await retention.discard_object(tx, object_key)
         return buried or row.item_id, False
     if not key.belongs_to(row.item):
-        raise Conflict(TAKEN, field="source_ref")
+        line = await sessions.line_of(tx, row.item.session_id)
+        if not key.belongs_to(row.item, line=line):
+            raise Conflict(TAKEN, field="source_ref")
     if key.content_hash == row.item.content_hash:
         return key.item_id, False
     await _replace(tx, key.item_id, row)

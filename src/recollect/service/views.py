@@ -30,6 +30,7 @@ SHORTEST, LONGEST = 1.0, 300.0  # seconds until a view is looked at again
 OVERDUE = 2.0  # times that: then no answer rests on it any more
 MOVED = 0.05  # a tenant that grew by less than this part has the same rare and common terms
 POLICY_SECONDS = 2.0  # a stricter policy must bind every process soon
+MODEL_SECONDS = 2.0  # once a tenant has moved to another model, the one before finds nothing
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,7 +44,10 @@ class TenantView:
     """How many of the items repeat no other: all but the facts whose message is there too."""
     mean_length: float
     looked_at: float
+    model_looked_at: float
     frequencies: dict[str, int] = field(default_factory=dict)
+    counted_at: int
+    """How many items there were when the first of the frequencies were counted."""
 
     @property
     def lasts(self) -> float:
@@ -80,9 +84,13 @@ class TenantViews:
 
     async def get(self, database: Database, identity: Identity) -> TenantView:
         """The view of the identity's tenant; one that is due is renewed behind the call, one that is overdue before it."""
+        # Everything here is of the whole tenant: one user's words must not weigh in another's answer.
+        identity = Identity(tenant_id=identity.tenant_id)
         view = self._views.get(identity.tenant_id)
         age = time.monotonic() - view.looked_at if view is not None else 0.0
         if view is not None and age <= view.lasts:
+            if time.monotonic() - view.model_looked_at > MODEL_SECONDS:
+                await _look_at_model(database, identity, view)
             return view
         renewal = self._renewals.get(identity.tenant_id)
         if renewal is None:
@@ -105,8 +113,8 @@ class TenantViews:
         if not is_wanted:
             return seen  # the tenant was changed meanwhile
         view = self._views.get(tenant_id)
-        if view is not None and abs(seen.items - view.items) <= view.items * MOVED:
-            seen.frequencies = view.frequencies
+        if view is not None and abs(seen.items - view.counted_at) <= view.counted_at * MOVED:
+            seen.frequencies, seen.counted_at = view.frequencies, view.counted_at
         self._views[tenant_id] = seen
         while len(self._views) > MOST_TENANTS:
             self._views.popitem(last=False)
@@ -122,7 +130,7 @@ class TenantViews:
         view = await self.get(database, identity)
         unknown = [term for term in dict.fromkeys(terms) if term not in view.frequencies]
         if unknown:
-            found = await search.document_frequencies(database, identity, unknown)
+            found = await search.document_frequencies(database, Identity(tenant_id=identity.tenant_id), unknown)
             if len(view.frequencies) > MOST_TERMS:
                 view.frequencies.clear()
             view.frequencies.update({term: _uncapped(count, view.told) for term, count in found.items()})
@@ -183,7 +191,18 @@ class TenantViews:
             told=told,
             mean_length=mean_length,
             looked_at=looked_at,
+            model_looked_at=looked_at,
+            counted_at=items,
         )
+
+
+async def _look_at_model(database: Database, identity: Identity, view: TenantView) -> None:
+    """Bring up to date what takes no counting."""
+    looked_at, asked, models = time.monotonic(), tenants.ask_tenant(), vectors.ask_models()
+    await database.together(identity, [asked, models])
+    if asked.answer is not None:
+        view.language = asked.answer.language
+    view.model_id, view.model_looked_at = models.answer.active, looked_at
 
 
 def _policy(setting: object) -> PrivacyPolicy:

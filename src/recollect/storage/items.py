@@ -48,13 +48,17 @@ class Key:
     agent_id: str | None
     session_id: str | None
 
-    def belongs_to(self, item: Prepared) -> bool:
-        """Whether the row has the same owner as an item that would be written under its key."""
+    def belongs_to(self, item: Prepared, *, line: Sequence[SessionId] = ()) -> bool:
+        """Whether the row has the same owner as an item that would be written under its key.
+
+        `line` are sessions that go on in the item's: a message may come again after its session was closed.
+        """
         owner = {
             Scope.USER: self.user_id == item.user_id,
             Scope.AGENT: self.agent_id == item.agent_id,
-            # A message may come again after its session was closed, and then belongs to the successor.
-            Scope.SESSION: self.session_id == item.session_id or self.user_id == item.user_id,
+            Scope.SESSION: item.session_id == self.session_id
+            or (item.user_id is not None and item.user_id == self.user_id)
+            or self.session_id in line,
         }
         return self.scope == item.scope and owner.get(item.scope, True)
 

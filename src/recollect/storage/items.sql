@@ -149,6 +149,9 @@ WITH gone AS (
     DELETE FROM vectors WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
 ), unmentioned AS (
     DELETE FROM mentions WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+), shortened AS (
+    DELETE FROM payloads
+    WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND payload_key IS DISTINCT FROM %(payload_key)s::text
 )
 UPDATE items SET
     content = %(content)s, content_hash = %(content_hash)s, event_time = %(event_time)s, payload_key = %(payload_key)s,

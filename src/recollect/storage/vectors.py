@@ -141,6 +141,16 @@ def ask_models() -> Asked[Models]:
     return Asked(queries.find_models, lambda rows: Models(**rows[0]) if rows else Models(active=None, target=None))
 
 
-async def set_models(tx: Transaction, *, active: str | None, target: str | None) -> None:
-    """Note the tenant's models."""
-    await tx.run(queries.set_models, active=active, target=target)
+async def choose_model(tx: Transaction, model_id: str) -> None:
+    """Note the first model of the tenant; one that was noted before stays."""
+    await tx.run(queries.choose_model, model_id=model_id)
+
+
+async def aim_at_model(tx: Transaction, model_id: str) -> None:
+    """Note that the tenant is being moved to a model: what is new is embedded with it too."""
+    await tx.run(queries.aim_at_model, model_id=model_id)
+
+
+async def switch_model(tx: Transaction, model_id: str) -> None:
+    """Note that the tenant has moved to a model."""
+    await tx.run(queries.switch_model, model_id=model_id)

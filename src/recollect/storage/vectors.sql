@@ -31,18 +31,20 @@ WITH kept AS MATERIALIZED (
     SELECT g.* FROM unnest(
         %(entity_ids)s::uuid[], %(kinds)s::text[], %(names)s::text[], %(keys)s::text[], %(item_ids)s::uuid[])
         AS g (entity_id, kind, name, key, item_id) JOIN kept ON kept.item_id = g.item_id
-), made AS (
-    INSERT INTO entities (tenant_id, entity_id, kind, name, key)
-    SELECT DISTINCT ON (key) %(tenant_id)s::uuid, entity_id, kind, name, key FROM given ORDER BY key
-    ON CONFLICT (tenant_id, key) DO NOTHING
-    RETURNING entity_id, key
-), known AS (
-    SELECT entity_id, key FROM made
-    UNION ALL
+), known AS MATERIALIZED (
     SELECT e.entity_id, e.key FROM entities e WHERE e.tenant_id = %(tenant_id)s AND e.key IN (SELECT key FROM given)
+), made AS (
+    -- One that another writer makes at this moment cannot be read yet: it is taken from there.
+    INSERT INTO entities (tenant_id, entity_id, kind, name, key)
+    SELECT DISTINCT ON (key) %(tenant_id)s::uuid, entity_id, kind, name, key FROM given
+    WHERE key NOT IN (SELECT key FROM known) ORDER BY key
+    ON CONFLICT (tenant_id, key) DO UPDATE SET name = entities.name
+    RETURNING entity_id, key
+), named AS (
+    SELECT entity_id, key FROM known UNION ALL SELECT entity_id, key FROM made
 )
 INSERT INTO mentions (tenant_id, entity_id, item_id)
-SELECT DISTINCT %(tenant_id)s::uuid, k.entity_id, g.item_id FROM given g JOIN known k USING (key)
+SELECT DISTINCT %(tenant_id)s::uuid, n.entity_id, g.item_id FROM given g JOIN named n USING (key)
 ON CONFLICT (tenant_id, entity_id, item_id) DO NOTHING
 
 -- name: count_vectors
@@ -87,6 +89,14 @@ WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at 
 -- Which model the tenant's recall uses, to which it is being moved, and its settings.
 SELECT embedding_model AS active, embedding_target AS target, settings FROM tenants WHERE tenant_id = %(tenant_id)s
 
--- name: set_models
--- Note which model recall uses, and to which the tenant is being moved.
-UPDATE tenants SET embedding_model = %(active)s, embedding_target = %(target)s WHERE tenant_id = %(tenant_id)s
+-- name: choose_model
+-- Note which model recall uses, unless one was noted before.
+UPDATE tenants SET embedding_model = %(model_id)s WHERE tenant_id = %(tenant_id)s AND embedding_model IS NULL
+
+-- name: aim_at_model
+-- Note to which model the tenant is being moved.
+UPDATE tenants SET embedding_target = %(model_id)s WHERE tenant_id = %(tenant_id)s
+
+-- name: switch_model
+-- Note that recall uses another model from now on.
+UPDATE tenants SET embedding_model = %(model_id)s, embedding_target = NULL WHERE tenant_id = %(tenant_id)s
