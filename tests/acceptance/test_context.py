@@ -342,6 +342,24 @@ async def test_every_kind_of_write_ends_what_is_cached_in_every_process(memory: 
         assert "tea" not in ((await clerk.get_context(question)).text or "")
 
 
+async def test_what_is_cached_ends_with_a_change_anywhere_in_the_line_of_the_session(memory: Memory) -> None:
+    """C4: a session goes on in its successor, and both are recalled as one."""
+    question = "Where is the parcel?"
+    chat = memory.acting_as(user="ana", agent="helper", session="chat-1")
+    said = await chat.add_messages([NewMessage(content="The parcel left Lund.")])
+    await chat.close_session("chat-1")
+    await chat.add_messages([NewMessage(content="The parcel reached Ghent.")])
+    (newest, *_) = await chat.list_sessions(agent_id="helper")
+    for session in ("chat-1", newest.session_id):
+        here = chat.acting_as(session=session)
+        assert not await from_cache(here, question) and await from_cache(here, question)
+        await here.add_messages([NewMessage(content=f"The parcel is late, says {session}.")])
+        assert not await from_cache(here, question)
+    await memory.forget(said.messages[0].id)
+    for session in ("chat-1", newest.session_id):
+        assert "Lund" not in ((await chat.acting_as(session=session).get_context(question)).text or "")
+
+
 # Steps: "Single-pass by default, iterative for MULTI_STEP intents only".
 
 STORY = (

@@ -54,6 +54,22 @@ async def test_a_document_is_found_with_a_citation_of_where_it_says_so(memory: M
     assert around.chunks[1].item_id == item.id
 
 
+async def test_a_long_question_is_bounded_like_a_short_one_and_uses_only_what_it_shows(memory: Memory) -> None:
+    for number in range(8):
+        await memory.add_document(f"shelf-{number}.md", text=f"# Shelf {number}\n\nShelf {number} holds books.")
+    question = " ".join(
+        f"Which books does shelf {number} hold, and since when has it held them?" for number in range(12)
+    )
+    for top_k in (0, -1, 21):
+        with pytest.raises(InvalidInput, match="top_k"):
+            await memory.search_knowledge(question, top_k=top_k)
+    with pytest.raises(InvalidInput, match="at most"):
+        await memory.search_knowledge(question * 20)
+    answer = await memory.search_knowledge(question, top_k=2)
+    assert len(answer.items) == 2
+    assert await memory.resources.accesses.flush() == 2
+
+
 # "Stale revisions are soft-deleted by finalize_ingestion_activity (latest revision only)."
 async def test_a_revision_replaces_the_one_before_in_recall_at_once(memory: Memory) -> None:
     added = await memory.add_document("policy.md", text="# Travel\n\nHotels cost at most 120 euros a night.")

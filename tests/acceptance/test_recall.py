@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.json_server import Reply, Request, json_server
+from tests.working import at
 
 from recollect.app import Memory
 from recollect.config import Settings
@@ -158,6 +159,15 @@ async def test_weights_order_the_scopes_and_zero_mutes_one(chat: Memory) -> None
     assert [item.scope for item in (await muted.recall("what is the parking code")).items] == [Scope.AGENT]
 
 
+async def test_a_muted_scope_that_is_asked_for_by_name_is_ranked_as_ever(chat: Memory) -> None:
+    await chat.remember("the parking code is 4711")
+    for day in ("monday", "tuesday"):
+        await chat.remember(f"we had soup on {day}")
+    muted = weighted(chat, recall_weight_session=0.0)
+    (first,) = (await muted.recall("what is the parking code", scope="session", top_k=1)).items
+    assert first.content == "the parking code is 4711" and first.score > 0
+
+
 @pytest.mark.parametrize("bad", ["-1", "nan", "inf", "much", ""])
 def test_a_bad_weight_falls_back_to_its_default(bad: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOLLECT_RECALL_WEIGHT_SESSION", bad)
@@ -265,6 +275,24 @@ async def test_a_reference_of_another_owner_is_taken_and_shows_nothing_of_it(mem
     assert texts(await chat.recall("summary note", top_k=5)).count("a summary") == 1
 
 
+async def test_sessions_of_nobody_are_not_one_owner(memory: Memory) -> None:
+    one, other = (memory.acting_as(agent="helper", session=name) for name in ("one", "other"))
+    await one.remember("they spoke about horses", kind="session_summary", source_ref="summary")
+    with pytest.raises(Conflict, match="another item"):
+        await other.remember("they spoke about donkeys", kind="session_summary", source_ref="summary")
+    assert texts(await one.recall("spoke", scope="session")) == ["they spoke about horses"]
+
+
+async def test_two_users_may_say_the_same_to_one_agent_at_the_same_moment(memory: Memory) -> None:
+    agent = memory.bound(Identity(tenant_id=memory.identity.tenant_id))
+    said: dict[str, Any] = {"scope": "user", "event_time": datetime(2026, 3, 1, tzinfo=UTC)}
+    for user in ("ana", "bob"):
+        talking = agent.acting_as(user=user, agent="helper")
+        assert (await talking.remember("good morning", **said)).was_new
+        assert not (await talking.remember("good morning", **said)).was_new
+        assert texts(await talking.recall("good morning")) == ["good morning"]
+
+
 # "memory_items carries a recallable copy capped at 16 KiB" "read_tool_output … same key, full content"
 
 
@@ -280,6 +308,26 @@ async def test_a_large_tool_output_is_elided_and_read_whole_again(size: int, cha
     assert read.content == whole and read.is_whole and read.total_bytes == len(whole.encode())
     part = await chat.read_tool_output(kept.payload_key, start=9, length=18)
     assert part.content == "ANCHOR_TOKEN_7a3f9" and not part.is_whole
+
+
+@pytest.mark.parametrize("letter", ["a", "ö", "漢", "🎉"])
+async def test_a_preview_has_the_beginning_and_the_end_and_counts_the_rest(letter: str, chat: Memory) -> None:
+    whole = f"begins {letter * 20_000} ends"
+    await chat.remember(whole, kind="tool_output", source_ref="call-1")
+    (item,) = (await chat.recall("begins")).items
+    head, between, tail = item.content.split("\n")
+    assert whole.startswith(head) and whole.endswith(tail) and tail.endswith(" ends")
+    assert f"[{len(whole) - len(head) - len(tail)} characters left out]" in between
+
+
+@pytest.mark.parametrize("size", [20_000, 200_000])
+async def test_nothing_is_left_of_a_large_text_that_a_small_one_replaces(size: int, chat: Memory) -> None:
+    kept = await chat.remember("long " * (size // 5), kind="session_summary", source_ref="summary")
+    assert kept.payload_key is not None
+    again = await chat.remember("short", kind="session_summary", source_ref="summary")
+    assert again.id == kept.id and again.payload_key is None
+    with pytest.raises(NotFound):
+        await chat.read_tool_output(kept.payload_key)
 
 
 async def test_a_tool_output_of_others_answers_as_a_missing_one(chat: Memory) -> None:
@@ -321,6 +369,17 @@ async def test_a_time_in_the_question_finds_what_was_said_then(chat: Memory) -> 
     assert texts(answer)[0] == "we looked at topic 0"
 
 
+async def test_a_day_that_a_question_names_is_the_users_and_counts_from_the_moment_asked_for(
+    memory: Memory, chat: Memory
+) -> None:
+    await memory.save_user("ana", time_zone="America/New_York")
+    evening = datetime(2026, 3, 11, 2, 30, tzinfo=UTC)  # half past ten on the 10th in New York
+    for asking, as_of in ((at(chat, evening), None), (chat, evening)):
+        answer = await asking.recall("what did we discuss yesterday?", as_of=as_of, explain=True)
+        assert answer.trace is not None
+        assert answer.trace["interval"] == {"start": "2026-03-09T04:00:00+00:00", "end": "2026-03-10T04:00:00+00:00"}
+
+
 # What a stemmer would spoil is found again by its text.
 
 
@@ -358,6 +417,15 @@ async def test_the_same_text_is_shown_once(chat: Memory) -> None:
     answer = await chat.recall("server room", explain=True)
     assert texts(answer) == ["The server room is on floor 3"]
     assert answer.trace is not None and len(answer.trace["duplicates_merged"]) == 3
+
+
+async def test_however_often_the_same_was_said_the_answer_is_full(chat: Memory) -> None:
+    often = [NewItem(content="The server room is on floor 3", source_ref=f"copy-{number}") for number in range(40)]
+    once = [NewItem(content=f"The server room has rack {number}") for number in range(1, 5)]
+    await chat.remember_many([*often, *once])
+    for explain in (False, True):
+        answer = await chat.recall("the server room is on floor 3", explain=explain)
+        assert sorted(texts(answer)) == sorted(one.content for one in (often[0], *once))
 
 
 async def test_the_trace_says_why(chat: Memory) -> None:

@@ -13,7 +13,7 @@ from tests.working import work_off
 from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.arms import Depths
-from recollect.domain.identity import Identity, Scope
+from recollect.domain.identity import Identity, RunId, Scope
 from recollect.domain.items import NewItem
 from recollect.errors import Conflict
 from recollect.service import recall, shelves, tenants
@@ -135,6 +135,14 @@ async def test_nobody_is_shown_what_is_at_hand_for_another(memory: Memory, ana: 
         for _ in range(3):
             assert await everything(stranger) == set()
     assert await everything(ana) == set(PETS)
+
+
+async def test_what_is_at_hand_serves_every_run_and_credential_of_the_same_user(ana: Memory) -> None:
+    for run, actor in (("run-1", "key-1"), ("run-2", "key-2")):
+        identity = replace(ana.identity, run_id=RunId(run), actor=actor)
+        for _ in range(3):
+            assert await everything(ana.bound(identity)) == set(PETS)
+    assert len(ana.resources.shelves) == 1
 
 
 async def test_filters_are_kept_while_a_memory_is_at_hand(ana: Memory) -> None:

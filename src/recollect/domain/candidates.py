@@ -122,7 +122,7 @@ class Columns:
 
     @cached_property
     def is_fact(self) -> Mask:
-        """Whether a row is a fact; known of rows that lie at hand."""
+        """Whether a row is a fact."""
         return np.fromiter((row.is_fact for row in self.rows), np.bool_, len(self.rows))
 
     @cached_property

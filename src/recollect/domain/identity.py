@@ -86,6 +86,11 @@ class Identity:
             run_id=RunId(checked_id("run_id", run_id)) if run_id is not None else self.run_id,
         )
 
+    @property
+    def viewpoint(self) -> Identity:
+        """The same without what does not decide what may be seen: the run, and the credential that acts."""
+        return replace(self, run_id=None, actor="")
+
 
 def checked_id(field: str, value: str) -> str:
     """Return `value` if it can be an id: 1 to 200 printable characters, no white space at the ends."""

@@ -7,9 +7,9 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC
 from typing import Any
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -47,6 +47,7 @@ RERANKED = 20  # R4
 RERANK_SHARE = 0.4
 SPARE = 10  # ranked beyond what is asked for, to fill the places of merged duplicates
 TRACED = 60  # items shown in a trace
+MOST_RANKED = 300  # where most of what is ranked says the same
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
@@ -77,7 +78,7 @@ class _Recall:
         self.resources = resources
         self.identity = identity
         self.request = request
-        self.weights = scope_weights(resources)
+        self.weights = scope_weights(resources, request)
         self.scopes = scopes_of(identity, request, self.weights)
         self.timings: dict[str, float] = {}
         self.started = time.perf_counter()
@@ -91,25 +92,22 @@ class _Recall:
         # The model takes longest: what needs no vector is read and found meanwhile.
         embedding = asyncio.create_task(self._embedded(view))
         try:
-            view, line = await asyncio.gather(
-                self.resources.views.with_terms(self.resources.database, self.identity, terms), self._line()
+            view, line, interval = await asyncio.gather(
+                self.resources.views.with_terms(self.resources.database, self.identity, terms),
+                self._line(),
+                self._interval(),
             )
-            searched = self._search(terms, view, line)
+            searched = self._search(terms, view, line, interval)
             early = await self._early(searched, view)
             vector, model_id, embedded = await embedding
         finally:
             embedding.cancel()
         self._mark("prepare")
-        question = self._question(terms, model_id, searched.interval)
+        question = self._question(terms, model_id, interval, view.language)
         # Without a vector there is nothing to compare: naming the model would compare vectors of different lengths.
         compared = model_id if model_id is not None and vector is not None else ""
         searched = replace(searched, vector=vector, model_id=compared)
-        collection = view.collection(terms)
-        answered = await self._on_shelf(question, searched, collection, view.items)
-        if answered is None:
-            answered = await self._in_database(question, searched, early, collection)
-        self._mark("rank")
-        merged = folded(answered.best, answered.texts, await self._links(answered.texts))
+        answered, merged = await self._found(question, searched, early, view)
         ordered, rerank_used = await self._reranked(merged.kept, answered.texts)
         self._mark("total")
         chosen = tuple(
@@ -127,6 +125,35 @@ class _Recall:
             rerank_used=rerank_used,
             trace=self._trace(ordered, answered, question, searched, merged) if self.request.explain else None,
         )
+
+    async def _found(
+        self, question: Question, searched: Search, early: Early | None, view: TenantView
+    ) -> tuple[_Answered, Folded]:
+        """The best candidates, each thing once; once more and further down where most of them say the same."""
+        collection = view.collection(question.terms)
+        for limit in (self._enough(searched), MOST_RANKED):
+            at_hand = await self._on_shelf(question, searched, collection, view.items, limit)
+            answered = at_hand or await self._in_database(question, searched, early, collection, limit)
+            self._mark("rank")
+            merged = folded(answered.best, answered.texts, await self._links(answered.texts))
+            if len(merged.kept) >= self.request.top_k or len(answered.best) < limit:
+                break
+        return answered, merged
+
+    def _enough(self, searched: Search) -> int:
+        """How many candidates are ranked, so that enough are left once each thing is shown once."""
+        if self.request.explain or searched.facts_apart:
+            return TRACED  # many facts may be merged with their messages, traced or not
+        return (self.request.top_k if self.resources.reranker is None else max(RERANKED, self.request.top_k)) + SPARE
+
+    async def _interval(self) -> Interval | None:
+        """The time that the question names; days begin where the user lives."""
+        query, now = self.request.query, self.request.as_of or self.resources.clock()
+        interval = question_interval(query, now=now, zone=UTC)
+        if interval is None or self.identity.user_id is None:
+            return interval
+        zone = (await self.resources.views.preferences(self.resources.database, self.identity)).zone
+        return question_interval(query, now=now, zone=zone)
 
     async def _line(self) -> Sequence[SessionId]:
         """The sessions whose memory is asked."""
@@ -146,14 +173,14 @@ class _Recall:
 
     def _sight(self, searched: Search) -> Sight:
         return Sight(
-            identity=self.identity,
+            identity=self.identity.viewpoint,
             kinds=tuple(searched.kinds),
             scopes=self.scopes,
             sessions=tuple(searched.sessions),
         )
 
     async def _on_shelf(
-        self, question: Question, searched: Search, collection: Collection, live_items: int
+        self, question: Question, searched: Search, collection: Collection, live_items: int, limit: int
     ) -> _Answered | None:
         """The best of a memory that is laid out in the process; None when it is not."""
         request = self.request
@@ -183,7 +210,7 @@ class _Recall:
             facts_apart=searched.facts_apart,
             ordered=request.explain,
         )
-        best = self._ranked(question, shelf.columns, looked.found, collection, searched)
+        best = self._ranked(question, shelf.columns, looked.found, collection, limit)
         pending = 0
         if request.explain:
             best = with_ranks(best, looked)
@@ -193,7 +220,7 @@ class _Recall:
         return _Answered(best=best, texts=texts, waiting=waiting, pending=pending, counts=counts)
 
     async def _in_database(
-        self, question: Question, searched: Search, early: Early | None, collection: Collection
+        self, question: Question, searched: Search, early: Early | None, collection: Collection, limit: int
     ) -> _Answered:
         """The best of what the indexes of the database find."""
         if early is None:
@@ -202,7 +229,7 @@ class _Recall:
             candidates = await search.find_candidates(tx, searched, early)
         self._mark("candidates")
         columns = Columns(rows=candidates)
-        best = self._ranked(question, columns, found_of(candidates), collection, searched)
+        best = self._ranked(question, columns, found_of(candidates), collection, limit)
         texts = items.ask_items([one.candidate.item_id for one in best])
         waiting = outbox.ask_waiting(EMBED_TOPIC)
         await self.resources.database.together(self.identity, [texts, waiting])
@@ -227,14 +254,8 @@ class _Recall:
         return await evidence.links_among(self.resources.database, self.identity, list(texts))
 
     def _ranked(
-        self, question: Question, columns: Columns, found: Found, collection: Collection, searched: Search
+        self, question: Question, columns: Columns, found: Found, collection: Collection, limit: int
     ) -> list[Ranked]:
-        if self.request.explain or searched.facts_apart:
-            limit = TRACED  # many facts may be merged with their messages, traced or not
-        else:
-            limit = (
-                self.request.top_k if self.resources.reranker is None else max(RERANKED, self.request.top_k)
-            ) + SPARE
         return ranked(
             question,
             columns,
@@ -265,7 +286,9 @@ class _Recall:
         )
         return (vector if ran else None), embedder.model_id, ran
 
-    def _question(self, terms: Sequence[str], model_id: str | None, interval: Interval | None) -> Question:
+    def _question(
+        self, terms: Sequence[str], model_id: str | None, interval: Interval | None, language: str
+    ) -> Question:
         query = self.request.query
         words = [word.casefold() for word in _WORD.findall(query)]
         tokens = self.resources.static_tokens
@@ -274,11 +297,13 @@ class _Recall:
             words=frozenset(words),
             asked=asked_by(query),
             interval=interval,
-            tokens=tokens_of(tokens, words) if tokens is not None else None,
+            tokens=tokens_of(tokens, words, language=language) if tokens is not None else None,
             calibration=UNRELATED_SIMILARITY.get((model_id or "").partition("@")[0]),
         )
 
-    def _search(self, terms: Sequence[str], view: TenantView, line: Sequence[SessionId]) -> Search:
+    def _search(
+        self, terms: Sequence[str], view: TenantView, line: Sequence[SessionId], interval: Interval | None
+    ) -> Search:
         """What to look for, while the question's vector is not there yet."""
         request = self.request
         embedder = self.resources.embedders.of(view.model_id)
@@ -287,7 +312,7 @@ class _Recall:
             vector=None,
             model_id=embedder.model_id if embedder is not None and Arm.VECTOR in request.arms else "",
             entity_keys=[entity.key for entity in entities_in(request.query)],
-            interval=question_interval(request.query, now=self.resources.clock(), zone=ZoneInfo("UTC")),
+            interval=interval,
             kinds=[str(kind) for kind in request.source_kinds or Kind],
             scopes=self.scopes,
             sessions=line,
@@ -370,7 +395,7 @@ class _Recall:
                     "similarity": None if one.candidate.similarity is None else round(one.candidate.similarity, 4),
                     "parts": dict(one.parts),
                 }
-                for place, one in enumerate(ordered)
+                for place, one in enumerate(ordered[:TRACED])
             ],
             "duplicates_merged": [str(item_id) for item_id in merged.duplicates],
             "facts_folded": [str(item_id) for item_id in merged.facts],

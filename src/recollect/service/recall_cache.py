@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from recollect.domain.identity import Identity
@@ -59,8 +59,8 @@ class RecallCache:
     ) -> tuple[A, bool]:
         """The answer to a request, and whether it was kept from before."""
         version = await context.read_version(database, identity)
-        # The identity says what may be seen and the request what is asked: nothing else does.
-        key: Hashable = (replace(identity, run_id=None), request)
+        # The viewpoint says what may be seen and the request what is asked: nothing else does.
+        key: Hashable = (identity.viewpoint, request)
         found = self._kept.get(key)
         if found is not None and found.version == version and found.expires > time.monotonic():
             self._counts["hits"] += 1

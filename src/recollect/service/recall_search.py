@@ -16,6 +16,7 @@ from recollect.domain.identity import Identity, Scope
 from recollect.domain.items import require_owner
 from recollect.domain.ranking import Weights
 from recollect.domain.wording import REQUEST_TERMS
+from recollect.providers.static import StaticTokens
 from recollect.service.recall_request import Arm, RecallRequest
 from recollect.service.resources import Resources
 from recollect.service.views import TenantView
@@ -25,15 +26,18 @@ MOST_TERMS = 24
 MOST_EXACT = 3_000
 
 
-def scope_weights(resources: Resources) -> dict[Scope, float]:
-    """The configured weight of each scope."""
+def scope_weights(resources: Resources, request: RecallRequest) -> dict[Scope, float]:
+    """The configured weight of each scope; one that is muted counts where it is asked for by name."""
     settings = resources.settings
-    return {
+    weights = {
         Scope.SESSION: settings.recall_weight_session,
         Scope.USER: settings.recall_weight_user,
         Scope.AGENT: settings.recall_weight_agent,
         Scope.TENANT: settings.recall_weight_tenant,
     }
+    if request.scope is not None and not weights[request.scope]:
+        weights[request.scope] = 1.0
+    return weights
 
 
 def scopes_of(identity: Identity, request: RecallRequest, weights: Mapping[Scope, float]) -> frozenset[Scope]:
@@ -103,11 +107,11 @@ def depths_of(arms: frozenset[Arm]) -> Depths:
     )
 
 
-def tokens_of(static: Any, words: Sequence[str]) -> Tokens:
+def tokens_of(static: StaticTokens, words: Sequence[str], *, language: str) -> Tokens:
     """The question's tokens that belong to words with a meaning, each with the term of its word."""
     ids: dict[int, str] = {}
     for word in dict.fromkeys(words):
-        if (term := _term_of(word)) is not None:
+        if (term := _term_of(word, language)) is not None:
             for token in static.word_ids(word):
                 ids.setdefault(token, term)
     return Tokens(
@@ -116,6 +120,6 @@ def tokens_of(static: Any, words: Sequence[str]) -> Tokens:
 
 
 @lru_cache(maxsize=20_000)
-def _term_of(word: str) -> str | None:
+def _term_of(word: str, language: str) -> str | None:
     """The term of a word with a meaning."""
-    return next(iter(text.terms(word)), None)
+    return next(iter(text.terms(word, language)), None)

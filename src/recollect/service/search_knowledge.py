@@ -14,7 +14,7 @@ from recollect.domain.items import Kind
 from recollect.domain.questions import fused, parts_of
 from recollect.service.knowledge import require_named
 from recollect.service.recall import recall
-from recollect.service.recall_request import MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest
+from recollect.service.recall_request import MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest, check_request
 from recollect.service.resources import Resources
 from recollect.storage import documents
 
@@ -36,15 +36,26 @@ async def search_knowledge(
         async with resources.database.transaction(identity) as tx:
             source_id = (await require_named(tx, source)).source_id
     request = RecallRequest(query=query, top_k=top_k, source_kinds=(Kind.DOCUMENT_CHUNK,), source_id=source_id, **more)
+    check_request(identity, request)
     parts = parts_of(query)
     if len(parts) == 1 or request.explain:
         return await _cited(resources, identity, await recall(resources, identity, request))
-    wide = [replace(request, query=part, top_k=MAX_TOP_K, enable_rerank=False) for part in parts]
-    answers = []
+    return await _cited(resources, identity, await _asked_in_parts(resources, identity, request, parts))
+
+
+async def _asked_in_parts(
+    resources: Resources, identity: Identity, request: RecallRequest, parts: Sequence[str]
+) -> RecallAnswer:
+    """What the parts of a long question find together; only what is shown counts as used."""
+    wide = [replace(request, query=part, top_k=MAX_TOP_K, enable_rerank=False, counts_as_use=False) for part in parts]
+    answers: list[RecallAnswer] = []
     for start in range(0, len(wide), PARTS_AT_ONCE):
         some = wide[start : start + PARTS_AT_ONCE]
         answers += await asyncio.gather(*(recall(resources, identity, one) for one in some))
-    return await _cited(resources, identity, _joined(answers, top_k))
+    answer = _joined(answers, request.top_k)
+    if request.counts_as_use:
+        resources.accesses.note(identity.tenant_id, [item.id for item in answer.items], now=resources.clock())
+    return answer
 
 
 def _joined(answers: Sequence[RecallAnswer], top_k: int) -> RecallAnswer:
