@@ -380,6 +380,20 @@ async def test_a_day_that_a_question_names_is_the_users_and_counts_from_the_mome
         assert answer.trace["interval"] == {"start": "2026-03-09T04:00:00+00:00", "end": "2026-03-10T04:00:00+00:00"}
 
 
+async def test_what_hardly_fits_fills_the_answer_in_order_and_not_by_age(chat: Memory) -> None:
+    facts = ("Tom is allergic to nuts", "The office closes at six", "Deploys happen on Thursdays", "The crane was repaired")
+    for fact in facts:
+        await chat.remember_fact(fact)
+    await embedded(chat)
+    answer = await chat.recall("What can my guest not eat?", top_k=3)
+    assert texts(answer)[0] == facts[0] and len(answer.items) == 3
+    scores = [item.score for item in answer.items]
+    assert scores[0] > scores[1] > scores[2] and scores[2] < 0
+    sooner = weighted(chat, recall_weight_user=5.0)
+    (first, *_) = (await sooner.recall("What can my guest not eat?")).items
+    assert first.content == facts[0] and scores[0] < first.score < 0
+
+
 # What a stemmer would spoil is found again by its text.
 
 

@@ -130,7 +130,9 @@ def ranked(
         parts["newer"] = weights.newer * question.asked.present * _newer(columns, hits, base, weights.on_the_matter)
     parts |= {name: values[hits] for name, values in _priors(question, columns, found, weights).items()}
     total = sum(parts.values(), np.zeros(len(hits)))
-    scores = np.maximum(total, 0) * _scope_weights(columns, scope_weights)[hits]
+    # What hardly fits is ordered too: below 0 a scope that counts for more is nearer to 0.
+    weighed = _scope_weights(columns, scope_weights)[hits]
+    scores = np.where(total > 0, total * weighed, total / np.maximum(weighed, 1e-9))
     return [
         Ranked(
             candidate=columns.rows[hits[place]],

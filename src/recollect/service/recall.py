@@ -346,12 +346,14 @@ class _Recall:
         )
         if not ran:
             return best, False
-        top = max(one.score for one in head) or 1.0
+        # As far as the scores lie apart, from 0 on: where nothing fits well, the cross-encoder says what fits best.
+        own = [0.0, *(one.score for one in head)]
+        span = (max(own) - min(own)) or 1.0
         blended = sorted(
             (
                 replace(
                     one,
-                    score=top * ((1 - RERANK_SHARE) * one.score / top + RERANK_SHARE * score),
+                    score=(1 - RERANK_SHARE) * one.score + RERANK_SHARE * span * score,
                     parts={**one.parts, "rerank": round(score, 4)},
                 )
                 for one, score in zip(head, scores, strict=True)
