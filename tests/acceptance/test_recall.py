@@ -308,6 +308,10 @@ async def test_a_large_tool_output_is_elided_and_read_whole_again(size: int, cha
     assert read.content == whole and read.is_whole and read.total_bytes == len(whole.encode())
     part = await chat.read_tool_output(kept.payload_key, start=9, length=18)
     assert part.content == "ANCHOR_TOKEN_7a3f9" and not part.is_whole
+    ranges = [
+        await chat.read_tool_output(kept.payload_key, start=first, length=3_001) for first in range(0, 30_000, 3_001)
+    ]
+    assert whole.startswith("".join(one.content for one in ranges))
 
 
 @pytest.mark.parametrize("letter", ["a", "ö", "漢", "🎉"])
@@ -381,7 +385,12 @@ async def test_a_day_that_a_question_names_is_the_users_and_counts_from_the_mome
 
 
 async def test_what_hardly_fits_fills_the_answer_in_order_and_not_by_age(chat: Memory) -> None:
-    facts = ("Tom is allergic to nuts", "The office closes at six", "Deploys happen on Thursdays", "The crane was repaired")
+    facts = (
+        "Tom is allergic to nuts",
+        "The office closes at six",
+        "Deploys happen on Thursdays",
+        "The crane was repaired",
+    )
     for fact in facts:
         await chat.remember_fact(fact)
     await embedded(chat)

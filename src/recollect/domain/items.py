@@ -30,6 +30,7 @@ MAX_CONTENT_BYTES = 16 * 1024  # R5: an item carries a copy of at most 16 KiB
 PREVIEW_BYTES = 2 * 1024
 MAX_SOURCE_REF = 500  # it stands in an index, whose entries are bounded
 MAX_LABEL = 1_000
+MOST_BYTES_OF_A_CHARACTER = 4
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 REDACTED = "[REDACTED]"
 EDITED_FROM = "edited_from"  # in the metadata of a version that a person worded: which one it corrects
@@ -384,6 +385,22 @@ def elided(content: str) -> tuple[str, str | None]:
 def cut_to_bytes(text: str, limit: int) -> str:
     """The longest beginning of `text` that is at most `limit` bytes of UTF-8."""
     return text.encode()[:limit].decode(errors="ignore")
+
+
+def whole_characters(text: bytes, *, length: int | None) -> bytes:
+    """The characters of UTF-8 that begin within the first `length` bytes; None: all that begin in it."""
+    past = len(text) if length is None else min(length, len(text))
+    while past < len(text) and _goes_on(text[past]):
+        past += 1
+    first = 0
+    while first < past and _goes_on(text[first]):
+        first += 1
+    return text[first:past]
+
+
+def _goes_on(byte: int) -> bool:
+    """Whether it is a further byte of a character."""
+    return byte & 0b1100_0000 == 0b1000_0000
 
 
 def payload_key(kind: Kind, source_ref: str) -> str:

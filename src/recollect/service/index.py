@@ -183,6 +183,7 @@ async def reembed(
         await audit.record(tx, "index.reembed", "tenant", identity.tenant_id, model_id=embedder.model_id, items=done)
         await vector_indexes.look_later(resources, tx)
     resources.views.forget(identity.tenant_id)
+    resources.shelves.forget(identity.tenant_id)
     return Reembedding(model_id=embedder.model_id, done=done, total=total, switched=True)
 
 

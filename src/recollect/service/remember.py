@@ -12,7 +12,17 @@ from uuid import UUID
 
 from recollect.domain.identity import Identity, Role, Scope
 from recollect.domain.indexing import searched_text
-from recollect.domain.items import KINDS, Item, Kind, NewItem, Prepared, payload_key, prepared
+from recollect.domain.items import (
+    KINDS,
+    MOST_BYTES_OF_A_CHARACTER,
+    Item,
+    Kind,
+    NewItem,
+    Prepared,
+    payload_key,
+    prepared,
+    whole_characters,
+)
 from recollect.domain.progress import Progress
 from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError
 from recollect.ids import new_id
@@ -242,18 +252,23 @@ def _told_which(index: int) -> Iterator[None]:
 async def read_tool_output(
     resources: Resources, identity: Identity, key: str, *, start: int = 0, length: int | None = None
 ) -> ToolOutput:
-    """The whole body behind an elided item; `start` and `length` count bytes, for very large ones."""
+    """The whole body behind an elided item; `start` and `length` count bytes, for very large ones.
+
+    Read range by range, nothing is lost: a character that a range cuts belongs to the one it begins in.
+    """
     if start < 0 or (length is not None and length < 1):
         raise InvalidInput("start must not be negative, and length must be at least 1")
     async with resources.database.transaction(identity) as tx:
         payload = await items.find_payload(tx, key, session_ids=await sessions.line_of(tx, identity.session_id))
     if payload is None:
         raise NotFound("there is no such tool output")
+    read = None if length is None else length + MOST_BYTES_OF_A_CHARACTER
     if payload.body is not None:
-        body = payload.body[start : None if length is None else start + length]
+        body = payload.body[start : None if read is None else start + read]
     else:
         assert payload.object_key is not None
-        body = await resources.objects.get(payload.object_key, start=start, length=length)
+        body = await resources.objects.get(payload.object_key, start=start, length=read)
+    body = whole_characters(body, length=length)
     return ToolOutput(
         key=key,
         content=body.decode(errors="ignore"),
