@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from dataclasses import replace
 from typing import cast
@@ -12,6 +13,7 @@ from tests.working import work_off
 
 from recollect.app import Memory
 from recollect.config import Settings
+from recollect.domain.items import NewItem
 from recollect.providers.base import Embedder, Vector
 from recollect.providers.embedders import Embedders
 from recollect.providers.static import STATIC_MODEL, StaticTokens
@@ -122,6 +124,16 @@ async def test_while_the_tenant_moves_to_another_model_it_is_left_to_the_job(mem
         await tx._connection.execute("UPDATE tenants SET embedding_target = 'another'")
     await chat.remember(TURNS[0], scope="user")
     assert await waiting(chat) == {"embed": 1}
+
+
+async def test_what_is_said_at_once_in_one_session_is_all_embedded(chat: Memory) -> None:
+    said = [f"{who} spoke of {what}" for who in ("Ana", "Tom", "Zoe") for what in ("boats", "bread", "birds")]
+    for _ in range(2):  # the second time there are several that each may follow
+        news = [[NewItem(content=text), NewItem(content=f"{text} again")] for text in said]
+        await asyncio.gather(*(chat.remember_many(some) for some in news))
+    await work_off(chat, "embed")
+    assert await waiting(chat) == {} and not (await chat.recall("boats")).degraded
+    assert all(vector for vector, _ in (await vectors_and_names(chat)).values())
 
 
 def test_words_seen_before_have_the_tokens_that_the_tokeniser_gives_them() -> None:

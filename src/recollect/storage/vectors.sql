@@ -3,9 +3,13 @@
 SELECT i.item_id, i.kind, i.content, i.content_hash, i.speaker, i.event_time, i.metadata,
     p.speaker AS previous_speaker, left(p.content, %(head)s) AS previous_head
 FROM items i
-LEFT JOIN items p ON p.tenant_id = i.tenant_id AND p.thread = i.thread AND p.position = i.position - 1
-    AND i.kind = 'chat_message' AND p.kind = 'chat_message'
-    AND p.scope = i.scope AND p.anonymized_at IS NULL AND p.deleted_at IS NULL
+LEFT JOIN LATERAL (
+    -- The last of them: what was said at the same moment may stand at the same place.
+    SELECT p.speaker, p.content FROM items p
+    WHERE p.tenant_id = i.tenant_id AND p.thread = i.thread AND p.position = i.position - 1
+        AND i.kind = 'chat_message' AND p.kind = 'chat_message'
+        AND p.scope = i.scope AND p.anonymized_at IS NULL AND p.deleted_at IS NULL
+    ORDER BY p.item_id DESC LIMIT 1) p ON true
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
 
 -- name: save_vectors
