@@ -1,4 +1,4 @@
-"""What finds candidates among rows that are all at hand: the same arms as the statement in `search.sql`, in numpy."""
+"""What finds candidates among rows that are all at hand: the same arms as in `search.sql`, in numpy."""
 
 from __future__ import annotations
 

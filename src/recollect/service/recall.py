@@ -1,4 +1,4 @@
-"""Recalling: arms find candidates in one round trip, one ranker orders them, and the answer says why."""
+"""Recalling: arms find candidates, one ranker orders them, and the answer says why."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class _Recall:
         """The best candidates, each thing once; once more and further down where most of them say the same."""
         collection = view.collection(question.terms)
         for limit in (self._enough(searched), MOST_RANKED):
-            at_hand = await self._on_shelf(question, searched, collection, view.items, limit)
+            at_hand = await self._on_shelf(question, searched, collection, limit)
             answered = at_hand or await self._in_database(question, searched, early, collection, limit)
             self._mark("rank")
             merged = folded(answered.best, answered.texts, await self._links(answered.texts))
@@ -180,7 +180,7 @@ class _Recall:
         )
 
     async def _on_shelf(
-        self, question: Question, searched: Search, collection: Collection, live_items: int, limit: int
+        self, question: Question, searched: Search, collection: Collection, limit: int
     ) -> _Answered | None:
         """The best of a memory that is laid out in the process; None when it is not."""
         request = self.request
@@ -192,7 +192,6 @@ class _Recall:
             self._sight(searched),
             model_id=searched.model_id,
             dimensions=len(searched.vector),
-            items=live_items,
             topic=EMBED_TOPIC,
         )
         if looked_up is None:

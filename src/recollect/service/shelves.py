@@ -75,12 +75,27 @@ class _Stands:
     waiting: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """How often a memory that is not laid out was asked for, and since when; from a later moment on: not before then."""
+
+    times: int
+    since: float
+    items: int = 0
+    """How many could be seen of it when that was read last."""
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether laying it out, which costs as much as some searches, pays."""
+        return self.since <= time.monotonic() and self.times >= 2 + self.items // ITEMS_PER_ASKING
+
+
 class Shelves:
     """Keeps the shelves of memories that are asked again and again, as far as there is room."""
 
     def __init__(self) -> None:
         self._shelves: OrderedDict[_Key, Shelf] = OrderedDict()
-        self._asked: OrderedDict[_Key, tuple[int, float]] = OrderedDict()
+        self._asked: OrderedDict[_Key, _Asked] = OrderedDict()
         self._held = 0
         self._reading: dict[_Key, asyncio.Future[None]] = {}
         self._following: dict[_Key, asyncio.Task[_Stands]] = {}
@@ -93,21 +108,23 @@ class Shelves:
         return _Key(sight, model_id) in self._shelves
 
     async def look(
-        self, database: Database, sight: Sight, *, model_id: str, dimensions: int, items: int, topic: str
+        self, database: Database, sight: Sight, *, model_id: str, dimensions: int, topic: str
     ) -> tuple[Shelf, bool] | None:
-        """What may be seen now, and whether the topic is waited for; None when the database must be searched.
-
-        `items` is how many the tenant has: what can be seen of them is not known before it was read.
-        """
+        """What may be seen now, and whether the topic is waited for; None when the database must be searched."""
         key = _Key(sight, model_id)
         shelf = self._shelves.get(key)
-        if shelf is None and not self._is_worth_it(key, items):
+        asked = self._count_asking(key) if shelf is None else None
+        if asked is not None and not asked.is_enough:
             return None
         stands = await self._standing(database, key, topic)
         standing, waiting = stands.standing, stands.waiting
-        if len(standing) > MOST_ITEMS * _ENTRY:
+        items = len(standing) // _ENTRY
+        if items > MOST_ITEMS:
             self._drop(key)
-            self._asked[key] = -items, time.monotonic() + KEPT_SECONDS  # it is not asked for before then
+            self._asked[key] = _Asked(times=0, since=time.monotonic() + KEPT_SECONDS)
+            return None
+        if asked is not None and not (asked := replace(asked, items=items)).is_enough:
+            self._asked[key] = asked
             return None
         if shelf is None or standing != shelf.standing or (shelf.lacking and not shelf.is_settled):
             shelf = await self._arranged(database, key, shelf, stands, dimensions)
@@ -155,16 +172,16 @@ class Shelves:
         for key in [key for key in self._shelves if key.sight.identity.tenant_id == tenant_id]:
             self._drop(key)
 
-    def _is_worth_it(self, key: _Key, items: int) -> bool:
-        """Whether it was asked so often lately that laying it out, which costs as much as some searches, pays."""
+    def _count_asking(self, key: _Key) -> _Asked:
+        """How often it was asked for lately, with this time."""
         now = time.monotonic()
-        times, since = self._asked.pop(key, (0, now))
-        if now - since > ASKED_SECONDS:
-            times, since = 0, now
-        self._asked[key] = times + 1, since
+        before = self._asked.pop(key, None) or _Asked(times=0, since=now)
+        if now - before.since > ASKED_SECONDS:
+            before = replace(before, times=0, since=now)
+        asked = self._asked[key] = replace(before, times=before.times + 1)
         while len(self._asked) > MOST_ASKED:
             self._asked.popitem(last=False)
-        return times >= 1 + items // ITEMS_PER_ASKING
+        return asked
 
     async def _arranged(
         self, database: Database, key: _Key, before: Shelf | None, stands: _Stands, dimensions: int
