@@ -165,7 +165,7 @@ class _Recall:
         """What is found without the question's vector; None where the memory may be laid out in the process."""
         self._mark("terms")
         is_large = view.items > MOST_ITEMS
-        if not is_large or self.resources.shelves.has(self._sight(searched), model_id=searched.model_id):
+        if not is_large or self.resources.shelves.expects(self._sight(searched), model_id=searched.model_id):
             return None
         early = await search.find_early(self.resources.database, self.identity, searched)
         self._mark("early")

@@ -87,7 +87,8 @@ class _Asked:
     @property
     def is_enough(self) -> bool:
         """Whether laying it out, which costs as much as some searches, pays."""
-        return self.since <= time.monotonic() and self.times >= 2 + self.items // ITEMS_PER_ASKING
+        is_lately = 0 <= time.monotonic() - self.since <= ASKED_SECONDS
+        return is_lately and self.times >= 2 + self.items // ITEMS_PER_ASKING
 
 
 class Shelves:
@@ -103,9 +104,11 @@ class Shelves:
     def __len__(self) -> int:
         return len(self._shelves)
 
-    def has(self, sight: Sight, *, model_id: str) -> bool:
-        """Whether what may be seen is laid out already."""
-        return _Key(sight, model_id) in self._shelves
+    def expects(self, sight: Sight, *, model_id: str) -> bool:
+        """Whether what may be seen is laid out already, or will be if it is asked for now, as far as is known."""
+        key = _Key(sight, model_id)
+        asked = self._asked.get(key)
+        return key in self._shelves or (asked is not None and replace(asked, times=asked.times + 1).is_enough)
 
     async def look(
         self, database: Database, sight: Sight, *, model_id: str, dimensions: int, topic: str
