@@ -24,7 +24,7 @@ from recollect.domain.conflict import Retirement
 from recollect.domain.entities import Entity, EntityKind
 from recollect.domain.extraction import Extracted
 from recollect.domain.identity import Identity
-from recollect.domain.items import REDACTED, Kind, Tier
+from recollect.domain.items import REDACTED, Kind, NewItem, Tier
 from recollect.domain.sessions import SessionStatus
 from recollect.domain.window import NewMessage
 from recollect.errors import NotFound
@@ -33,6 +33,7 @@ from recollect.service.supersede import retire
 from recollect.storage import items, vectors
 from recollect.storage.asking import Asked
 from recollect.storage.database import Database
+from recollect.storage.queries import Query
 from recollect.worker.runner import background_worker
 
 BOTH_ORDERS = pytest.mark.parametrize("swapped", [False, True], ids=["as named", "the other first"])
@@ -282,3 +283,25 @@ async def test_forget_between_reading_a_message_and_writing_its_facts(memory: Me
     with pytest.raises(NotFound):
         await chat.get_item(said.id)
     assert (await memory.list_items(kinds=[Kind.FACT], state="any")).items == ()
+
+
+async def test_what_is_said_at_once_in_one_session_stands_in_places_of_its_own(memory: Memory) -> None:
+    chat = memory.acting_as(user="ana", session="talk")
+    said = [NewItem(content=f"many {number}", session_id=f"talk-{number % 3}") for number in range(12)]
+    await asyncio.gather(
+        *(chat.remember(f"alone {number}") for number in range(12)),
+        *(chat.remember_many(said[start : start + 4]) for start in range(0, 12, 4)),
+        chat.remember_many([NewItem(content=f"also here {number}") for number in range(4)]),
+    )
+    async with memory.resources.database.transaction(memory.identity) as tx:
+        rows = await tx.dicts(
+            Query(
+                "tests.places",
+                "Who stands where.",
+                "SELECT thread, array_agg(position ORDER BY position) AS places FROM items GROUP BY 1",
+            )
+        )
+    assert {row["thread"]: row["places"] for row in rows} == {
+        "session:talk": list(range(1, 17)),
+        **{f"session:talk-{number}": [1, 2, 3, 4] for number in range(3)},
+    }

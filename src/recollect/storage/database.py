@@ -199,13 +199,18 @@ class Database:
         query: Query,
         parameters: Mapping[str, Any],
         following: Callable[[], Iterable[Part]],
+        *,
+        thread: str | None = None,
     ) -> list[tuple[Any, ...]]:
-        """The same for several queries, of which the last answers: the following are made while the first is at work."""
+        """The same for several queries, of which the last answers: the following are made while the first is at work.
+
+        Where a thread is given, nobody else writes to it before the commit.
+        """
         bound = {"tenant_id": identity.tenant_id}
         found: list[tuple[Any, ...]] = []
 
         async def send(connection: Connection) -> None:
-            ready = [_bind(identity), (query, with_bound(bound, parameters))]
+            ready = [_bind(identity, thread), (query, with_bound(bound, parameters))]
             more = ((one, with_bound(bound, given)) for one, given in following())
             found.extend(rows_of(connection, (await answers_of(connection, ready, more))[-1]))
 
@@ -312,9 +317,9 @@ def _begin(identity: Identity, role: str | None) -> str:
     return _begin_for(str(identity.tenant_id), identity.user_id or "", role)
 
 
-def _bind(identity: Identity) -> Part:
+def _bind(identity: Identity, thread: str | None = None) -> Part:
     """What binds a transaction that is sent as a pipeline, and has its plans made for every tenant."""
-    return queries.bind, {"tenant": str(identity.tenant_id), "user": identity.user_id or ""}
+    return queries.bind, {"tenant": str(identity.tenant_id), "user": identity.user_id or "", "thread": thread}
 
 
 def _is_dead(error: BaseException) -> bool:

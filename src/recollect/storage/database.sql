@@ -21,9 +21,10 @@ SELECT
 
 -- name: bind
 -- Tells row-level security who asks, until the transaction ends; a plan for every tenant must not read a whole table,
--- however few tenants there are while it is made.
+-- however few tenants there are while it is made. If a thread is given, it waits for others that write to it.
 SELECT set_config('app.tenant_id', %(tenant)s::text, true), set_config('app.user_id', %(user)s::text, true),
-    set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)
+    set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
+    pg_advisory_xact_lock(thread_lock(%(tenant)s::uuid, %(thread)s::text))
 
 -- name: plan_by_index
 -- The plans of what follows are made for every tenant.

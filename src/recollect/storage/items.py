@@ -77,6 +77,8 @@ class Payload:
 
 async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str) -> set[UUID]:
     """Write the rows whose keys are new, ask for work of the topic on them, and say which those were."""
+    if threads := [row.thread for row in rows if row.thread is not None]:
+        await tx.run(queries.take_threads, threads=threads)
     inserted = await tx.kept(queries.insert_items, topic=topic, **_columns(rows))
     return {item_id for (item_id,) in inserted}
 
@@ -117,7 +119,7 @@ async def insert_alone(
     def following() -> Iterator[Part]:
         yield queries.insert_meaning, {"item_id": row.item_id, "topic": topic, **_derived(meaning())}
 
-    written = await database.in_parts(identity, queries.insert_alone, _values(row), following)
+    written = await database.in_parts(identity, queries.insert_alone, _values(row), following, thread=row.thread)
     if not written:
         return None
     ((next_topic, is_embedded),) = written

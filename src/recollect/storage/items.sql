@@ -1,3 +1,8 @@
+-- name: take_threads
+-- Wait for others that write to these threads, and hold them until the commit; in one order for all writers.
+SELECT pg_advisory_xact_lock(one.key) FROM (
+    SELECT DISTINCT thread_lock(%(tenant_id)s, thread) AS key FROM unnest(%(threads)s::text[]) AS thread ORDER BY 1 OFFSET 0) one
+
 -- name: insert_items
 -- New items in the order given, each at the next place of its thread, and work to be done on them; keys that exist are
 -- left alone. Look-ups by key stand in LATERAL … OFFSET 0: a plan for every tenant would rather read all of a small one.
