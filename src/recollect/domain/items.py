@@ -28,9 +28,9 @@ from recollect.errors import InvalidInput, Unauthenticated
 
 MAX_CONTENT_BYTES = 16 * 1024  # R5: an item carries a copy of at most 16 KiB
 PREVIEW_BYTES = 2 * 1024
+LONGEST_CHARACTER = 4  # bytes of UTF-8
 MAX_SOURCE_REF = 500  # it stands in an index, whose entries are bounded
 MAX_LABEL = 1_000
-MOST_BYTES_OF_A_CHARACTER = 4
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 REDACTED = "[REDACTED]"
 EDITED_FROM = "edited_from"  # in the metadata of a version that a person worded: which one it corrects
@@ -387,20 +387,22 @@ def cut_to_bytes(text: str, limit: int) -> str:
     return text.encode()[:limit].decode(errors="ignore")
 
 
-def whole_characters(text: bytes, *, length: int | None) -> bytes:
-    """The characters of UTF-8 that begin within the first `length` bytes; None: all that begin in it."""
-    past = len(text) if length is None else min(length, len(text))
-    while past < len(text) and _goes_on(text[past]):
+def characters_begun(body: bytes, length: int | None) -> tuple[int, int]:
+    """Where in the bytes the characters stand that begin in the first `length` of them: first byte, and the one past.
+
+    So ranges that follow each other hold every character once, wherever they are cut; `body` goes on for as many bytes as
+    the last character needs.
+    """
+    first = next((place for place, byte in enumerate(body[:LONGEST_CHARACTER]) if not _continues(byte)), len(body))
+    past = len(body) if length is None else min(length, len(body))
+    while past < len(body) and _continues(body[past]):
         past += 1
-    first = 0
-    while first < past and _goes_on(text[first]):
-        first += 1
-    return text[first:past]
+    return min(first, past), past
 
 
-def _goes_on(byte: int) -> bool:
-    """Whether it is a further byte of a character."""
-    return byte & 0b1100_0000 == 0b1000_0000
+def _continues(byte: int) -> bool:
+    """Whether the byte stands inside a character of UTF-8."""
+    return byte & 0xC0 == 0x80
 
 
 def payload_key(kind: Kind, source_ref: str) -> str:

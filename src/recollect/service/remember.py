@@ -14,14 +14,14 @@ from recollect.domain.identity import Identity, Role, Scope
 from recollect.domain.indexing import searched_text
 from recollect.domain.items import (
     KINDS,
-    MOST_BYTES_OF_A_CHARACTER,
+    LONGEST_CHARACTER,
     Item,
     Kind,
     NewItem,
     Prepared,
+    characters_begun,
     payload_key,
     prepared,
-    whole_characters,
 )
 from recollect.domain.progress import Progress
 from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError
@@ -67,6 +67,8 @@ class ToolOutput:
     start: int
     total_bytes: int
     is_whole: bool
+    next_start: int | None = None
+    """Where to go on reading; None at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +256,7 @@ async def read_tool_output(
 ) -> ToolOutput:
     """The whole body behind an elided item; `start` and `length` count bytes, for very large ones.
 
-    Read range by range, nothing is lost: a character that a range cuts belongs to the one it begins in.
+    A range holds the characters that begin in it, so that no character is lost where two ranges meet.
     """
     if start < 0 or (length is not None and length < 1):
         raise InvalidInput("start must not be negative, and length must be at least 1")
@@ -262,19 +264,23 @@ async def read_tool_output(
         payload = await items.find_payload(tx, key, session_ids=await sessions.line_of(tx, identity.session_id))
     if payload is None:
         raise NotFound("there is no such tool output")
-    read = None if length is None else length + MOST_BYTES_OF_A_CHARACTER
+    left = max(0, payload.size - start)
+    wanted = left if length is None else min(length + LONGEST_CHARACTER - 1, left)
     if payload.body is not None:
-        body = payload.body[start : None if read is None else start + read]
-    else:
+        body = payload.body[start : start + wanted]
+    elif wanted:
         assert payload.object_key is not None
-        body = await resources.objects.get(payload.object_key, start=start, length=read)
-    body = whole_characters(body, length=length)
+        body = await resources.objects.get(payload.object_key, start=start, length=wanted)
+    else:
+        body = b""
+    first, past = characters_begun(body, length)
     return ToolOutput(
         key=key,
-        content=body.decode(errors="ignore"),
-        start=start,
+        content=body[first:past].decode(),
+        start=start + first,
         total_bytes=payload.size,
-        is_whole=start == 0 and len(body) == payload.size,
+        is_whole=start == 0 and past == payload.size,
+        next_start=start + past if past and start + past < payload.size else None,
     )
 
 
