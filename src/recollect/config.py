@@ -123,6 +123,15 @@ class Settings(BaseSettings):
     embedding_model: str | None = Field(default=None, description="Name of the embedding model; unset: the profile's.")
     embedding_url: str | None = Field(default=None, description="Address of an OpenAI-compatible or TEI embedder.")
     embedding_api_key: SecretStr | None = Field(default=None, description="Key for that address.")
+    embedding_dimensions: int | None = Field(
+        default=None, ge=1, le=4000, description="Length of vectors to ask an OpenAI-compatible embedder for."
+    )
+    embedding_query_prefix: str = Field(
+        default="", description="Text put before every question, as some models want it: `query: `. Not for `local`."
+    )
+    embedding_passage_prefix: str = Field(
+        default="", description="Text put before every text that is embedded: `passage: `. Not for `local`."
+    )
     embedding_threads: int = Field(default=2, ge=1, le=32, description="Threads of the local model.")
     embedding_timeout: float = Field(default=5.0, gt=0, description="Seconds to wait for a question's vector.")
     model_mirror: str | None = Field(default=None, description="Folder or address to take models from first.")

@@ -156,6 +156,7 @@ async def reembed(
     async with resources.database.transaction(identity) as tx:
         await vectors.aim_at_model(tx, embedder.model_id)
         total = await vectors.count_items(tx)
+        before = total - await vectors.count_without_vector(tx, embedder.model_id)
     done = 0
     while True:
         async with resources.database.transaction(identity) as tx:
@@ -168,7 +169,7 @@ async def reembed(
             await vectors.save_vectors(tx, embedder.model_id, texts, matrix)
         done += len(texts)
         if progress is not None:
-            progress(min(done, total), total)
+            progress(min(before + done, total), total)
     # Before the switch, so that recall stays fast; without an index it is only slower.
     await fail_open(
         "vector_index", lambda: vector_indexes.maintain(resources, identity), fallback=None, seconds=INDEX_SECONDS
@@ -184,7 +185,19 @@ async def reembed(
         await vector_indexes.look_later(resources, tx)
     resources.views.forget(identity.tenant_id)
     resources.shelves.forget(identity.tenant_id)
-    return Reembedding(model_id=embedder.model_id, done=done, total=total, switched=True)
+    everything = max(total, before + done)  # some may have been written meanwhile
+    return Reembedding(model_id=embedder.model_id, done=before + done, total=everything, switched=True)
+
+
+async def embedding_state(resources: Resources, identity: Identity) -> tuple[str | None, Reembedding | None]:
+    """The model that recall uses, and how far the move to another one has come where there is one."""
+    async with resources.database.transaction(identity) as tx:
+        models = await vectors.find_models(tx)
+        if models.target is None or models.target == models.active:
+            return models.active, None
+        total = await vectors.count_items(tx)
+        left = await vectors.count_without_vector(tx, models.target)
+    return models.active, Reembedding(model_id=models.target, done=total - left, total=total, switched=False)
 
 
 async def reindex(resources: Resources, identity: Identity, *, progress: Progress | None = None) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from recollect.domain.identity import Identity
 from recollect.domain.jobs import JobStatus
-from recollect.service.index import EMBED_TOPIC
+from recollect.service.index import EMBED_TOPIC, Reembedding, embedding_state
 from recollect.service.jobs import job_counts
 from recollect.service.quotas import QuotaStanding, quota_standing
 from recollect.service.resources import Resources
@@ -31,6 +31,10 @@ class Stats:
     content_bytes: int
     others: OtherCounts
     pending_embeddings: int
+    embedding_model: str | None
+    """The model that recall uses; None until something is embedded."""
+    reembedding: Reembedding | None
+    """How far the move to another model has come, while there is one."""
     waiting: dict[str, int]
     """Work that follows from writes, by topic."""
     dead_letters: int
@@ -44,6 +48,7 @@ async def memory_stats(resources: Resources, identity: Identity) -> Stats:
     async with resources.database.transaction(identity) as tx:
         counted = await stats.count_items(tx)
         others = await stats.count_others(tx)
+    model, moving = await embedding_state(resources, identity)
     sums: dict[str, Counter[str]] = {name: Counter() for name in ("state", "kind", "tier", "scope")}
     for one in counted:
         sums["state"][one.state] += one.number
@@ -60,6 +65,8 @@ async def memory_stats(resources: Resources, identity: Identity) -> Stats:
         content_bytes=sum(one.bytes for one in counted),
         others=others,
         pending_embeddings=work.outbox_pending.get(EMBED_TOPIC, 0) + work.outbox_parked.get(EMBED_TOPIC, 0),
+        embedding_model=model,
+        reembedding=moving,
         waiting=work.outbox_pending,
         dead_letters=sum(work.outbox_parked.values()) + work.jobs.get(JobStatus.FAILED, 0),
         quota=await quota_standing(resources, identity),

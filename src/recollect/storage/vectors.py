@@ -103,6 +103,11 @@ async def count_items(tx: Transaction) -> int:
     return int(await tx.value(queries.count_items))
 
 
+async def count_without_vector(tx: Transaction, model_id: str) -> int:
+    """How many items a model has not embedded yet."""
+    return int(await tx.value(queries.count_without_vector, model_id=model_id))
+
+
 async def delete_other_vectors(tx: Transaction, model_id: str) -> int:
     """Drop the vectors of all models but this one."""
     return await tx.run(queries.delete_other_vectors, model_id=model_id)

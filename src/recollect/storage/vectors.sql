@@ -68,6 +68,14 @@ ORDER BY i.item_id LIMIT %(limit)s
 -- How many items can have a vector.
 SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND anonymized_at IS NULL AND deleted_at IS NULL
 
+-- name: count_without_vector
+-- How many items a model has not embedded yet.
+SELECT count(*) FROM items i
+WHERE i.tenant_id = %(tenant_id)s AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
+    AND NOT EXISTS (
+        SELECT FROM vectors v
+        WHERE v.tenant_id = %(tenant_id)s AND v.model_id = %(model_id)s AND v.item_id = i.item_id)
+
 -- name: delete_other_vectors
 -- Drop the vectors of every other model.
 DELETE FROM vectors WHERE tenant_id = %(tenant_id)s AND model_id <> %(model_id)s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from recollect.entry.cli.access import Tenant, ask
 from recollect.entry.cli.output import AsJson, print_json, print_note, print_record, record, size
+from recollect.service.index import Reembedding
 from recollect.service.maintenance import DEVELOPMENT_TENANT
 
 
@@ -27,9 +28,17 @@ def stats(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> No
             **record(found.others),
             "payload_bytes": size(found.others.payload_bytes),
             "pending embeddings": found.pending_embeddings,
+            "embedding model": found.embedding_model,
+            **_moving(found.reembedding),
             "dead letters": found.dead_letters,
             **{f"quota {name}": f"{share:.1%}" for name, share in found.quota.shares.items()},
         }
     )
     for warning in found.quota.warnings:
         print_note(f"warning: {warning}")
+
+
+def _moving(reembedding: Reembedding | None) -> dict[str, str]:
+    if reembedding is None:
+        return {}
+    return {"moving to": f"{reembedding.model_id}, {reembedding.done} of {reembedding.total} embedded"}

@@ -51,6 +51,15 @@ class OthersShown(Shown):
     holds: int
 
 
+class ReembeddingShown(Shown):
+    """How far the move to another embedding model has come."""
+
+    model_id: str
+    done: int
+    total: int
+    switched: bool = Field(description="False: recall still uses the model before.")
+
+
 class StatsShown(Shown):
     """The figures of a tenant's memory; what is counted by kind, tier and scope is live."""
 
@@ -63,6 +72,8 @@ class StatsShown(Shown):
     content_bytes: int
     others: OthersShown
     pending_embeddings: int = Field(description="Items that are found by keyword and not yet by meaning.")
+    embedding_model: str | None = Field(description="The model that recall uses; null until something is embedded.")
+    reembedding: ReembeddingShown | None = Field(description="Not null while the tenant is moved to another model.")
     waiting: dict[str, int] = Field(description="Work that follows from writes, by topic.")
     dead_letters: int = Field(description="Work that was given up and waits for a person.")
     quota: QuotaShown
