@@ -273,3 +273,16 @@ async def test_reindexing_keeps_headings_searchable(memory: Memory) -> None:
     await memory.add_document("h.md", text="# Zeppelin hangar\n\nThe doors open at seven.")
     await memory.reindex()
     assert (await memory.search_knowledge("zeppelin")).total == 1
+
+
+async def test_a_long_question_has_the_same_answer_with_its_trace(memory: Memory) -> None:
+    for topic in ("card limits", "fees abroad", "lost cards", "new cards"):
+        await memory.add_document(f"{topic}.md", text=f"What to know about {topic}.\n\nAsk the desk about {topic}.")
+    asked = "Hello, I have been a customer for years and travel a lot. " * 9
+    question = (
+        f"{asked} Can I raise the limit of it? Which card has no fees abroad? What if I have lost my card? Thanks."
+    )
+    plain = await memory.search_knowledge(question, top_k=3)
+    traced = await memory.search_knowledge(question, top_k=3, explain=True)
+    assert traced.items == plain.items and plain.trace is None and traced.trace is not None
+    assert "What if I have lost my card?" in [part["query"] for part in traced.trace["parts"]]

@@ -166,6 +166,8 @@ async def test_a_muted_scope_that_is_asked_for_by_name_is_ranked_as_ever(chat: M
     muted = weighted(chat, recall_weight_session=0.0)
     (first,) = (await muted.recall("what is the parking code", scope="session", top_k=1)).items
     assert first.content == "the parking code is 4711" and first.score > 0
+    traced = await muted.recall("parking code", explain=True)
+    assert traced.trace is not None and traced.trace["scopes_left_out"] == {"session": "its weight is 0"}
 
 
 @pytest.mark.parametrize("bad", ["-1", "nan", "inf", "much", ""])
@@ -334,6 +336,26 @@ async def test_nothing_is_left_of_a_large_text_that_a_small_one_replaces(size: i
         await chat.read_tool_output(kept.payload_key)
 
 
+@pytest.mark.parametrize("size", [20_000, 150_000])
+async def test_a_tool_output_read_in_parts_loses_no_character(size: int, chat: Memory) -> None:
+    whole = "größe 🚀 合同 – " * (size // 20)
+    kept = await chat.remember(whole, kind="tool_output", source_ref="call-1")
+    assert kept.payload_key is not None
+    read, start = "", 0
+    while True:
+        part = await chat.read_tool_output(kept.payload_key, start=start, length=7_001)
+        read += part.content
+        if part.next_start is None:
+            break
+        start = part.next_start
+    assert read == whole
+    # Nor by a caller who counts bytes itself, whatever it cuts through.
+    cut = [await chat.read_tool_output(kept.payload_key, start=at, length=3) for at in range(0, 60, 3)]
+    assert "".join(one.content for one in cut) == whole.encode()[:60].decode()
+    past = await chat.read_tool_output(kept.payload_key, start=10**9, length=3)
+    assert (past.content, past.next_start, past.is_whole) == ("", None, False)
+
+
 async def test_a_tool_output_of_others_answers_as_a_missing_one(chat: Memory) -> None:
     kept = await chat.remember("x" * 40_000, kind="tool_output", source_ref="call-1")
     assert kept.payload_key is not None
@@ -362,6 +384,10 @@ async def test_recall_answers_within_a_time_range_and_as_of_a_date(chat: Memory)
     assert len((await chat.recall("standup note", as_of=datetime.now(UTC) + timedelta(minutes=1))).items) == 3
     with pytest.raises(InvalidInput, match="time zone"):
         await chat.recall("standup", since=datetime(2026, 3, 1))
+    with pytest.raises(InvalidInput, match="since must lie before until"):
+        await chat.recall("standup", since=start, until=start)
+    with pytest.raises(InvalidInput, match="as_of must be a datetime"):
+        await chat.recall("standup", as_of="2026-03-01")
 
 
 async def test_a_time_in_the_question_finds_what_was_said_then(chat: Memory) -> None:
@@ -462,6 +488,29 @@ async def test_the_trace_says_why(chat: Memory) -> None:
     assert {"words", "late", "meaning", "session"} <= trace["items"][0]["parts"].keys()
     assert trace["candidates"]["text"] >= 1 and trace["milliseconds"]["total"] > 0
     assert (await chat.recall("When is Priya's review?")).trace is None
+    assert trace["scopes_left_out"] == {} and trace["filters"] == {} and trace["question_embedded"]
+    assert trace["rerank"] == "none is set up"
+
+
+async def test_the_trace_says_what_was_left_out_and_why(memory: Memory) -> None:
+    nobody = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(agent="helper")
+    since = datetime(2026, 3, 1, tzinfo=UTC)
+    answer = await nobody.recall("anything", source_kinds=["fact"], since=since, explain=True)
+    assert answer.trace is not None
+    assert answer.trace["filters"] == {"since": since.isoformat(), "source_kinds": ["fact"]}
+    assert answer.trace["scopes_left_out"] == {"session": "no session is named", "user": "no user is named"}
+    assert answer.trace["searched_in"] == "database" and not answer.trace["items"]
+
+
+async def test_an_item_says_what_found_it(chat: Memory) -> None:
+    await chat.remember("Priya moved the review to Thursday", speaker="Priya")
+    await chat.remember("Fine with me", speaker="Ana")
+    at_once = {item.content: item.found_by for item in (await chat.recall("review")).items}
+    assert at_once == {"Priya moved the review to Thursday": ("text",), "Fine with me": ("beside",)}
+    await embedded(chat)
+    for _ in range(3):  # in the database first, then in the process
+        by_meaning = (await chat.recall("the meeting of Priya")).items[0]
+        assert set(by_meaning.found_by) >= {"vector", "entity"}
 
 
 async def test_entities_link_what_words_do_not(chat: Memory) -> None:

@@ -38,8 +38,10 @@ def test_what_is_remembered_is_recalled_by_meaning_in_the_next_process(command: 
     assert out.endswith("  new\n")
     shown, note = command.run("recall", "dog", *CHAT, "--explain")
     assert "Ana: The puppy chewed my slippers" in shown
+    assert out.split()[0] in shown  # by its id it can be forgotten or corrected
     assert "vector 1" in shown
     assert "not embedded" not in note
+    assert "scopes: " in note and "1 by vector" in note and "rerank: none is set up" in note
     assert command.run("recall", "dog", "--session", "chat-2") == ("", "nothing is known about that\n")
 
 
@@ -97,7 +99,8 @@ def test_a_large_text_from_standard_input_is_printed_whole_again(command: Cli) -
     key = json.loads(kept.stdout)["payload_key"]
     assert command.run("read-tool-output", key)[0] == body
     part = command.json("read-tool-output", key, "--start", "4", "--length", "3")
-    assert (part["content"], part["is_whole"]) == ("0\nr", False)
+    assert (part["content"], part["is_whole"], part["next_start"]) == ("0\nr", False, 7)
+    assert "--start 7 goes on" in command.run("read-tool-output", key, "--length", "7")[1]
 
 
 def test_a_context_is_printed_with_what_it_costs(command: Cli) -> None:
@@ -151,7 +154,9 @@ def test_everything_derived_can_be_derived_again(command: Cli) -> None:
     command.run("remember", "The puppy chewed my slippers", *CHAT)
     assert command.json("reindex") == {"items": 1, "waiting": 0}
     moved = command.json("reembed", "--model", "potion-base-8M")
-    assert (moved["total"], moved["switched"]) == (1, True)
+    assert (moved["done"], moved["total"], moved["switched"]) == (1, 1, True)
+    stats = command.json("stats")
+    assert stats["embedding_model"] == moved["model_id"] and stats["reembedding"] is None
     assert "models list" in command.run("reembed", "--model", "no-such", code=1)[1]
     assert command.json("recall", "dog", *CHAT)["total"] == 1
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -85,15 +86,29 @@ async def test_a_preview_is_read_in_parts_to_its_end(resources: Resources, mode:
         await chat.remember(body, kind="tool_output")
         (item,) = (await called(client, "recall", query="row 14999", source_kinds=["tool_output"]))["items"]
         assert len(item["content"]) < 4096
-        read = ""
-        while (
-            len(read)
-            < (part := await called(client, "read_tool_output", key=item["payload_key"], start=len(read)))[
-                "total_bytes"
-            ]
-        ):
-            read += part["content"]
+        read, start = "", 0
+        while start is not None:
+            part = await called(client, "read_tool_output", key=item["payload_key"], start=start)
+            read, start = read + part["content"], part["next_start"]
         assert read == body
+
+
+async def test_a_model_can_ask_for_a_time_and_for_one_source(resources: Resources) -> None:
+    async with open_door(resources) as door, connected(door) as client:
+        chat = door.memory.acting_as(user="ana", agent="helper", session="chat-1")
+        for day in (1, 2):
+            await chat.remember(f"standup of day {day}", event_time=datetime(2026, 3, day, 9, tzinfo=UTC))
+        asked = {"since": "2026-03-02T00:00:00Z", "until": "2026-03-03T00:00:00Z"}
+        (item,) = (await called(client, "recall", query="standup", **asked))["items"]
+        assert item["content"] == "standup of day 2"
+        assert (await called(client, "recall", query="standup", as_of="2026-03-02T12:00:00Z"))["items"] == []
+        assert "since" in await refused(client, "recall", query="standup", since="yesterday")
+        for source, month in (("rules", "May"), ("notes", "June")):
+            await door.memory.add_source(source)
+            await door.memory.add_document(f"{month}.md", text=f"Parcels go back in {month}", source=source)
+        (hit,) = (await called(client, "search_knowledge", query="parcels", source="notes"))["items"]
+        assert hit["citation"]["document"] == "June.md"
+        assert "no such source" in await refused(client, "search_knowledge", query="parcels", source="nowhere")
 
 
 async def test_the_tools_say_what_they_do_and_when_to_use_them(resources: Resources) -> None:

@@ -18,8 +18,10 @@ def check_text(field: str, text: str) -> None:
 
 
 def check_times(**moments: datetime | None) -> None:
-    """Raise `InvalidInput` for a moment without a time zone."""
+    """Raise `InvalidInput` for what is no moment, and for one without a time zone."""
     for name, moment in moments.items():
+        if moment is not None and not isinstance(moment, datetime):
+            raise InvalidInput(f"{name} must be a datetime", field=name)
         if moment is not None and moment.tzinfo is None:
             raise InvalidInput(f"{name} must carry a time zone, as in 2026-05-02T14:23:01Z", field=name)
 

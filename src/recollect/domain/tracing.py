@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from uuid import UUID
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from recollect.domain.arms import Looked
 from recollect.domain.candidates import Candidate, Found
 from recollect.domain.ranking import Ranked
 from recollect.domain.temporal import Interval
+
+ARMS = ("text", "vector", "time", "entity")
+BESIDE = "beside"  # found by no arm: it stands next to what was
 
 
 def found_of(candidates: Sequence[Candidate]) -> Found:
@@ -62,6 +66,17 @@ def with_ranks(best: Sequence[Ranked], looked: Looked) -> list[Ranked]:
     ]
 
 
+def told_arms(best: Sequence[Ranked]) -> dict[UUID, tuple[str, ...]]:
+    """By which arms of the database each was found."""
+    return {one.candidate.item_id: _named(rank is not None for rank in _ranks(one.candidate)) for one in best}
+
+
+def looked_arms(best: Sequence[Ranked], looked: Looked) -> dict[UUID, tuple[str, ...]]:
+    """By which arms each was found here."""
+    arms = [frozenset(places.tolist()) for places in (looked.text, looked.vector, looked.time, looked.entity)]
+    return {one.candidate.item_id: _named(one.place in places for places in arms) for one in best}
+
+
 def written_interval(interval: Interval | None) -> dict[str, str | None] | None:
     """An interval as a trace shows it."""
     if interval is None:
@@ -73,4 +88,12 @@ def written_interval(interval: Interval | None) -> dict[str, str | None] | None:
 
 
 def _is_beside(one: Candidate) -> bool:
-    return not any((one.text_rank, one.vector_rank, one.time_rank, one.entity_rank))
+    return not any(_ranks(one))
+
+
+def _ranks(one: Candidate) -> tuple[int | None, ...]:
+    return one.text_rank, one.vector_rank, one.time_rank, one.entity_rank
+
+
+def _named(found: Iterable[bool]) -> tuple[str, ...]:
+    return tuple(name for name, is_found in zip(ARMS, found, strict=True) if is_found) or (BESIDE,)

@@ -175,8 +175,11 @@ class KnowledgeRequest(Strict):
     query: Query
     top_k: TopK = 5
     source: str | None = Field(default=None, min_length=1, max_length=200, description="Only this source, by its name.")
-    enable_rerank: bool = True
-    explain: bool = False
+    enable_rerank: bool = Field(default=True, description="Let a cross-encoder reorder, where one is set up.")
+    since: Moment | None = Field(default=None, description="Only what was taken in then or later.")
+    until: Moment | None = Field(default=None, description="Only what was taken in before then.")
+    as_of: Moment | None = Field(default=None, description="What the documents said at that moment.")
+    explain: bool = Field(default=False, description="Also say why: arms, ranks, scores, what was left out.")
 
 
 class RecalledItemShown(Shown):
@@ -201,6 +204,10 @@ class RecalledItemShown(Shown):
     shared_from: str | None = Field(default=None, description="The tenant that shares it; null: your own.")
     same_as: list[UUID] = Field(
         description="Items left out because this one says the same: facts taken from this message, equal texts."
+    )
+    found_by: list[str] = Field(
+        description="What found it: `text` its words, `vector` its meaning, `time` the time asked about, `entity` a name; "
+        "`beside`: it stands next to such an item."
     )
 
 
@@ -257,6 +264,7 @@ class ToolOutputShown(Shown):
     start: int = Field(description="The byte at which `content` begins.")
     total_bytes: int
     is_whole: bool
+    next_start: int | None = Field(description="Where to go on reading; null: this is the end.")
 
 
 class ImportSummary(BaseModel):

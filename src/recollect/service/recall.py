@@ -23,7 +23,15 @@ from recollect.domain.indexing import embedded_text
 from recollect.domain.items import Item, Kind
 from recollect.domain.ranking import UNRELATED_SIMILARITY, Collection, Question, Ranked, ranked
 from recollect.domain.temporal import Interval, question_interval
-from recollect.domain.tracing import counts_of, found_of, looked_counts, with_ranks, written_interval
+from recollect.domain.tracing import (
+    counts_of,
+    found_of,
+    looked_arms,
+    looked_counts,
+    told_arms,
+    with_ranks,
+    written_interval,
+)
 from recollect.domain.wording import asked_by
 from recollect.providers.base import fail_open
 from recollect.service.index import EMBED_TOPIC
@@ -31,8 +39,10 @@ from recollect.service.recall_request import Arm, RecallAnswer, RecalledItem, Re
 from recollect.service.recall_search import (
     depths_of,
     exact_below,
+    filters_of,
     rare_terms,
     scope_weights,
+    scopes_left_out,
     scopes_of,
     tokens_of,
     weights_of,
@@ -63,6 +73,10 @@ class _Answered:
     pending: int
     counts: Mapping[str, int]
     """How many candidates each arm brought."""
+    found_by: Mapping[UUID, tuple[str, ...]]
+    """The arms that found each of the best."""
+    place: str
+    """Where they were looked for."""
 
 
 async def recall(resources: Resources, identity: Identity, request: RecallRequest) -> RecallAnswer:
@@ -80,6 +94,7 @@ class _Recall:
         self.request = request
         self.weights = scope_weights(resources, request)
         self.scopes = scopes_of(identity, request, self.weights)
+        self.rerank = "none is set up"
         self.timings: dict[str, float] = {}
         self.started = time.perf_counter()
         check_request(identity, request)
@@ -110,10 +125,7 @@ class _Recall:
         answered, merged = await self._found(question, searched, early, view)
         ordered, rerank_used = await self._reranked(merged.kept, answered.texts)
         self._mark("total")
-        chosen = tuple(
-            _recalled(answered.texts[one.candidate.item_id], one.score, merged.same_as.get(one.candidate.item_id, ()))
-            for one in ordered[: self.request.top_k]
-        )
+        chosen = tuple(_recalled(one, answered, merged) for one in ordered[: self.request.top_k])
         # A fact that is shown as its turn was recalled too, and does not fade.
         recalled = [item_id for one in chosen for item_id in (one.id, *one.same_as)]
         if self.request.counts_as_use:
@@ -216,7 +228,15 @@ class _Recall:
             pending = await self._pending() if waiting else 0
         texts = {one.candidate.item_id: shelf.items[one.place].item for one in best}
         counts = looked_counts(looked) if request.explain else {}
-        return _Answered(best=best, texts=texts, waiting=waiting, pending=pending, counts=counts)
+        return _Answered(
+            best=best,
+            texts=texts,
+            waiting=waiting,
+            pending=pending,
+            counts=counts,
+            found_by=looked_arms(best, looked),
+            place="process",
+        )
 
     async def _in_database(
         self, question: Question, searched: Search, early: Early | None, collection: Collection, limit: int
@@ -238,6 +258,8 @@ class _Recall:
             waiting=waiting.answer,
             pending=await self._pending() if waiting.answer and self.request.explain else 0,
             counts=counts_of(candidates) if self.request.explain else {},
+            found_by=told_arms(best),
+            place="database",
         )
 
     async def _pending(self) -> int:
@@ -334,6 +356,8 @@ class _Recall:
         """The best candidates in the order of a cross-encoder blended with ours; as they were when it fails."""
         reranker = self.resources.reranker
         if reranker is None or not self.request.enable_rerank or not best:
+            if reranker is not None:
+                self.rerank = "nothing was found" if self.request.enable_rerank else "not asked for"
             return best, False
         head = best[:RERANKED]
         none: list[float] = []
@@ -343,6 +367,7 @@ class _Recall:
             fallback=none,
             seconds=self.resources.settings.rerank_timeout,
         )
+        self.rerank = "used" if ran else "failed or took too long; the order stays as it was"
         if not ran:
             return best, False
         # As far as the scores lie apart, from 0 on: where nothing fits well, the cross-encoder says what fits best.
@@ -378,7 +403,11 @@ class _Recall:
             "interval": written_interval(question.interval),
             "asks_for_now": question.asked.present if question.interval is None else 0.0,
             "scopes": {scope: self.weights[scope] for scope in sorted(self.scopes)},
+            "scopes_left_out": scopes_left_out(self.request, self.scopes, self.weights),
+            "filters": filters_of(self.request),
+            "searched_in": answered.place,
             "model_id": searched.model_id or None,
+            "question_embedded": searched.vector is not None,
             "candidates": dict(answered.counts),
             "pending_embeddings": answered.pending,
             "items": [
@@ -400,18 +429,20 @@ class _Recall:
             ],
             "duplicates_merged": [str(item_id) for item_id in merged.duplicates],
             "facts_folded": [str(item_id) for item_id in merged.facts],
+            "rerank": self.rerank,
             "milliseconds": self.timings,
         }
 
 
-def _recalled(item: Item, score: float, same_as: Sequence[UUID]) -> RecalledItem:
+def _recalled(one: Ranked, answered: _Answered, merged: Folded) -> RecalledItem:
+    item = answered.texts[one.candidate.item_id]
     return RecalledItem(
         id=item.item_id,
         source_kind=Kind(item.kind),
         source_ref=item.source_ref,
         content=item.content,
         event_time=item.event_time,
-        score=round(score, 4),  # further places are noise of the linear algebra library
+        score=round(one.score, 4),  # further places are noise of the linear algebra library
         scope=Scope(item.scope),
         speaker=item.speaker,
         trust=item.trust,
@@ -421,5 +452,6 @@ def _recalled(item: Item, score: float, same_as: Sequence[UUID]) -> RecalledItem
         invalid_at=item.invalid_at,
         metadata=item.metadata,
         shared_from=item.shared_from,
-        same_as=tuple(same_as),
+        same_as=tuple(merged.same_as.get(item.item_id, ())),
+        found_by=answered.found_by[item.item_id],
     )

@@ -76,6 +76,8 @@ class RecalledItem:
     """The tenant that shares it; None for what is the tenant's own."""
     same_as: tuple[UUID, ...] = ()
     """Items left out because this one says the same: facts taken from it, or equal texts."""
+    found_by: tuple[str, ...] = ()
+    """The arms that found it: `text`, `vector`, `time`, `entity`, or `beside` for one that stands next to such an item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,3 +102,5 @@ def check_request(identity: Identity, request: RecallRequest) -> None:
     if request.include_superseded and identity.role is not Role.ADMIN:
         raise Forbidden("only an administrator may look at superseded items")
     check_times(since=request.since, until=request.until, as_of=request.as_of)
+    if request.since is not None and request.until is not None and request.since >= request.until:
+        raise InvalidInput("since must lie before until: nothing happens from the one up to the other", field="since")

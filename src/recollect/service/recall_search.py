@@ -54,6 +54,29 @@ def scopes_of(identity: Identity, request: RecallRequest, weights: Mapping[Scope
     return frozenset(scope for scope, owned in owners.items() if owned and weights[scope] > 0)
 
 
+def scopes_left_out(request: RecallRequest, scopes: frozenset[Scope], weights: Mapping[Scope, float]) -> dict[str, str]:
+    """Which scopes are not searched, and why."""
+    if request.scope is not None:
+        return {}
+    return {
+        scope: "its weight is 0" if weights[scope] == 0 else f"no {scope} is named"
+        for scope in sorted(set(Scope) - scopes)
+    }
+
+
+def filters_of(request: RecallRequest) -> dict[str, Any]:
+    """What narrows the question, as a trace shows it."""
+    moments = {"since": request.since, "until": request.until, "as_of": request.as_of}
+    given: dict[str, Any] = {name: moment.isoformat() for name, moment in moments.items() if moment is not None}
+    if request.source_kinds is not None:
+        given["source_kinds"] = [str(kind) for kind in request.source_kinds]
+    if request.source_id is not None:
+        given["source_id"] = str(request.source_id)
+    if request.include_superseded:
+        given["include_superseded"] = True
+    return given
+
+
 def rare_terms(terms: Sequence[str], view: TenantView) -> dict[str, float]:
     """The rarest terms with their weights: as many as find a few thousand items in all, and always one."""
     collection = view.collection(terms)

@@ -38,7 +38,7 @@ async def search_knowledge(
     request = RecallRequest(query=query, top_k=top_k, source_kinds=(Kind.DOCUMENT_CHUNK,), source_id=source_id, **more)
     check_request(identity, request)
     parts = parts_of(query)
-    if len(parts) == 1 or request.explain:
+    if len(parts) == 1:
         return await _cited(resources, identity, await recall(resources, identity, request))
     return await _cited(resources, identity, await _asked_in_parts(resources, identity, request, parts))
 
@@ -55,6 +55,9 @@ async def _asked_in_parts(
     answer = _joined(answers, request.top_k)
     if request.counts_as_use:
         resources.accesses.note(identity.tenant_id, [item.id for item in answer.items], now=resources.clock())
+    if request.explain:
+        traces = [{"query": part, **(one.trace or {})} for part, one in zip(parts, answers, strict=True)]
+        answer = replace(answer, trace={"parts": traces})
     return answer
 
 

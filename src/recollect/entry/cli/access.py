@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -25,6 +26,7 @@ Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Name of the tenant.
 User = Annotated[str | None, typer.Option("--user", "-u", help="Act for this user.")]
 Agent = Annotated[str | None, typer.Option("--agent", "-a", help="Act as this agent.")]
 Session = Annotated[str | None, typer.Option("--session", "-s", help="In this session.")]
+Moment = Annotated[str | None, typer.Option(help="A time in ISO 8601 with its offset, such as 2026-05-02T14:23Z.")]
 
 
 def read_settings(*, quiet: bool = True, **given: Any) -> Settings:
@@ -74,3 +76,13 @@ def ask(verb: Callable[[Memory], Awaitable[T]], tenant: str, *, user: str | None
             return await verb(memory)
 
     return asyncio.run(run())
+
+
+def read_moment(text: str | None) -> datetime | None:
+    """Read a time given on the command line; wrong usage when it is none."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a time in ISO 8601.") from None

@@ -11,7 +11,7 @@ from uuid import UUID
 import typer
 
 from recollect.domain.documents import Citation, Document
-from recollect.entry.cli.access import Tenant, ask, open_memory
+from recollect.entry.cli.access import Moment, Tenant, ask, open_memory, read_moment
 from recollect.entry.cli.indexing import PATIENCE, note_waiting, progress_bar, settle
 from recollect.entry.cli.output import (
     AsJson,
@@ -121,13 +121,17 @@ def search(
     *,
     source: SourceName = None,
     top_k: Annotated[int, typer.Option("--top-k", "-k", help="Most texts, up to 20.")] = 5,
+    as_of: Moment = None,
+    no_rerank: Annotated[bool, typer.Option("--no-rerank", help="Leave the cross-encoder out.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Say why; only with --json.")] = False,
     tenant: Tenant = DEVELOPMENT_TENANT,
     as_json: AsJson = False,
 ) -> None:
     """Ask the documents; each text comes with where it stands."""
-    answer = ask(lambda memory: memory.search_knowledge(query, top_k=top_k, source=source), tenant)
+    more = {"as_of": read_moment(as_of), "enable_rerank": not no_rerank, "explain": explain and as_json}
+    answer = ask(lambda memory: memory.search_knowledge(query, top_k=top_k, source=source, **more), tenant)
     if as_json:
-        print_json(answer)
+        print_json(record(answer, without=() if explain else ("trace",)))
         return
     if not answer.items:
         print_note("no document says anything about that")
@@ -148,7 +152,7 @@ def _cited(citation: Citation | None) -> str:
         return "–"
     page = f", page {citation.page}" if citation.page is not None else ""
     path = "".join(f" › {heading}" for heading in citation.heading)
-    return f"{citation.document} (revision {citation.revision}{page}, chunk {citation.ordinal}){path}"
+    return f"{citation.document_id}  {citation.document} (revision {citation.revision}{page}, chunk {citation.ordinal}){path}"
 
 
 def _read(file: Path) -> bytes:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from recollect.domain.identity import AskedScope, Scope
 from recollect.domain.items import Kind
-from recollect.entry.cli.access import Agent, Session, Tenant, User, ask, open_memory
+from recollect.entry.cli.access import Agent, Moment, Session, Tenant, User, ask, open_memory, read_moment
 from recollect.entry.cli.indexing import settle
 from recollect.entry.cli.output import AsJson, print_json, print_line, print_note, print_table, record, shortened
 from recollect.service.maintenance import DEVELOPMENT_TENANT
@@ -20,8 +19,6 @@ from recollect.service.recall_request import RecallAnswer, RecalledItem
 from recollect.service.remember import Remembered
 
 EMBED_PATIENCE = 5.0  # a person waits for it; a model that is not there must not hold them up
-
-Moment = Annotated[str | None, typer.Option(help="A time in ISO 8601 with its offset, such as 2026-05-02T14:23Z.")]
 
 
 def remember(
@@ -43,7 +40,7 @@ def remember(
     """Remember something: a fact of --user or --agent, or with --session what was said there."""
     content = sys.stdin.read() if text == "-" else text
     chosen = kind or (Kind.FACT if session is None else Kind.CHAT_MESSAGE)
-    happened = _moment(event_time)
+    happened = read_moment(event_time)
 
     async def run() -> Remembered:
         async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
@@ -97,7 +94,7 @@ def recall(
     as_json: AsJson = False,
 ) -> None:
     """Ask memory; the best item comes first."""
-    moments = {"since": _moment(since), "until": _moment(until), "as_of": _moment(as_of)}
+    moments = {"since": read_moment(since), "until": read_moment(until), "as_of": read_moment(as_of)}
 
     async def run() -> RecallAnswer:
         async with open_memory(tenant, user=user, agent=agent, session=session) as memory:
@@ -122,6 +119,9 @@ def recall(
         "nothing is known about that" if somebody else "nothing is known that is everybody's; name --user or --agent"
     )
     print_table([_row(item, reasons) for item in answer.items], empty=empty)
+    if answer.trace is not None:
+        for line in _told(answer.trace):
+            print_note(line)
     if answer.degraded:
         print_note("something is not embedded yet: found by keyword alone; `recollect worker` embeds it")
 
@@ -141,11 +141,14 @@ def read_tool_output(
         return
     for line in found.content.splitlines():
         print_line(line)
+    if found.next_start is not None:
+        print_note(f"{found.next_start} of {found.total_bytes} bytes; --start {found.next_start} goes on")
 
 
 def _row(item: RecalledItem, reasons: Mapping[str, str] | None) -> dict[str, object]:
     text = shortened(item.content)
     row: dict[str, object] = {
+        "id": item.id,
         "score": f"{item.score:.3f}",
         "kind": item.source_kind,
         "when": item.event_time,
@@ -156,6 +159,23 @@ def _row(item: RecalledItem, reasons: Mapping[str, str] | None) -> dict[str, obj
     return row
 
 
+def _told(trace: Mapping[str, Any]) -> list[str]:
+    """Where was looked, what was left out, and how long it took."""
+    weights = ", ".join(f"{scope} × {weight}" for scope, weight in trace["scopes"].items())
+    left_out = "".join(f"; not {scope}: {why}" for scope, why in trace["scopes_left_out"].items())
+    found = ", ".join(f"{number} by {arm}" for arm, number in trace["candidates"].items() if number)
+    merged = len(trace["duplicates_merged"]) + len(trace["facts_folded"])
+    lines = [
+        f"scopes: {weights}{left_out}",
+        f"candidates: {found or 'none'}; {merged} said the same as another",
+        f"rerank: {trace['rerank']}",
+        f"time: {trace['milliseconds']['total']} ms, searched in the {trace['searched_in']}",
+    ]
+    if trace["terms_too_common"]:
+        lines.insert(1, f"words too common to search by: {', '.join(trace['terms_too_common'])}")
+    return lines
+
+
 def _reasons(trace: Mapping[str, Any]) -> dict[str, str]:
     """For each item by which arms it was found, at which place."""
     return {
@@ -163,12 +183,3 @@ def _reasons(trace: Mapping[str, Any]) -> dict[str, str]:
         or "beside another"
         for each in trace["items"]
     }
-
-
-def _moment(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a time in ISO 8601.") from None

@@ -21,7 +21,7 @@ from recollect.domain.identity import AskedScope, Scope
 from recollect.domain.items import Kind
 from recollect.entry.bodies import FactShown, KnowledgeShown, Query, RecallShown, ToolOutputShown, TopK
 from recollect.entry.rest.errors import field_errors, public_detail
-from recollect.entry.rest.models import Shown
+from recollect.entry.rest.models import Moment, Shown
 from recollect.errors import RecollectError
 from recollect.telemetry import get_log
 
@@ -62,6 +62,11 @@ class RecallArguments(Arguments):
         "tenant: documents; any: all of them.",
     )
     enable_rerank: bool = Field(default=True, description="Leave it on unless you want raw scores.")
+    since: Moment | None = Field(
+        default=None, description="Only what happened then or later, such as 2026-05-02T00:00:00Z."
+    )
+    until: Moment | None = Field(default=None, description="Only what happened before then.")
+    as_of: Moment | None = Field(default=None, description="What was held true at that moment, whatever came after.")
 
 
 class FactArguments(Arguments):
@@ -92,6 +97,9 @@ class KnowledgeArguments(Arguments):
 
     query: Query
     top_k: TopK = 5
+    source: str | None = Field(
+        default=None, min_length=1, max_length=200, description="Only this source, by its name in get_context."
+    )
 
 
 class ContextArguments(Arguments):
@@ -229,6 +237,9 @@ async def _recall(memory: Memory, asked: RecallArguments) -> object:
         source_kinds=asked.source_kinds,
         scope=asked.scope,
         enable_rerank=asked.enable_rerank,
+        since=asked.since,
+        until=asked.until,
+        as_of=asked.as_of,
     )
 
 
@@ -241,7 +252,7 @@ async def _read_tool_output(memory: Memory, asked: ReadArguments) -> object:
 
 
 async def _search_knowledge(memory: Memory, asked: KnowledgeArguments) -> object:
-    return await memory.search_knowledge(asked.query, top_k=asked.top_k)
+    return await memory.search_knowledge(asked.query, top_k=asked.top_k, source=asked.source)
 
 
 async def _get_context(memory: Memory, asked: ContextArguments) -> object:
@@ -297,7 +308,7 @@ TOOLS = (
         title="Read a whole tool output",
         description=(
             "Read the whole text behind a recalled preview, by the item's `payload_key`. A long one comes in parts: "
-            "while `start` plus what you got is below `total_bytes`, call again with a higher `start`."
+            "while `next_start` is not null, call again with it as `start`."
         ),
         takes=ReadArguments,
         gives=ToolOutputShown,
