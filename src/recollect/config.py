@@ -146,11 +146,23 @@ class Settings(BaseSettings):
 
     # Language model
     llm_provider: Literal["none", "openai", "anthropic"] = Field(
-        default="none", description="Who writes SQL for questions; `openai`: any service that speaks as OpenAI does."
+        default="none",
+        description="The language model for `llm_tasks`; `openai`: any service that speaks as OpenAI does.",
     )
     llm_model: str | None = Field(default=None, description="Name of the language model.")
     llm_url: str | None = Field(default=None, description="Address of the language model; unset: the provider's own.")
     llm_api_key: SecretStr | None = Field(default=None, description="Key for that address.")
+    llm_tasks: list[Literal["facts", "summaries", "steps", "sql"]] = Field(
+        default=["facts", "summaries", "sql"],
+        description="What the language model does: `facts` takes facts from messages and judges contradictions, "
+        "`summaries` of sessions and profiles, `sql` for databases, `steps` of a context's question (which waits for it).",
+    )
+    judge_candidates: int = Field(
+        default=5, ge=0, le=20, description="Facts that each new one is compared with; 0 switches the judge off."
+    )
+    judge_distance: float | None = Field(
+        default=None, ge=0, le=1, description="Cosine distance below which facts are compared; unset: by the model."
+    )
     llm_timeout: float = Field(default=20.0, gt=0, description="Seconds to wait for the language model.")
 
     # Databases of the user

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from recollect.config import Settings
 from recollect.errors import ConfigurationError, ProviderError, RecollectError
@@ -17,10 +18,12 @@ from recollect.providers.base import Embedder
 from recollect.providers.cache import Cache, NoCache, RedisCache
 from recollect.providers.embedders import Embedders
 from recollect.providers.embedding import EmbeddingProvider, EmbeddingSpec, make_embedder
+from recollect.providers.language_model import LanguageModel, ModelSpec
+from recollect.providers.model_tasks import ModelRules, ModelSplitter, ModelSummariser
 from recollect.providers.objects import EncryptedObjects, LocalObjects, Objects, S3Objects, S3Spec, StoresByKey
 from recollect.providers.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
 from recollect.providers.secrets import Secrets
-from recollect.providers.sql_writing import ModelSqlWriter, SqlWriter, SqlWriterSpec
+from recollect.providers.sql_writing import ModelSqlWriter
 from recollect.providers.static import StaticTokens, load_static_tokens
 from recollect.providers.tokenising import make_token_counter
 from recollect.service import (
@@ -155,7 +158,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             usages=usages,
             views=views,
             secrets=make_secrets(settings),
-            sql_writer=make_sql_writer(settings),
+            **make_tasks(settings),
             vector_indexes=VectorIndexes(address.owner_dsn) if address.owner_dsn else None,
             telemetry=telemetry,
             count_tokens=make_token_counter(settings.token_counter),
@@ -171,15 +174,15 @@ def make_secrets(settings: Settings) -> Secrets:
     return Secrets(home=settings.home, key=key.get_secret_value() if key else None)
 
 
-def make_sql_writer(settings: Settings) -> SqlWriter | None:
-    """The configured language model as a writer of SQL; its package is not imported before the first question."""
+def make_language_model(settings: Settings) -> LanguageModel | None:
+    """The configured language model; its package is not imported before it is first asked."""
     if settings.llm_provider == "none":
         return None
     if settings.llm_model is None:
         raise ConfigurationError("set RECOLLECT_LLM_MODEL to the name of the model")
     key = settings.llm_api_key
-    return ModelSqlWriter(
-        SqlWriterSpec(
+    return LanguageModel(
+        ModelSpec(
             provider=settings.llm_provider,
             model=settings.llm_model,
             base_url=settings.llm_url,
@@ -187,6 +190,20 @@ def make_sql_writer(settings: Settings) -> SqlWriter | None:
             timeout=settings.llm_timeout,
         )
     )
+
+
+def make_tasks(settings: Settings) -> dict[str, Any]:
+    """What the configured language model does, by the field of `Resources`; the rest is left to the offline rules."""
+    model = make_language_model(settings)
+    if model is None:
+        return {}
+    can_do: dict[str, dict[str, Any]] = {
+        "facts": {"llm": ModelRules(model)},
+        "summaries": {"summariser": ModelSummariser(model)},
+        "steps": {"splitter": ModelSplitter(model)},
+        "sql": {"sql_writer": ModelSqlWriter(model)},
+    }
+    return {name: made for task in settings.llm_tasks for name, made in can_do[task].items()}
 
 
 def make_cache(settings: Settings) -> Cache:

@@ -86,7 +86,8 @@ async def test_a_preview_is_read_in_parts_to_its_end(resources: Resources, mode:
         await chat.remember(body, kind="tool_output")
         (item,) = (await called(client, "recall", query="row 14999", source_kinds=["tool_output"]))["items"]
         assert len(item["content"]) < 4096
-        read, start = "", 0
+        read = ""
+        start: int | None = 0
         while start is not None:
             part = await called(client, "read_tool_output", key=item["payload_key"], start=start)
             read, start = read + part["content"], part["next_start"]

@@ -33,12 +33,13 @@ from recollect.errors import (
     Overloaded,
     ProviderError,
 )
+from recollect.providers.language_model import LanguageModel, ModelSpec
 from recollect.providers.secrets import KEY_FILE, Secrets
-from recollect.providers.sql_writing import ModelSqlWriter, SqlWriterSpec
+from recollect.providers.sql_writing import ModelSqlWriter
 from recollect.service.connect import refresh_databases
 from recollect.service.tenants import ensure_tenant
 from recollect.storage.postgres import EmbeddedServer
-from recollect.wiring import make_sql_writer
+from recollect.wiring import make_language_model
 
 QUESTION = "How many orders are paid?"
 GOLD = "SELECT count(*) AS paid FROM orders WHERE status = 'paid'"
@@ -96,8 +97,8 @@ async def shop(memory: Memory, tmp_path: Path) -> Memory:
 
 
 def with_model(memory: Memory, model: JsonServer, *, timeout: float = 20.0) -> Memory:
-    spec = SqlWriterSpec(provider="openai", model="tiny", base_url=f"{model.url}/v1", timeout=timeout)
-    return Memory(replace(memory.resources, sql_writer=ModelSqlWriter(spec)), memory.identity)
+    spec = ModelSpec(provider="openai", model="tiny", base_url=f"{model.url}/v1", timeout=timeout)
+    return Memory(replace(memory.resources, sql_writer=ModelSqlWriter(LanguageModel(spec))), memory.identity)
 
 
 async def attempts(memory: Memory) -> list[dict[str, Any]]:
@@ -340,7 +341,7 @@ async def test_a_question_or_a_statement_is_needed_and_not_both(shop: Memory) ->
 
 
 def test_a_provider_without_a_model_is_a_wrong_setting() -> None:
-    assert make_sql_writer(Settings()) is None
+    assert make_language_model(Settings()) is None
     with pytest.raises(ConfigurationError, match="RECOLLECT_LLM_MODEL"):
-        make_sql_writer(Settings(llm_provider="openai"))
-    assert make_sql_writer(Settings(llm_provider="openai", llm_model="m", llm_api_key=SecretStr("k"))) is not None
+        make_language_model(Settings(llm_provider="openai"))
+    assert make_language_model(Settings(llm_provider="openai", llm_model="m", llm_api_key=SecretStr("k"))) is not None

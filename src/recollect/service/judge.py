@@ -14,7 +14,7 @@ from recollect.storage import facts, outbox, vectors
 from recollect.storage.facts import FactRow
 from recollect.storage.outbox import Batch
 
-CANDIDATES = 5  # F5
+CANDIDATES = 5  # F5; the judge itself takes the setting `judge_candidates`
 MOST_RETIRED = 3  # by one write: a fact that would end more of what is known is a fact to look at, not to obey
 JUDGE_SECONDS = 20.0
 # F5: cosine distance below which facts are compared. 0.7 is for a model that is not known; the others have scales of
@@ -43,13 +43,14 @@ def near_distance(model_id: str | None) -> float:
 
 
 async def _judge_one(resources: Resources, identity: Identity, fact: FactRow, model_id: str | None) -> None:
+    settings = resources.settings
+    most = settings.judge_candidates
+    distance = near_distance(model_id) if settings.judge_distance is None else settings.judge_distance
     async with resources.database.transaction(identity) as tx:
-        near = await facts.near_facts(
-            tx, fact.item_id, model_id=model_id, distance=near_distance(model_id), most=CANDIDATES
-        )
+        near = await facts.near_facts(tx, fact.item_id, model_id=model_id, distance=distance, most=most)
         later = [one.item_id for one in near if is_newer(_statement(one), _statement(fact))]
         # One that comes late may belong between a fact and the one that ended it.
-        past = await facts.predecessors(tx, later, most=CANDIDATES) if later else []
+        past = await facts.predecessors(tx, later, most=most) if later else []
     others = [*near, *past]
     decided = await _decided(resources, fact, others) if others else []
     ended = _ended(fact, others, decided)

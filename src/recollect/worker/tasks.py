@@ -54,6 +54,7 @@ from recollect.service import (
 )
 from recollect.service.dispatch import Handler
 
+AN_HOUR = 3_600.0  # of a batch that a language model may read text by text
 A_DAY = 86_400.0  # a large tenant takes long; a worker that dies meanwhile is noticed by its silence
 
 
@@ -118,9 +119,9 @@ JOBS: dict[str, Job] = {
 
 TOPICS: dict[str, Topic] = {
     index.EMBED_TOPIC: Topic(handle=index.embed, batch=index.FULL_BATCH, strikes_off=True),
-    index.EXTRACT_TOPIC: Topic(handle=extract.extract, strikes_off=True),
+    index.EXTRACT_TOPIC: Topic(handle=extract.extract, timeout=AN_HOUR, strikes_off=True),
     index.JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0, strikes_off=True),
-    messages.SUMMARISE_TOPIC: Topic(handle=messages.summarise, batch=16),
+    messages.SUMMARISE_TOPIC: Topic(handle=messages.summarise, batch=16, timeout=AN_HOUR),
     webhooks.TOPIC: Topic(handle=webhooks.deliver, timeout=300.0),
     share.SHARE_TOPIC: Topic(handle=share.follow),
     episodes.TRIM_TOPIC: Topic(handle=episodes.trim_episodes),
