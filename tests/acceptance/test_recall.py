@@ -18,6 +18,7 @@ from recollect.domain.items import MAX_CONTENT_BYTES, Kind, NewItem, Trust
 from recollect.errors import Conflict, Forbidden, InvalidInput, NotFound, Unauthenticated
 from recollect.providers.reranking import RerankProvider, RerankSpec, make_reranker
 from recollect.service import tenants
+from recollect.service.remember import NO_SUCH_OUTPUT
 from recollect.worker.runner import background_worker
 
 
@@ -363,7 +364,7 @@ async def test_a_tool_output_of_others_answers_as_a_missing_one(chat: Memory) ->
         key = kept.payload_key if reader is not chat else "tout_" + "0" * 32
         with pytest.raises(NotFound) as refused:
             await reader.read_tool_output(key)
-        assert refused.value.message == "there is no such tool output"
+        assert refused.value.message == NO_SUCH_OUTPUT
 
 
 # "recall(..., include_superseded=True) … reachable only by administrators"

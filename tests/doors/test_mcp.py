@@ -153,7 +153,7 @@ async def test_errors_help_the_model_and_show_nothing_of_the_inside(resources: R
         assert (await refused(client, "recall")).startswith("invalid_input: query: ")
         assert await refused(client, "recall", query="  ") == "invalid_input: query must not be empty"
         missing = await refused(client, "read_tool_output", key="tout_nothing")
-        assert missing == "not_found: there is no such tool output"
+        assert missing.startswith("not_found: there is no such tool output; its key is the payload_key")
         assert "there are recall, remember_fact, read_tool_output" in await refused(client, "forget_everything")
         async with connected(door, headers={}) as nobody:
             assert (await refused(nobody, "recall", query="tea", scope="user")).startswith("unauthenticated: ")

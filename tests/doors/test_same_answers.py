@@ -29,6 +29,7 @@ from recollect.domain.identity import Identity
 from recollect.domain.items import MAX_CONTENT_BYTES
 from recollect.entry.rest.app import create_app
 from recollect.errors import RecollectError
+from recollect.service.remember import NO_SUCH_OUTPUT
 from recollect.worker.runner import background_worker
 
 WHO = {"user": "ana", "agent": "helper", "session": "chat-1"}
@@ -298,7 +299,7 @@ async def test_every_door_refuses_with_the_same_words(memory: Memory, command: C
                 {"query": "tea", "scope": "user"},
                 "scope user needs a user: use a credential of a person, or name the user (Recollect-User, --user)",
             ),
-            ("read", "tout_nothing", "there is no such tool output"),
+            ("read", "tout_nothing", NO_SUCH_OUTPUT),
         ):
             for door in doors:
                 with pytest.raises(Refused) as refused:

@@ -15,6 +15,7 @@ import pytest
 from tests.json_server import Answer, JsonServer, Reply, Request, json_server
 from tests.local_models import require_model
 
+from recollect.config import Settings
 from recollect.errors import ConfigurationError, ProviderError
 from recollect.providers.base import Embedder
 from recollect.providers.embedding import (
@@ -28,6 +29,7 @@ from recollect.providers.embedding import (
 from recollect.providers.inference import InferenceThread, Urgency, cut_batches
 from recollect.providers.remote_embedding import OpenAIEmbedder, RemoteEmbedder, TEIEmbedder
 from recollect.providers.static import StaticEmbedder, StaticTokens
+from recollect.wiring import make_embedders
 
 LOCAL_MODELS = ["e5-small-v2", "arctic-embed-s", "bge-small-en", "potion-base-8M"]
 PASSAGES = [
@@ -452,6 +454,26 @@ async def test_wanted_dimensions_are_asked_for_and_are_another_model(start: Star
         await embedder.ready()
         assert server.requests[0].body["dimensions"] == 3
         assert embedder.model_id == "openai/m#3"
+
+
+async def test_settings_reach_the_service() -> None:
+    with json_server(openai_answer) as server:
+        settings = Settings(
+            embedding_provider="openai",
+            embedding_url=server.url,
+            embedding_model="m",
+            embedding_dimensions=3,
+            embedding_query_prefix="query: ",
+            embedding_passage_prefix="passage: ",
+        )
+        embedders = make_embedders(settings)
+        embedder = embedders.primary
+        assert embedder is not None
+        await embedder.embed_query("tea")
+        await embedder.embed_passages(["Ana prefers tea"])
+        await embedders.close()
+        assert [request.body["input"] for request in server.requests] == [["query: tea"], ["passage: Ana prefers tea"]]
+        assert server.requests[0].body["dimensions"] == 3
 
 
 @SERVICES

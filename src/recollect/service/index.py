@@ -219,6 +219,7 @@ async def reindex(resources: Resources, identity: Identity, *, progress: Progres
         item_ids = [text.item_id for text in page]
         async with resources.database.transaction(identity) as tx:
             await vectors.save_index(tx, list(zip(item_ids, columns, strict=True)))
+            await vectors.delete_mentions(tx, item_ids)  # also what other rules found
             await outbox.add(tx, EMBED_TOPIC, item_ids)
         resources.wake(EMBED_TOPIC)
         after, done = page[-1].item_id, done + len(page)

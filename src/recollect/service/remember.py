@@ -39,6 +39,9 @@ from recollect.storage.sessions import thread_of
 
 MAX_BATCH = 1_000
 TAKEN = "this source_ref stands for another item already; use another one, or leave it out"
+NO_SUCH_OUTPUT = (
+    "there is no such tool output; its key is the payload_key of an item, and it is read where that item is seen"
+)
 IMPORT_BATCH = 250
 IMPORT_CHARACTERS = 4 * 2**20
 OBJECT_BYTES = 100 * 1024  # S4: what is larger goes to the object store
@@ -263,7 +266,7 @@ async def read_tool_output(
     async with resources.database.transaction(identity) as tx:
         payload = await items.find_payload(tx, key, session_ids=await sessions.line_of(tx, identity.session_id))
     if payload is None:
-        raise NotFound("there is no such tool output")
+        raise NotFound(NO_SUCH_OUTPUT)
     left = max(0, payload.size - start)
     wanted = left if length is None else min(length + LONGEST_CHARACTER - 1, left)
     if payload.body is not None:

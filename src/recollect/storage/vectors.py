@@ -103,6 +103,11 @@ async def count_items(tx: Transaction) -> int:
     return int(await tx.value(queries.count_items))
 
 
+async def delete_mentions(tx: Transaction, item_ids: Sequence[UUID]) -> int:
+    """Take back what items are said to name, before it is found again."""
+    return await tx.run(queries.delete_mentions, item_ids=list(item_ids))
+
+
 async def count_without_vector(tx: Transaction, model_id: str) -> int:
     """How many items a model has not embedded yet."""
     return int(await tx.value(queries.count_without_vector, model_id=model_id))

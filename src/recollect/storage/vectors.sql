@@ -51,6 +51,10 @@ INSERT INTO mentions (tenant_id, entity_id, item_id)
 SELECT DISTINCT %(tenant_id)s::uuid, n.entity_id, g.item_id FROM given g JOIN named n USING (key)
 ON CONFLICT (tenant_id, entity_id, item_id) DO NOTHING
 
+-- name: delete_mentions
+-- Take back what items are said to name, before it is found again.
+DELETE FROM mentions WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
+
 -- name: count_vectors
 -- How many live vectors the tenant has of a model.
 SELECT count(*) FROM vectors WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s AND live

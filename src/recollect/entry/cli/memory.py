@@ -163,7 +163,11 @@ def _told(trace: Mapping[str, Any]) -> list[str]:
     """Where was looked, what was left out, and how long it took."""
     weights = ", ".join(f"{scope} × {weight}" for scope, weight in trace["scopes"].items())
     left_out = "".join(f"; not {scope}: {why}" for scope, why in trace["scopes_left_out"].items())
-    found = ", ".join(f"{number} by {arm}" for arm, number in trace["candidates"].items() if number)
+    found = ", ".join(
+        f"{number} {'beside these' if arm == 'beside_a_hit' else f'by {arm}'}"
+        for arm, number in trace["candidates"].items()
+        if number
+    )
     merged = len(trace["duplicates_merged"]) + len(trace["facts_folded"])
     lines = [
         f"scopes: {weights}{left_out}",
