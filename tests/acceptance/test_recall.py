@@ -523,6 +523,29 @@ async def test_entities_link_what_words_do_not(chat: Memory) -> None:
     assert answer.trace["entities"] == ["dolores haze"] and answer.trace["candidates"]["entity"] >= 1
 
 
+# "a recall arm follows one or two links, so that a question with two hops finds both turns" (X1)
+
+
+async def test_a_question_with_two_hops_finds_both_turns(chat: Memory) -> None:
+    names = ("Bruno Reis", "Carla Dias", "Dora Lind", "Emil Voss")
+    doings = ("lives near the station", "trained for a race", "moved house", "lives with two cats in town")
+    said = [f"{names[place % 4]} {doings[place // 4 % 4]}, says number {place}" for place in range(120)]
+    said[30] = "Maria Santos trained Leo for the marathon"
+    said[90] = "Maria Santos has settled in Porto by the river"
+    await chat.remember_many([NewItem(content=text, source_ref=f"m-{place}") for place, text in enumerate(said)])
+    stranger = chat.acting_as(user="bob", session="chat-2")
+    await stranger.remember("Maria Santos hides the key of Leo from Dora Lind and Rosa Falk")
+    await chat.remember("Rosa Falk has painted the fence")
+    await embedded(chat)
+    for _ in range(3):  # in the database first, then in the process
+        answer = await chat.recall("Where does the person who trained Leo live?", explain=True)
+        assert texts(answer)[0] == said[30] and said[90] in texts(answer)
+        assert "Rosa Falk has painted the fence" not in texts(answer)  # what others said leads nowhere
+    # Asked for Leo alone, nobody asks for what Maria does.
+    plain = await chat.recall("What about Leo?", explain=True)
+    assert plain.trace is not None and plain.trace["candidates"]["entity"] == 1
+
+
 @pytest.mark.parametrize("bad", ["", " \n ", "nul\x00byte", "half \ud800 pair"])
 async def test_content_that_cannot_be_kept_is_refused_and_changes_nothing(bad: str, chat: Memory) -> None:
     with pytest.raises(InvalidInput):

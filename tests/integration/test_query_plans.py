@@ -251,6 +251,12 @@ async def test_names_asked_for_are_found_by_their_key(resources: Resources) -> N
     assert not plan.reads_all("items")
 
 
+async def test_links_are_followed_by_keys(resources: Resources) -> None:
+    plan = await explained(resources, who(LARGE, "many"), replace(asked(), entity_keys=["ada"], follows_links=True))
+    assert plan.uses("Index Scan", "entities_tenant_id_key_key")
+    assert not plan.reads_all("items") and not plan.reads_all("mentions")
+
+
 async def test_a_small_tenant_is_searched_exactly(indexed: Resources) -> None:
     plan = await explained(indexed, who(SMALL, "many"), asked())
     assert not plan.uses("Index Scan", vector_indexes.PREFIX)

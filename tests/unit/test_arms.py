@@ -27,7 +27,7 @@ def found(facts: int, others: int, *, depth: int, facts_apart: bool, ordered: bo
     rows = [row(number, is_fact=number < facts) for number in range(facts + others)]
     similarity = np.array([0.9] * facts + [0.5 - 0.01 * number for number in range(others)])
     return look(
-        Columns(rows=rows), similarity, {}, terms={}, interval=None, entity_keys=[],
+        Columns(rows=rows), similarity, {}, terms={}, interval=None, entity_keys=[], follows_links=False,
         depths=Depths(vector=depth), facts_apart=facts_apart, ordered=ordered,
     )  # fmt: skip
 
@@ -45,3 +45,24 @@ def test_of_equals_the_same_are_found_with_and_without_a_trace() -> None:
         plain = found(30, 5, depth=depth, facts_apart=False)
         traced = found(30, 5, depth=depth, facts_apart=False, ordered=True)
         assert set(plain.vector.tolist()) == set(traced.vector.tolist())
+
+
+def test_a_link_is_followed_through_names_that_few_mention() -> None:
+    rows = [row(number, is_fact=False) for number in range(40)]
+    mentions = {
+        "leo": np.array([0]),
+        "maria": np.array([0, 1]),
+        "ana": np.arange(0, 40, 2),  # who says everything links nothing
+        "porto": np.array([1, 3]),  # a third link is not followed
+    }
+
+    def looked(*, follows_links: bool) -> Looked:
+        return look(
+            Columns(rows=rows), np.full(40, np.nan), mentions, terms={}, interval=None, entity_keys=["leo"],
+            follows_links=follows_links, depths=Depths(), facts_apart=False, ordered=True,
+        )  # fmt: skip
+
+    assert looked(follows_links=False).entity.tolist() == [0]
+    followed = looked(follows_links=True)
+    assert followed.entity.tolist() == [0, 1]
+    assert np.flatnonzero(followed.found.linked).tolist() == [1]

@@ -11,6 +11,8 @@ import numpy as np
 from recollect.domain.candidates import Columns, Floats, Found, Ids, Mask
 from recollect.domain.temporal import Interval
 
+FEW_MENTIONS = 12
+"""A link is followed through names that so many items mention at most: what everybody mentions links nothing."""
 _NOTHING = np.empty(0, dtype=np.int64)
 
 
@@ -46,6 +48,7 @@ def look(
     terms: Mapping[str, float],
     interval: Interval | None,
     entity_keys: Sequence[str],
+    follows_links: bool,
     depths: Depths,
     facts_apart: bool,
     ordered: bool,
@@ -62,13 +65,18 @@ def look(
     vector = best((known, similarity[known]), depths.vector)
     time = _best(None, ordered, _timely(columns, interval), depths.time) if interval and depths.time else _NOTHING
     entity = best(_naming(many, mentions, entity_keys), depths.entity) if entity_keys and depths.entity else _NOTHING
+    linked = _linked(mentions, entity_keys, depths.entity) if follows_links and depths.entity else _NOTHING
+    entity = np.concatenate([entity, linked[~np.isin(linked, entity)]])
     is_hit = np.zeros(many + 1, dtype=np.bool_)
     for arm in (text, vector, time, entity):
         is_hit[arm] = True
     is_hit[columns.after[np.flatnonzero(is_hit[:-1])]] = True  # the one after a hit may be its answer
-    names = np.zeros(many, dtype=np.bool_)
-    names[entity] = True
-    found = Found(hits=np.flatnonzero(is_hit[:-1]), similarity=similarity, entity=names)
+    found = Found(
+        hits=np.flatnonzero(is_hit[:-1]),
+        similarity=similarity,
+        entity=_marked(many, entity),
+        linked=_marked(many, linked),
+    )
     return Looked(text=text, vector=vector, time=time, entity=entity, found=found)
 
 
@@ -123,3 +131,26 @@ def _naming(many: int, mentions: Mapping[str, Ids], entity_keys: Sequence[str]) 
         shared[mentions.get(key, _NOTHING)] += 1
     places = np.flatnonzero(shared)
     return places, shared[places]
+
+
+def _linked(mentions: Mapping[str, Ids], entity_keys: Sequence[str], depth: int) -> Ids:
+    """Those that mention what stands beside an asked name in another item, and no asked name themselves."""
+    asked = set(entity_keys)
+    naming = {place for key in asked for place in mentions.get(key, _NOTHING).tolist()}
+    near = {place for key in asked for place in _few(mentions.get(key, _NOTHING))}
+    if not near:
+        return _NOTHING
+    beside = (set(_few(places)) for name, places in mentions.items() if name not in asked)
+    found = {place for places in beside if not near.isdisjoint(places) for place in places} - naming
+    return np.array(sorted(found)[:depth], dtype=np.int64)
+
+
+def _few(places: Ids) -> list[int]:
+    """The places, where they are few."""
+    return places.tolist() if len(places) <= FEW_MENTIONS else []
+
+
+def _marked(many: int, places: Ids) -> Mask:
+    marks = np.zeros(many, dtype=np.bool_)
+    marks[places] = True
+    return marks

@@ -76,7 +76,9 @@ class Found:
     similarity: Floats
     """Of every row; not a number where it has no vector."""
     entity: Mask
-    """Of every row, whether it mentions what the question names."""
+    """Of every row, whether it mentions what the question names, or is linked to what does."""
+    linked: Mask
+    """Of every row, whether only a name that stands beside an asked one leads to it (X1)."""
 
 
 @dataclass(frozen=True, kw_only=True)

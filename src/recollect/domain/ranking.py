@@ -55,6 +55,7 @@ class Weights:
     on_the_matter: tuple[float, float] = (0.6, 0.85)
     disclosure: float = 0.4
     entity: float = 0.2
+    linked: float = 0.6
     repeat: float = 0.04
     saturation: float = 1.2
     length_share: float = 0.5
@@ -265,6 +266,8 @@ def _priors(question: Question, columns: Columns, found: Found, weights: Weights
         "disclosure": weights.disclosure * columns.disclosure,
         "entity": weights.entity * found.entity,
     }
+    if found.linked.any():
+        parts["linked"] = weights.linked * found.linked
     named = columns.speakers.keys() & question.words
     if len(named) == 1:
         parts["speaker"] = weights.speaker * _marked(len(columns), columns.speakers[named.pop()])

@@ -44,9 +44,14 @@ def is_multi_step(question: str) -> bool:
     examined = question[:EXAMINED]
     return bool(
         len(parts_of(examined)) > 1
-        or _BRIDGE.search(examined)
+        or is_bridging(examined)
         or (_COMPARES.search(examined) and len(entities_in(examined)) > 1)
     )
+
+
+def is_bridging(question: str) -> bool:
+    """Whether a question reaches what it asks for by way of something else: "the town where the woman who …"."""
+    return _BRIDGE.search(question[:EXAMINED]) is not None
 
 
 def parts_of(question: str) -> list[str]:

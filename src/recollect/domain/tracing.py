@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -17,13 +17,14 @@ ARMS = ("text", "vector", "time", "entity")
 BESIDE = "beside"  # found by no arm: it stands next to what was
 
 
-def found_of(candidates: Sequence[Candidate]) -> Found:
-    """What the database says of its candidates."""
+def found_of(candidates: Sequence[Candidate], linked: Collection[UUID] = ()) -> Found:
+    """What the database says of its candidates, and which of them a link led to."""
     many = len(candidates)
     return Found(
         hits=np.array([place for place, one in enumerate(candidates) if one.is_hit], dtype=np.int64),
         similarity=np.array([np.nan if one.similarity is None else one.similarity for one in candidates], np.float64),
         entity=np.fromiter((one.entity_rank is not None for one in candidates), np.bool_, many),
+        linked=np.fromiter((one.item_id in linked for one in candidates), np.bool_, many),
     )
 
 

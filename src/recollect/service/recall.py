@@ -22,6 +22,7 @@ from recollect.domain.identity import Identity, Scope, SessionId
 from recollect.domain.indexing import embedded_text
 from recollect.domain.items import Item, Kind
 from recollect.domain.ranking import UNRELATED_SIMILARITY, Collection, Question, Ranked, ranked
+from recollect.domain.steps import is_bridging
 from recollect.domain.temporal import Interval, question_interval
 from recollect.domain.tracing import (
     counts_of,
@@ -217,6 +218,7 @@ class _Recall:
             terms=searched.terms,
             interval=searched.interval,
             entity_keys=searched.entity_keys,
+            follows_links=searched.follows_links,
             depths=searched.depths,
             facts_apart=searched.facts_apart,
             ordered=request.explain,
@@ -248,7 +250,8 @@ class _Recall:
             candidates = await search.find_candidates(tx, searched, early)
         self._mark("candidates")
         columns = Columns(rows=candidates)
-        best = self._ranked(question, columns, found_of(candidates), collection, limit)
+        found = found_of(candidates, frozenset(early.linked))
+        best = self._ranked(question, columns, found, collection, limit)
         texts = items.ask_items([one.candidate.item_id for one in best])
         waiting = outbox.ask_waiting(EMBED_TOPIC)
         await self.resources.database.together(self.identity, [texts, waiting])
@@ -333,6 +336,7 @@ class _Recall:
             vector=None,
             model_id=embedder.model_id if embedder is not None and Arm.VECTOR in request.arms else "",
             entity_keys=[entity.key for entity in entities_in(request.query)],
+            follows_links=is_bridging(request.query),
             interval=interval,
             kinds=[str(kind) for kind in request.source_kinds or Kind],
             scopes=self.scopes,

@@ -105,7 +105,7 @@ def weights_of(arms: frozenset[Arm]) -> Weights:
         Arm.LATE: {"late": 0.0},
         Arm.SESSION: {"session": 0.0, "following": 0.0, "previous_words": 0.0, "previous_late": 0.0, "repeat": 0.0},
         Arm.TIME: {"interval": 0.0, "date_words": 0.0, "newer": 0.0},
-        Arm.ENTITY: {"entity": 0.0},
+        Arm.ENTITY: {"entity": 0.0, "linked": 0.0},
         Arm.WORDING: {
             "speaker": 0.0,
             "own_words": 0.0,

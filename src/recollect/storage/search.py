@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
-from recollect.domain.arms import FULL_DEPTHS, Depths
+from recollect.domain.arms import FEW_MENTIONS, FULL_DEPTHS, Depths
 from recollect.domain.candidates import Candidate
 from recollect.domain.identity import Identity, Scope, SessionId
 from recollect.domain.items import Item, Kind
@@ -53,6 +53,8 @@ class Search:
     include_superseded: bool = False
     source_id: UUID | None = None
     """Only chunks of documents of this source."""
+    follows_links: bool = False
+    """What stands beside an asked name in one item leads to others that mention it (X1)."""
     facts_apart: bool = False
     """Each arm brings facts beside its other candidates, and none of them in the place of one."""
     exact_below: int | None = None
@@ -74,6 +76,8 @@ class Early:
     text: Sequence[UUID] = ()
     time: Sequence[UUID] = ()
     entity: Sequence[UUID] = ()
+    linked: Sequence[UUID] = ()
+    """Those that mention no asked name, and another one that stands beside it in an item."""
     crowded: Sequence[bool] = ()
     """Of each sort, whether so many vectors may be seen that an index is worth its while."""
 
@@ -88,7 +92,7 @@ def _early_queries(past: str, of_source: bool) -> dict[str, Query]:
     visible, vector_visible = _visible(of_source)
     filled = {
         query.name: query.filled(live=_LIVE[past][0].sql, visible=visible, vector_visible=vector_visible)
-        for query in (queries.worded, queries.timely, queries.naming, queries.seen)
+        for query in (queries.worded, queries.timely, queries.naming, queries.linked, queries.seen)
     }
     # The connection keeps each kind of it under a name of its own.
     kind = f"{past}_{'of_source' if of_source else 'of_any'}"
@@ -114,6 +118,7 @@ async def find_early(database: Database, identity: Identity, search: Search) -> 
         text=ids("worded", "score"),
         time=[row["item_id"] for sort in found.get("timely", ()) for row in sort],
         entity=ids("naming", "shared"),
+        linked=[row["item_id"] for sort in found.get("linked", ()) for row in sort],
         crowded=[row["number"] >= (search.exact_below or 0) for (row,) in found.get("seen", ())],
     )
 
@@ -126,6 +131,9 @@ def _ask_early(identity: Identity, search: Search) -> list[tuple[str, Asked[list
     if interval is not None and depths.time:
         start, end = interval.start or BEGINNING, interval.end or END
         asked.append(("timely", {"interval_start": start, "interval_end": end, "depth": depths.time}))
+    if search.entity_keys and search.follows_links and depths.entity:
+        links = {"entity_keys": list(search.entity_keys), "few": FEW_MENTIONS, "depth": depths.entity}
+        asked.append(("linked", links))
     for kinds in search.sorts:
         if search.terms and depths.text:
             terms = {"queries": [tsquery_literal([term]) for term in search.terms]}
@@ -174,7 +182,7 @@ async def find_candidates(tx: Transaction, search: Search, early: Early) -> list
         Candidate,
         text_ids=list(early.text),
         time_ids=list(early.time),
-        entity_ids=list(early.entity),
+        entity_ids=list(dict.fromkeys([*early.entity, *early.linked])),
         vector=HalfVector(NO_VECTOR if search.vector is None else search.vector),
         model_id=search.model_id,
         owners=_owners(tx.identity, search),

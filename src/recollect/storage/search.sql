@@ -99,6 +99,38 @@ CROSS JOIN LATERAL (SELECT i.* FROM items i WHERE i.tenant_id = %(tenant_id)s AN
 WHERE {live} AND {visible}
 GROUP BY m.item_id ORDER BY shared DESC, m.item_id DESC LIMIT %(depth)s
 
+-- name: linked
+-- The items that mention what stands beside an asked name in another item, and no asked name; by names with few mentions.
+WITH asked AS MATERIALIZED (
+    SELECT entity_id FROM entities WHERE tenant_id = %(tenant_id)s AND key = ANY(%(entity_keys)s)
+), near AS MATERIALIZED (
+    SELECT DISTINCT unnest(f.item_ids) AS item_id FROM asked a CROSS JOIN LATERAL (
+        SELECT array_agg(m.item_id) AS item_ids FROM (
+            SELECT item_id FROM mentions
+            WHERE tenant_id = %(tenant_id)s AND entity_id = a.entity_id LIMIT %(few)s + 1) m) f
+    WHERE cardinality(f.item_ids) <= %(few)s
+), bridges AS MATERIALIZED (
+    -- Only by items that may be seen: what others said must not lead anywhere.
+    SELECT DISTINCT m.entity_id FROM near n
+    CROSS JOIN LATERAL (
+        SELECT i.* FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = n.item_id AND {live} AND {visible} OFFSET 0) i
+    CROSS JOIN LATERAL (
+        SELECT entity_id FROM mentions WHERE tenant_id = %(tenant_id)s AND item_id = i.item_id OFFSET 0) m
+    WHERE m.entity_id NOT IN (SELECT entity_id FROM asked)
+), far AS MATERIALIZED (
+    SELECT DISTINCT unnest(f.item_ids) AS item_id FROM bridges b CROSS JOIN LATERAL (
+        SELECT array_agg(m.item_id) AS item_ids FROM (
+            SELECT item_id FROM mentions
+            WHERE tenant_id = %(tenant_id)s AND entity_id = b.entity_id LIMIT %(few)s + 1) m) f
+    WHERE cardinality(f.item_ids) <= %(few)s
+)
+SELECT i.item_id FROM far f
+CROSS JOIN LATERAL (SELECT i.* FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = f.item_id OFFSET 0) i
+WHERE {live} AND {visible} AND NOT EXISTS (
+    SELECT FROM mentions m WHERE m.tenant_id = %(tenant_id)s AND m.item_id = f.item_id
+        AND m.entity_id IN (SELECT entity_id FROM asked))
+ORDER BY i.item_id DESC LIMIT %(depth)s
+
 -- name: seen
 -- How many vectors may be seen, counted up to a limit.
 SELECT count(*) AS number FROM (
