@@ -1,0 +1,43 @@
+"""Everything derived can be derived again, and one sees how far it is (R6)."""
+
+from __future__ import annotations
+
+from tests.working import work_off
+
+from recollect.app import Memory
+from recollect.domain.entities import Entity, EntityKind
+from recollect.storage import vectors
+
+
+async def entity_hits(memory: Memory, question: str) -> int:
+    trace = (await memory.recall(question, explain=True)).trace
+    assert trace is not None
+    hits: int = trace["candidates"]["entity"]
+    return hits
+
+
+async def test_reindexing_takes_names_back_that_are_not_there(memory: Memory) -> None:
+    ana = memory.acting_as(user="ana")
+    kept = await ana.remember_fact("The review is run by Priya Nair")
+    await work_off(ana)
+    async with memory.resources.database.transaction(memory.identity) as tx:
+        await vectors.save_entities(tx, [(kept.id, Entity(EntityKind.NAME, "Rosa Falk"))])
+    assert await entity_hits(ana, "What about Rosa Falk?") == 1
+    assert await memory.reindex() == 1
+    await work_off(ana)
+    assert await entity_hits(ana, "What about Rosa Falk?") == 0
+    assert await entity_hits(ana, "What about Priya Nair?") == 1
+
+
+async def test_the_figures_say_how_far_the_move_to_another_model_is(memory: Memory) -> None:
+    await memory.acting_as(user="ana").remember_fact("The review is run by Priya Nair")
+    await work_off(memory)
+    async with memory.resources.database.transaction(memory.identity) as tx:
+        active = (await vectors.find_models(tx)).active
+        await vectors.set_models(tx, active=active, target="another-model")
+    stats = await memory.memory_stats()
+    assert stats.embedding_model == active and stats.reembedding is not None
+    assert (stats.reembedding.model_id, stats.reembedding.done, stats.reembedding.total) == ("another-model", 0, 1)
+    moved = await memory.reembed()
+    assert (moved.done, moved.total, moved.switched) == (1, 1, True)
+    assert (await memory.memory_stats()).reembedding is None
