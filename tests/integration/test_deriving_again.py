@@ -34,7 +34,7 @@ async def test_the_figures_say_how_far_the_move_to_another_model_is(memory: Memo
     await work_off(memory)
     async with memory.resources.database.transaction(memory.identity) as tx:
         active = (await vectors.find_models(tx)).active
-        await vectors.set_models(tx, active=active, target="another-model")
+        await vectors.aim_at_model(tx, "another-model")
     stats = await memory.memory_stats()
     assert stats.embedding_model == active and stats.reembedding is not None
     assert (stats.reembedding.model_id, stats.reembedding.done, stats.reembedding.total) == ("another-model", 0, 1)
