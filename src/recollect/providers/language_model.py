@@ -94,4 +94,4 @@ class LanguageModel:
 
 def fenced(tag: str, text: str) -> str:
     """Text of others between tags that it cannot close."""
-    return f"<{tag}>\n{text.replace(f'</{tag}>', '')}\n</{tag}>"
+    return f"<{tag}>\n{text.replace('</', '< /')}\n</{tag}>"
