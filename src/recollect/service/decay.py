@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +16,6 @@ from recollect.service.tenants import require_admin
 from recollect.storage import access, audit, proposals
 
 PAGE = 1_000
-_BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 _FIRST = UUID(int=0)
 
 
@@ -36,11 +35,11 @@ async def fade(resources: Resources, identity: Identity, **_: Any) -> Faded:
     require_admin(identity)
     await resources.accesses.flush()
     now = resources.clock()
-    after, after_id = _BEGINNING, _FIRST
+    after = _FIRST
     examined, archived, promoted, reviews = 0, 0, 0, 0
     while True:
         async with resources.database.transaction(identity) as tx:
-            page = await access.list_recent(tx, after=after, after_id=after_id, limit=PAGE)
+            page = await access.list_recent(tx, after=after, limit=PAGE)
             if not page:
                 break
             fates = {trace.item_id: fate(trace, now=now) for trace in page}
@@ -56,7 +55,7 @@ async def fade(resources: Resources, identity: Identity, **_: Any) -> Faded:
             made = [await proposals.insert_proposal(tx, one, now=now) for one in waiting]
         examined, promoted = examined + len(page), promoted + len(kept)
         reviews += sum(one is not None for one in made)
-        after, after_id = page[-1].created_at, page[-1].item_id
+        after = page[-1].item_id
     if archived:
         async with resources.database.transaction(identity) as tx:
             await audit.record(tx, "memory.archive", "tenant", identity.tenant_id, reason="faded", archived=archived)

@@ -34,9 +34,9 @@ async def add_counts(tx: Transaction, counts: Sequence[Accesses]) -> None:
     )
 
 
-async def list_recent(tx: Transaction, *, after: datetime, after_id: UUID, limit: int) -> list[Trace]:
-    """Some of recent memory in the order it was kept, after the place given."""
-    rows = await tx.dicts(queries.list_recent, after=after, after_id=after_id, limit=limit)
+async def list_recent(tx: Transaction, *, after: UUID, limit: int) -> list[Trace]:
+    """Some of recent memory by id, which is the order it was kept in, after the one given."""
+    rows = await tx.dicts(queries.list_recent, after=after, limit=limit)
     return [
         Trace(**{**row, "kind": Kind(row["kind"]), "tier": Tier(row["tier"]), "trust": Trust(row["trust"])})
         for row in rows

@@ -9,7 +9,7 @@ ON CONFLICT (tenant_id, item_id) DO UPDATE SET
     times = access.times + excluded.times, last_at = GREATEST(access.last_at, excluded.last_at)
 
 -- name: list_recent
--- What is known of the use of recent memory, in the order it was kept; some after the place given.
+-- What is known of the use of recent memory, some of it, by id.
 SELECT i.item_id, i.kind, i.tier, i.trust, i.created_at, COALESCE(a.times, 0) AS accesses, a.last_at,
     octet_length(i.terms) / 4 AS terms, i.pinned_at IS NOT NULL AS is_pinned,
     (SELECT count(*) FROM mentions m WHERE m.tenant_id = i.tenant_id AND m.item_id = i.item_id) AS names,
@@ -18,9 +18,8 @@ SELECT i.item_id, i.kind, i.tier, i.trust, i.created_at, COALESCE(a.times, 0) AS
         AND s.trust IN ('user', 'agent')
      WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id) AS sources
 FROM items i LEFT JOIN access a ON a.tenant_id = i.tenant_id AND a.item_id = i.item_id
-WHERE i.tenant_id = %(tenant_id)s AND i.tier = 'recent' AND i.live
-    AND i.created_at >= %(after)s AND (i.created_at, i.item_id) > (%(after)s, %(after_id)s)
-ORDER BY i.created_at, i.item_id LIMIT %(limit)s
+WHERE i.tenant_id = %(tenant_id)s AND i.tier = 'recent' AND i.live AND i.item_id > %(after)s
+ORDER BY i.item_id LIMIT %(limit)s
 
 -- name: archive_faded
 -- Take faded items out of recall with their vectors, unless somebody promoted or recalled them meanwhile.

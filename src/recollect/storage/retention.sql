@@ -129,15 +129,8 @@ SELECT i.item_id, i.tier, i.deleted_at,
     i.pinned_at IS NOT NULL AS is_pinned,
     EXISTS (SELECT FROM holds h WHERE h.tenant_id = i.tenant_id AND h.item_id = i.item_id) AS is_held
 FROM items i
-WHERE i.tenant_id = %(tenant_id)s AND i.item_id > %(after)s AND i.item_id IN (
-    (SELECT r.item_id FROM items r
-     WHERE r.tenant_id = %(tenant_id)s AND NOT r.live AND r.anonymized_at IS NULL AND r.item_id > %(after)s
-     ORDER BY r.item_id LIMIT %(limit)s)
-    UNION
-    (SELECT t.item_id FROM items t
-     WHERE t.tenant_id = %(tenant_id)s AND t.tier IN ('run', 'session') AND t.anonymized_at IS NULL
-        AND t.item_id > %(after)s
-     ORDER BY t.item_id LIMIT %(limit)s))
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id > %(after)s AND i.anonymized_at IS NULL
+    AND (NOT i.live OR i.tier IN ('run', 'session'))
 ORDER BY i.item_id LIMIT %(limit)s
 
 -- name: count_kept
