@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.local_models import require_model
+from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
 from recollect.config import Settings
 
@@ -58,6 +59,7 @@ def test_an_example_runs_offline_and_says_what_it_promises(example: Path, home: 
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
     environment = {
         **kept,
+        **PATIENT_ENVIRONMENT,
         "RECOLLECT_HOME": str(home),
         "RECOLLECT_CACHE_DIR": str(Settings().cache_dir),
         "RECOLLECT_PROFILE": "fast",
@@ -69,7 +71,7 @@ def test_an_example_runs_offline_and_says_what_it_promises(example: Path, home: 
         cwd=home,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr
