@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from tests.folders import open_folder
 from tests.local_models import require_model
 from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
@@ -113,9 +113,7 @@ class Interpreter:
 def serving(names: dict[str, str]) -> Iterator[Served]:
     """A server that is ready, and stopped at the end; `names` are what else a page means for us."""
     require_model("potion-base-8M")
-    # Not under pytest's folder: that is closed to the unprivileged user who runs the database when we are root.
-    home = Path(tempfile.mkdtemp(prefix="recollect-docs-"))
-    home.chmod(0o755)
+    home = open_folder("recollect-docs-")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
     environment = {
         **kept,

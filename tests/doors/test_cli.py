@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import httpx2
 import psycopg
 import pytest
 import typer
+from tests.folders import open_folder
 from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
 from recollect.config import Settings
@@ -71,9 +71,7 @@ class Cli:
 
 @contextmanager
 def new_home() -> Iterator[Path]:
-    # Not under pytest's folder: that is closed to the unprivileged user who runs the server when we are root.
-    folder = Path(tempfile.mkdtemp(prefix="recollect-cli-"))
-    folder.chmod(0o755)
+    folder = open_folder("recollect-cli-")
     try:
         yield folder
     finally:

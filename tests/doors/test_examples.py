@@ -6,11 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.folders import open_folder
 from tests.local_models import require_model
 from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
@@ -44,9 +44,7 @@ NEEDS = {"04_langgraph_store": "langgraph", "05_openai_agents_session": "agents"
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    # Not under pytest's folder: that is closed to the unprivileged user who runs the server when we are root.
-    folder = Path(tempfile.mkdtemp(prefix="recollect-example-"))
-    folder.chmod(0o755)
+    folder = open_folder("recollect-example-")
     yield folder
     shutil.rmtree(folder)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.folders import open_folder
 from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 from tests.ports import free_port
 
@@ -35,9 +36,9 @@ KILLS = 3
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder) / "home"
+    folder = open_folder("recollect-kills-")
+    yield folder / "home"
+    shutil.rmtree(folder)
 
 
 @asynccontextmanager
