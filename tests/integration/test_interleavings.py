@@ -253,7 +253,7 @@ async def test_two_workers_meet_a_name_at_once(memory: Memory, chat: Memory, set
     said = [(await chat.remember(f"Xenia came {when}", scope="user")).id for when in ("early", "late")]
     xenia = Entity(EntityKind.NAME, "Xenia")
     database = memory.resources.database
-    async with owner(settings) as watcher, asyncio.timeout(60):
+    async with owner(settings) as watcher, asyncio.timeout(PATIENCE):
         async with database.transaction(memory.identity) as other:
             async with database.transaction(memory.identity) as one:
                 await vectors.save_entities(one, [(said[0], xenia)])
