@@ -103,7 +103,8 @@ async def test_what_commits_late_comes_later_and_no_reader_misses_it(memory: Mem
     ready = await remember.make_ready(resources, chat.identity, [NewItem(content="begun first")])
     async with resources.database.transaction(chat.identity) as tx:
         (late,), _ = await remember.save_ready(tx, ready)
-        early = await chat.remember("committed first")
+        # In another session: who writes to the same one waits until the first has committed.
+        early = await memory.acting_as(session="chat-2").remember("committed first")
         (first,) = await follow.list_events(resources, identity)
         assert first.subject_id == early.id
     (second,) = await follow.list_events(resources, identity, after=first.position)

@@ -145,7 +145,7 @@ async def test_a_pooled_connection_forgets_who_used_it(
     accident: Callable[[Transaction], Awaitable[None]], memory: Memory, strangers: Memory
 ) -> None:
     database = Database(
-        memory.resources.database.dsn, PoolOptions(min_size=1, max_size=1, statement_timeout=0.3, timeout=60)
+        memory.resources.database.dsn, PoolOptions(min_size=1, max_size=1, statement_timeout=2.0, timeout=60)
     )
     await database.open()
     try:
