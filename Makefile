@@ -1,7 +1,9 @@
 # Everything a developer runs. Each target makes what it needs, once: `make test` on a fresh clone is enough.
-#   PYTHON=…   the Python to make .venv with (3.11 to 3.13; found by itself otherwise)
-#   ARGS=…     further arguments for the program of the target (pytest, recollect serve, a benchmark)
-#   DATA=…     folder of data sets, for the benchmarks that need one
+## PYTHON=…           the Python to make .venv with (3.11 to 3.13; found by itself otherwise)
+## ARGS=…             further arguments for the program of the target (pytest, recollect serve, a benchmark)
+## WORKERS=2          processes that share the tests of `make test`
+## DATA=…             folder of data sets, for the benchmarks that need one
+## MINUTES=2          how long `make fuzz` lasts
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -20,8 +22,10 @@ FRAMEWORKS := langgraph openai-agents anthropic pydantic-ai google-adk llama-ind
 INSTALLED := pyproject.toml $(wildcard requirements/*.txt)
 
 .PHONY: help
-help: ## List the targets
+help: ## List the targets and what can be said to them
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
+	@echo '  test-NAME          Test one adapter: $(FRAMEWORKS)'
+	@sed -n 's/^## /  /p' Makefile
 
 .PHONY: serve
 serve: $(VENV)/.installed-local ## Install Recollect, fetch its models and start the server
@@ -97,7 +101,7 @@ docs: $(VENV)/.installed-site ## Build the documentation into site/, with the re
 	@echo "site/index.html"
 
 .PHONY: fuzz
-fuzz: $(VENV)/.installed-dev ## Fuzz the REST API by its own description (MINUTES=2)
+fuzz: $(VENV)/.installed-dev ## Fuzz the REST API by its own description
 	@$(BIN)/python bench/fuzz.py --minutes $(or $(MINUTES),2) $(ARGS)
 
 .PHONY: pins
@@ -111,8 +115,9 @@ pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build products; never data
-	@rm -rf $(VENV) $(APART) build dist site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@find src tests bench -type d -name __pycache__ -prune -exec rm -rf {} +
+	@rm -rf $(VENV) $(APART) build dist site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	    .schemathesis
+	@find src tests bench tools examples -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # --- the environment ------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 from pydantic import SecretStr
@@ -18,29 +19,59 @@ from pydantic import SecretStr
 from recollect.app import Memory
 from recollect.config import Settings
 from recollect.domain.identity import Identity, Role
+from recollect.entry.rest import health
 from recollect.service import tenants
 from recollect.service.resources import Resources
 from recollect.storage import migrate
+from recollect.storage.connected import reader
 from recollect.storage.postgres import EmbeddedServer
 from recollect.wiring import APP_LOGIN, open_resources
+from recollect.worker.tasks import JOBS
+from tests import folders
+from tests.patience import PATIENCE, PATIENT
 
 TEMPLATE = "recollect_template"
+
+# For root, an unprivileged account runs the servers: it must be able to enter the folders they are in.
+if os.geteuid() == 0:
+    _temporary = Path(tempfile.gettempdir()).resolve()
+    if not all(folder.stat().st_mode & 0o001 for folder in (_temporary, *_temporary.parents)):
+        tempfile.tempdir = "/tmp"
+
+# As `PATIENT`, but no settings.
+health.READY_SECONDS = 60.0
+reader.START_SECONDS = 60.0
+
+# A slow machine is no counter-example either. Everything else stays as it is chosen here or in CI.
+hypothesis.settings.register_profile(
+    "patient",
+    parent=hypothesis.settings.get_profile(hypothesis.settings.get_current_profile_name()),
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[EmbeddedServer]:
     """A server shared by all parallel workers of this run; the last one to leave stops it."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)
-    # Not under pytest's folder: that is closed to the unprivileged user which runs the server when we are root.
-    home = Path(tempfile.gettempdir()) / f"recollect-tests-{run[:12]}"
-    home.mkdir(mode=0o755, exist_ok=True)
+    home = folders.place() / f"recollect-tests-{run[:12]}"
+    home.mkdir(exist_ok=True)
+    home.chmod(0o755)
     server = EmbeddedServer(
         home / "postgres",
         cache_dir=home / "cache",
         # Nothing here outlives the run, so that a crash of the machine may lose it.
-        settings={"max_connections": "200", "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"},
+        settings={
+            "max_connections": "200",
+            "fsync": "off",
+            "synchronous_commit": "off",
+            "full_page_writes": "off",
+            "max_wal_size": "128MB",
+        },
     )
-    server.acquire()
+    server.acquire(timeout=PATIENCE)
     asyncio.run(_make_template(server))
     yield server
     server.release()
@@ -64,7 +95,7 @@ def cloned_database(server: EmbeddedServer) -> Iterator[str]:
     """The name of a fresh, migrated database that is dropped afterwards."""
     name = f"test_{uuid.uuid4().hex[:16]}"
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy")
     yield name
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
@@ -82,6 +113,9 @@ def settings(server: EmbeddedServer, tmp_path: Path) -> Iterator[Settings]:
             profile="fast",
             database_files=tmp_path,
             auto_migrate=False,  # the template is migrated already
+            # What runs by the clock would run in the middle of whichever test meets its minute.
+            job_concurrency={name: 0 for name, job in JOBS.items() if job.cron is not None},
+            **PATIENT,
         )
 
 

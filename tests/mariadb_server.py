@@ -16,6 +16,9 @@ from pathlib import Path
 import pymysql
 import pytest
 
+from tests.patience import PATIENCE
+from tests.ports import free_port
+
 PROGRAM = shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 TABLES = ("system_tables.sql", "system_tables_data.sql")  # what a server must have before its first start
 
@@ -49,10 +52,9 @@ def running_mariadb() -> Iterator[MariaDb]:
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    folder = Path(tempfile.mkdtemp(prefix="recollect-mariadb-"))
+    port = free_port()
+    # Not where TMPDIR says: the path of a socket must be short.
+    folder = Path(tempfile.mkdtemp(prefix="recollect-mariadb-", dir="/tmp"))
     (folder / "data").mkdir()
     user = _unprivileged(folder)
     common = ["--no-defaults", f"--datadir={folder / 'data'}", *([f"--user={user}"] if user else [])]
@@ -74,7 +76,7 @@ def running_mariadb() -> Iterator[MariaDb]:
         yield server
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(PATIENCE)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -96,7 +98,8 @@ def _unprivileged(folder: Path) -> str | None:
 
 
 def _wait(server: MariaDb, process: subprocess.Popen[bytes], folder: Path) -> None:
-    for _ in range(600):
+    ends = time.monotonic() + PATIENCE
+    while time.monotonic() < ends:
         try:  # not by pymysql, which leaves the socket of a failed try open
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(str(folder / "s"))

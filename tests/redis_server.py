@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+from tests.ports import free_port
+
 PROGRAM = shutil.which("redis-server")
 
 
@@ -33,9 +36,7 @@ class RedisServer:
     def __init__(self, folder: Path) -> None:
         self.program = require_redis()
         self.folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -46,11 +47,11 @@ class RedisServer:
         assert self._process is None
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", ""]
         self._process = subprocess.Popen([self.program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(500):
-            if self.ask("PING") == b"+PONG":
-                return
+        ends = time.monotonic() + PATIENCE
+        while self.ask("PING") != b"+PONG":
+            assert self._process.poll() is None, "redis-server ended by itself"
+            assert time.monotonic() < ends, "redis-server does not answer"
             time.sleep(0.02)
-        raise AssertionError("redis-server does not answer")
 
     def kill(self) -> None:
         if self._process is not None:
@@ -69,7 +70,7 @@ class RedisServer:
     def ask(self, *words: str) -> bytes:
         """The first line of the answer to one command; empty when there is no server."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
                 connection.sendall(" ".join(words).encode() + b"\r\n")
                 return connection.makefile("rb").readline().strip()
         except OSError:

@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.patience import PATIENCE
+from tests.ports import free_port
+
 ACCESS_KEY, SECRET_KEY, BUCKET = "test-access", "test-secret", "payloads"
 
 
@@ -37,9 +40,7 @@ def program() -> str | None:
 def running(folder: Path) -> Iterator[S3Server]:
     """A server with an empty bucket, stopped afterwards."""
     (folder / BUCKET).mkdir(parents=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     command = [str(program()), "serve", "s3", str(folder), "--addr", address, "--config", str(folder / "none")]
     process = subprocess.Popen(
         [*command, "--auth-key", f"{ACCESS_KEY},{SECRET_KEY}", "--dir-cache-time", "0s"],
@@ -48,14 +49,16 @@ def running(folder: Path) -> Iterator[S3Server]:
     )
     try:
         host, port = address.split(":")
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
+        ends = time.monotonic() + PATIENCE
+        while True:
             try:
-                socket.create_connection((host, int(port)), timeout=1).close()
+                socket.create_connection((host, int(port)), timeout=30).close()
                 break
             except OSError:
+                assert process.poll() is None, "rclone ended by itself"
+                assert time.monotonic() < ends, "rclone does not answer"
                 time.sleep(0.05)
         yield S3Server(endpoint=f"http://{address}", folder=folder)
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=PATIENCE)

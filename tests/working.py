@@ -1,4 +1,4 @@
-"""Background work done at once and in order, as a worker would do it, so that a test need not wait."""
+"""Background work: done at once and in order, so that a test need not wait, or by a real worker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from datetime import datetime, timedelta
 from recollect.app import Memory
 from recollect.service import dispatch
 from recollect.service.dispatch import Outcome
+from recollect.storage import outbox
+from recollect.worker.runner import background_worker
 from recollect.worker.tasks import JOBS, TOPICS
+from tests.patience import until
 
 
 async def work_off(memory: Memory, *topics: str) -> None:
@@ -20,6 +23,24 @@ async def work_off(memory: Memory, *topics: str) -> None:
             for batch in batches:
                 outcome = await dispatch.handle(memory.resources, TOPICS[topic].handle, batch, seconds=60)
                 assert outcome is Outcome.DONE
+
+
+async def settled(memory: Memory) -> None:
+    """Let a worker do everything that waits."""
+    async with background_worker(memory.resources):
+        await until_settled(memory)
+
+
+async def until_settled(memory: Memory) -> None:
+    """Wait until the worker that runs has nothing left to do."""
+
+    async def is_settled() -> bool:
+        async with memory.resources.database.transaction(memory.identity) as tx:
+            # One look at all topics: each step asks for the next one in the transaction that ends it.
+            waiting, _ = await outbox.count_by_topic(tx)
+        return not waiting
+
+    await until(is_settled)
 
 
 async def run_job(memory: Memory, name: str) -> None:

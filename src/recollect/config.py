@@ -103,7 +103,8 @@ class Settings(BaseSettings):
         default=2.0, gt=0, description="Wait before the second try; each further one is four times as long."
     )
     job_concurrency: dict[str, int] = Field(
-        default={}, description='Most open runs of a scheduled job over all workers: {"housekeeping": 2}.'
+        default={},
+        description='Most open runs of a scheduled job over all workers: {"housekeeping": 2}; 0 starts none by the clock.',
     )
     job_history_days: int = Field(default=7, ge=1, description="Days for which finished jobs stay listed.")
     dead_letter_days: int = Field(default=90, ge=1, description="Days for which failed jobs can be replayed.")

@@ -7,10 +7,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 from tests.doors.rest_door import open_door
+from tests.stored import rows
 from tests.working import at, run_job, work_off
 
 from recollect.app import Memory
@@ -31,14 +30,6 @@ WISH = "From now on, please answer me in Swedish."
 def chat(memory: Memory) -> Memory:
     agent = Identity(tenant_id=memory.identity.tenant_id)
     return memory.bound(agent).acting_as(user="ana", agent="ops")
-
-
-def rows(settings: Settings, statement: str, *parameters: object) -> list[dict[str, Any]]:
-    assert settings.database_owner_url is not None
-    dsn = settings.database_owner_url.get_secret_value()
-    with psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, recollect_queue, public")
-        return connection.execute(statement, parameters).fetchall()
 
 
 async def held(chat: Memory, session_id: str, *said: str, episodes: Sequence[str] = (), close: bool = True) -> None:

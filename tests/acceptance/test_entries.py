@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.working import settled
 
 from recollect.app import Memory
 from recollect.domain.entries import indexed_text, matching
@@ -18,7 +18,6 @@ from recollect.errors import Forbidden, InvalidInput, NotFound, PreconditionFail
 from recollect.service import tenants
 from recollect.service.entries import sweep_entries
 from recollect.service.resources import Resources
-from recollect.worker.runner import background_worker
 
 PLACE = ("preferences", "travel")
 
@@ -156,9 +155,7 @@ async def test_a_question_finds_by_meaning_once_embedded_and_by_words_at_once(me
     await ana.put_entry(("m",), "secret", {"text": "green tea"}, index=False)
     await ana.put_entry(("m",), "title", {"title": "Holidays", "text": "green tea"}, index=["title"])
     assert (await keys(ana, ("m",), query="QX-7781"))[0] == "drink"
-    async with background_worker(memory.resources):
-        while (await memory.job_counts()).outbox_pending:
-            await asyncio.sleep(0.02)
+    await settled(memory)
     found = await ana.search_entries(("m",), query="hot beverage to wake up with, green tea")
     assert found[0].key == "drink"
     assert found[0].score is not None

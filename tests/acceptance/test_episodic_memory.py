@@ -172,6 +172,7 @@ async def test_some_append_in_a_few_has_the_number_looked_at(agent: Memory) -> N
 
 async def test_the_daily_brief_is_stored_and_can_be_read(agent: Memory) -> None:
     """E3: "warn at 80K via the daily brief cron": a readable report of each tenant."""
+    agent = at(agent, datetime.now(UTC))  # in one day, whenever the test runs
     await agent.start_run(run_id="good", session_id="s1")
     await agent.complete_run("good", usage=Usage(tokens_in=1_200, tokens_out=300, cost=Decimal("0.25")))
     for number in range(5):

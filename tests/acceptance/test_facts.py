@@ -10,17 +10,16 @@ from uuid import UUID
 
 import pytest
 from tests.doors.rest_door import open_door
-from tests.working import work_off
+from tests.working import settled, work_off
 
 from recollect.app import Memory
 from recollect.domain.evidence import Trend
 from recollect.domain.identity import Identity, Scope
 from recollect.domain.items import Kind, Tier, Trust
 from recollect.errors import Conflict, Forbidden, InvalidInput, NotFound
-from recollect.service.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
+from recollect.service.index import EMBED_TOPIC
 from recollect.service.resources import Resources
-from recollect.storage import access, evidence, outbox, retention, search
-from recollect.worker.runner import background_worker
+from recollect.storage import access, evidence, retention, search
 
 JANUARY = datetime(2026, 1, 10, tzinfo=UTC)
 
@@ -31,20 +30,6 @@ def chat(memory: Memory) -> Memory:
     return memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(
         user="ana", agent="helper", session="chat-1"
     )
-
-
-async def settled(memory: Memory) -> None:
-    """Let a worker embed, extract and judge everything that waits."""
-    async with background_worker(memory.resources):
-        while await _waits(memory):
-            await asyncio.sleep(0.02)
-
-
-async def _waits(memory: Memory) -> bool:
-    async with memory.resources.database.transaction(memory.identity) as tx:
-        # One look at all topics: each step asks for the next one in the transaction that ends it.
-        waiting, _ = await outbox.count_by_topic(tx)
-    return not waiting.keys().isdisjoint({EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC})
 
 
 async def facts(memory: Memory, **request: Any) -> list[str]:

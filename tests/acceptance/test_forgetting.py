@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
+from tests.stored import rows
+from tests.working import settled
 
 from recollect.app import Memory
 from recollect.config import Settings
@@ -20,13 +20,12 @@ from recollect.domain.identity import Identity, Role, Scope
 from recollect.domain.items import REDACTED, Kind, NewItem
 from recollect.domain.retention import RetentionPolicy, Verdict
 from recollect.domain.window import MessageRole, NewMessage
-from recollect.errors import Conflict, InvalidInput, NotFound
+from recollect.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recollect.service import erase, retain, tenants
 from recollect.service.journal import journal_file
 from recollect.storage import evidence
 from recollect.storage.erasures import ERASED_TABLES
 from recollect.storage.evidence import Link
-from recollect.worker.runner import background_worker
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 
@@ -39,15 +38,6 @@ def chat(memory: Memory) -> Memory:
 
 def texts(answer: Any) -> list[str]:
     return [item.content for item in answer.items]
-
-
-def rows(settings: Settings, statement: str, *parameters: object) -> list[dict[str, Any]]:
-    """What stands in the database, read past every policy."""
-    assert settings.database_owner_url is not None
-    dsn = settings.database_owner_url.get_secret_value()
-    with psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, recollect_queue, public")
-        return connection.execute(statement, parameters).fetchall()
 
 
 def item_row(settings: Settings, item_id: UUID) -> dict[str, Any]:
@@ -80,13 +70,6 @@ def places_of(settings: Settings, *words: str) -> list[str]:
             if hits:
                 found.append(f"{name}.{column['column_name']}: {word}")
     return found
-
-
-async def settled(memory: Memory) -> None:
-    """Let a worker do everything that waits."""
-    async with background_worker(memory.resources), asyncio.timeout(60):
-        while (await memory.job_counts()).outbox_pending:
-            await asyncio.sleep(0.02)
 
 
 # "The retention worker replaces content with [REDACTED], clears identity and embedding columns, suffixes source_ref with
@@ -131,7 +114,7 @@ async def test_only_what_one_may_see_can_be_forgotten(memory: Memory, chat: Memo
     document = await memory.remember("Refunds take five days", kind="document_chunk", source_ref="policy#1")
     with pytest.raises(NotFound):
         await chat.acting_as(user="bob").forget(kept.id)
-    with pytest.raises(Exception, match="admin"):
+    with pytest.raises(Forbidden, match="admin"):
         await chat.forget(document.id)
     await memory.forget(document.id)
 
@@ -561,7 +544,7 @@ async def test_a_write_that_began_before_the_erasure_is_erased_too(
 
 async def test_roles_bind_even_here(memory: Memory, chat: Memory, tmp_path: Path) -> None:
     for refused in (chat.erase_user("ana"), chat.sweep(), chat.fade(), chat.reapply_erasures()):
-        with pytest.raises(Exception, match="admin"):
+        with pytest.raises(Forbidden, match="admin"):
             await refused
     stranger = memory.bound(
         Identity(tenant_id=(await tenants.ensure_tenant(memory.resources, "other")).tenant_id, role=Role.ADMIN)

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from psycopg.rows import dict_row
+from tests.stored import rows
 
 from recollect.app import Memory
 from recollect.config import Settings
@@ -37,14 +37,6 @@ def chat(memory: Memory) -> Memory:
 
 def texts(answer: Any) -> list[str]:
     return [item.content for item in answer.items]
-
-
-def rows(settings: Settings, statement: str, *parameters: object) -> list[dict[str, Any]]:
-    assert settings.database_owner_url is not None
-    dsn = settings.database_owner_url.get_secret_value()
-    with psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, recollect_queue, public")
-        return connection.execute(statement, parameters).fetchall()
 
 
 def at(memory: Memory, days: float) -> Memory:
@@ -80,15 +72,17 @@ async def test_what_is_recalled_fades_later(memory: Memory, chat: Memory) -> Non
 
 
 async def test_recall_writes_no_row_and_its_counts_are_written_together(chat: Memory, settings: Settings) -> None:
+    counts = AccessCounts(chat.resources.database, seconds=3_600)  # not by itself, however long the test takes
+    chat = Memory(replace(chat.resources, accesses=counts), chat.identity)
     for number in range(3):
         await chat.remember(f"the printer has tray {number}", source_ref=f"m{number}")
     for _ in range(4):
         await chat.recall("printer tray")
     assert rows(settings, "SELECT FROM access") == []
-    assert await chat.resources.accesses.flush() == 3
+    assert await counts.flush() == 3
     assert {row["times"] for row in rows(settings, "SELECT times FROM access")} == {4}
     await chat.recall("printer tray", top_k=1)
-    await chat.resources.accesses.flush()
+    await counts.close()
     assert sorted(row["times"] for row in rows(settings, "SELECT times FROM access")) == [4, 4, 5]
 
 
@@ -245,13 +239,14 @@ async def test_saying_the_same_again_uses_nothing_up_for_good(memory: Memory, ch
 
 
 async def test_processes_learn_of_each_others_writes(memory: Memory, chat: Memory) -> None:
+    now = datetime.now(UTC)
     one, other = (Usages(memory.resources.database, seconds=3_600) for _ in range(2))
     for usages in (one, other):
         for _ in range(5):
-            await usages.admit(chat.identity, items=1, size=10, now=datetime.now(UTC))
+            await usages.admit(chat.identity, items=1, size=10, now=now)
         await usages.close()
     third = Usages(memory.resources.database)
-    _, usage = await third.look(chat.identity, now=datetime.now(UTC))
+    _, usage = await third.look(chat.identity, now=now)
     assert usage.writes == 10
 
 
@@ -259,7 +254,11 @@ async def test_admission_counts_nothing_in_the_database_per_write(
     memory: Memory, chat: Memory, settings: Settings
 ) -> None:
     await chat.remember("the first write of a tenant is counted")
+    await memory.resources.usages.close()
     before = rows(settings, "SELECT measured_at, writes FROM usage")
+    usages = Usages(memory.resources.database, seconds=3_600)  # not by itself, however long the test takes
     for number in range(20):
-        await memory.resources.usages.admit(chat.identity, items=1, size=number, now=datetime.now(UTC))
+        await usages.admit(chat.identity, items=1, size=number, now=datetime.now(UTC))
     assert rows(settings, "SELECT measured_at, writes FROM usage") == before
+    await usages.close()
+    assert rows(settings, "SELECT measured_at, writes FROM usage") != before, "it is counted at the end"

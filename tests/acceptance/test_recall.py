@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from tests.json_server import Reply, Request, json_server
-from tests.working import at
+from tests.working import at, settled
 
 from recollect.app import Memory
 from recollect.config import Settings
@@ -19,7 +18,6 @@ from recollect.errors import Conflict, Forbidden, InvalidInput, NotFound, Unauth
 from recollect.providers.reranking import RerankProvider, RerankSpec, make_reranker
 from recollect.service import tenants
 from recollect.service.remember import NO_SUCH_OUTPUT
-from recollect.worker.runner import background_worker
 
 
 @pytest.fixture
@@ -31,9 +29,8 @@ def chat(memory: Memory) -> Memory:
 
 async def embedded(memory: Memory) -> None:
     """Let a worker embed everything that waits."""
-    async with background_worker(memory.resources):
-        while (await memory.recall("anything")).degraded:
-            await asyncio.sleep(0.02)
+    await settled(memory)
+    assert not (await memory.recall("anything")).degraded
 
 
 def texts(answer: Any) -> list[str]:
@@ -207,10 +204,10 @@ async def test_rerank_reorders_and_says_so(chat: Memory) -> None:
         await chat.remember(f"the {name} door code")
     plain = await chat.recall("door code", enable_rerank=False)
     with json_server(_scores) as server:
-        asked = await _with_reranker(chat, server.url).recall("door code")
+        asked = await _with_reranker(chat, server.url, timeout=60).recall("door code")
         assert asked.rerank_used and not plain.rerank_used
         assert texts(asked) == texts(plain)[::-1]
-        off = await _with_reranker(chat, server.url).recall("door code", enable_rerank=False)
+        off = await _with_reranker(chat, server.url, timeout=60).recall("door code", enable_rerank=False)
         assert not off.rerank_used and texts(off) == texts(plain)
 
 
@@ -236,8 +233,8 @@ async def test_rerank_failing_changes_nothing_but_the_flag(reply: Reply, chat: M
     assert not refused.rerank_used and texts(refused) == texts(plain)
 
 
-def _with_reranker(memory: Memory, url: str) -> Memory:
-    reranker = make_reranker(RerankSpec(provider=RerankProvider.TEI, base_url=url, timeout=0.3))
+def _with_reranker(memory: Memory, url: str, *, timeout: float = 0.3) -> Memory:
+    reranker = make_reranker(RerankSpec(provider=RerankProvider.TEI, base_url=url, timeout=timeout))
     return Memory(replace(memory.resources, reranker=reranker), memory.identity)
 
 
@@ -571,9 +568,7 @@ async def test_where_a_question_asks_how_things_stand_what_was_said_last_comes_f
         await person.remember(
             text, scope="user", session_id=f"s{day}", speaker="Ana", event_time=start + timedelta(days=day)
         )
-    async with background_worker(memory.resources), asyncio.timeout(60):
-        while (await memory.job_counts()).outbox_pending:  # facts are taken from it too
-            await asyncio.sleep(0.02)
+    await settled(memory)  # facts are taken from it too
     memory.resources.views.forget(memory.identity.tenant_id)  # what is known of how rare words are may be seconds old
 
     async def places(question: str) -> list[int]:

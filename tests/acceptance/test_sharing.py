@@ -6,13 +6,11 @@ import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 from tests.doors.rest_door import open_door
+from tests.stored import rows
 from tests.working import at, run_job, work_off
 
 import recollect
@@ -27,14 +25,6 @@ from recollect.storage import items
 from recollect.storage.queries import Query
 
 FACT = "The Harbour Project ships on 14 May"
-
-
-def rows(settings: Settings, statement: str, *parameters: object) -> list[dict[str, Any]]:
-    assert settings.database_owner_url is not None
-    dsn = settings.database_owner_url.get_secret_value()
-    with psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, recollect_queue, public")
-        return connection.execute(statement, parameters).fetchall()
 
 
 async def tenant(resources: Resources, name: str, organisation: str | None = "acme") -> Memory:

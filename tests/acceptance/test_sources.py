@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.working import run_job
 
 from recollect.app import Memory
 from recollect.domain.knowledge import Source
@@ -106,7 +105,3 @@ async def test_sources_of_every_kind_are_named_with_what_reaches_them(memory: Me
     assert "- jira_search: Jira (API), Tickets of the team" in shown
     await memory.remove_source(jira.source_id)
     assert "Jira" not in await memory.knowledge_map()
-
-
-async def test_the_weekly_collection_is_a_job_of_every_tenant(memory: Memory) -> None:
-    await run_job(memory, "collect_objects")

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from tests.folders import open_folder
 from tests.local_models import require_model
+from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
 from recollect.config import Settings
 
-READY_SECONDS = 90
 RUNNER = """
 import ast, asyncio, inspect, json, sys, traceback
 space = {"__name__": "__main__"}
@@ -68,7 +68,7 @@ class Served:
             cwd=folder,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
         )
         assert done.returncode == 0, f"{code}\n--- printed\n{done.stdout}\n--- errors\n{done.stderr}"
@@ -106,19 +106,18 @@ class Interpreter:
 
     def close(self) -> None:
         """End it."""
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=PATIENCE)
 
 
 @contextmanager
 def serving(names: dict[str, str]) -> Iterator[Served]:
     """A server that is ready, and stopped at the end; `names` are what else a page means for us."""
     require_model("potion-base-8M")
-    # Not under pytest's folder: that is closed to the unprivileged user who runs the database when we are root.
-    home = Path(tempfile.mkdtemp(prefix="recollect-docs-"))
-    home.chmod(0o755)
+    home = open_folder("recollect-docs-")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
     environment = {
         **kept,
+        **PATIENT_ENVIRONMENT,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}",
         "RECOLLECT_HOME": str(home),
         "RECOLLECT_CACHE_DIR": str(Settings().cache_dir),
@@ -137,13 +136,13 @@ def serving(names: dict[str, str]) -> Iterator[Served]:
         yield Served(address=address, key=key, environment=reader, names=ours)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         shutil.rmtree(home, ignore_errors=True)
 
 
 def _told(output: IO[str], process: subprocess.Popen[str]) -> tuple[str, str]:
     """The address and the development key that the server prints."""
-    late = threading.Timer(READY_SECONDS, process.kill)
+    late = threading.Timer(PATIENCE, process.kill)
     late.start()
     said = ""
     try:

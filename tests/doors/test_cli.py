@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,8 @@ import httpx2
 import psycopg
 import pytest
 import typer
+from tests.folders import open_folder
+from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
 from recollect.config import Settings
 from recollect.entry import cli
@@ -54,7 +55,7 @@ class Cli:
     def anyhow(self, *arguments: str) -> tuple[int, str, str]:
         """Return its exit code, and what it wrote to standard output and standard error."""
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE)
         return process.returncode, out, err
 
     def run(self, *arguments: str, code: int = 0) -> tuple[str, str]:
@@ -70,9 +71,7 @@ class Cli:
 
 @contextmanager
 def new_home() -> Iterator[Path]:
-    # Not under pytest's folder: that is closed to the unprivileged user who runs the server when we are root.
-    folder = Path(tempfile.mkdtemp(prefix="recollect-cli-"))
-    folder.chmod(0o755)
+    folder = open_folder("recollect-cli-")
     try:
         yield folder
     finally:
@@ -107,6 +106,7 @@ def connected(settings: Settings, folder: Path, **environment: str) -> Cli:
         "RECOLLECT_HOME": str(folder),
         "RECOLLECT_DATABASE_URL": settings.database_url.get_secret_value(),
         "RECOLLECT_DATABASE_OWNER_URL": settings.database_owner_url.get_secret_value(),
+        **PATIENT_ENVIRONMENT,
     }
     return Cli(folder, **{**chosen, **environment})
 
@@ -357,7 +357,7 @@ def first_lines(process: subprocess.Popen[str]) -> list[str]:
 
 def stopped(process: subprocess.Popen[str]) -> int:
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     return process.returncode
 
 
@@ -369,9 +369,9 @@ def test_the_server_answers_shows_its_first_key_once_and_leaves_nothing_behind()
             lines = first_lines(process)
             url = lines[-1].split()[-1]
             (key,) = [line.strip() for line in lines if line.strip().startswith("rcl_")]
-            assert httpx2.get(f"{url}/healthz").status_code == 200
-            assert httpx2.get(f"{url}/v1/tenant").status_code == 401
-            answer = httpx2.get(f"{url}/v1/tenant", headers={"Authorization": f"Bearer {key}"})
+            assert httpx2.get(f"{url}/healthz", timeout=60).status_code == 200
+            assert httpx2.get(f"{url}/v1/tenant", timeout=60).status_code == 401
+            answer = httpx2.get(f"{url}/v1/tenant", headers={"Authorization": f"Bearer {key}"}, timeout=60)
             assert answer.json()["name"] == "default"
             checks = Cli(folder, **command.environment, RECOLLECT_PORT=url.rpartition(":")[2]).json("doctor")["checks"]
             assert "served by Recollect" in {check["name"]: check["found"] for check in checks}["port"]

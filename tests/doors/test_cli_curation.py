@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.doors.test_cli import PROGRAM
+from tests.patience import PATIENCE
 
 from recollect.config import Settings
 from recollect.entry import cli
@@ -142,6 +143,6 @@ def test_the_shell_completes_commands_of_commands() -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
         assert re.search(rf'"{expected}"', done.stdout), line

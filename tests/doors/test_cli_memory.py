@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.doors.test_cli import PROGRAM, Cli, connected
+from tests.patience import PATIENCE
 
 from recollect.config import Settings
 from recollect.domain.items import MAX_CONTENT_BYTES
@@ -57,7 +58,7 @@ def test_a_narrow_terminal_folds_texts_and_breaks_no_id(command: Cli) -> None:
     ours, theirs = os.openpty()
     with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "wb", buffering=0) as terminal:
         narrow = {**command.environment, "COLUMNS": "60", "TERM": "xterm"}
-        subprocess.run([PROGRAM, "facts", "list"], env=narrow, stdout=terminal, check=True, timeout=120)
+        subprocess.run([PROGRAM, "facts", "list"], env=narrow, stdout=terminal, check=True, timeout=PATIENCE)
         shown = screen.read(10_000).decode().splitlines()
     (line,) = [line for line in shown if made["id"] in line]
     assert "Ana likes jazz" in line
@@ -94,7 +95,7 @@ def test_a_large_text_from_standard_input_is_printed_whole_again(command: Cli) -
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     key = json.loads(kept.stdout)["payload_key"]
     assert command.run("read-tool-output", key)[0] == body

@@ -15,6 +15,7 @@ import pytest
 from tests.connected import sqlite_of_a_user
 from tests.doors.rest_door import Door, open_door
 from tests.doors.test_rest_events import served
+from tests.patience import PATIENCE
 
 from recollect import NewItem
 from recollect.client import Client
@@ -254,7 +255,7 @@ async def test_events_are_read_by_the_page_and_followed_as_they_happen(resources
 
             async with aclosing(client.follow_events(after=told[2].position, types=["item.created"])) as events:
                 seen: list[Event] = []
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(PATIENCE):
                     async for event in events:
                         if event is not None:
                             seen.append(event)

@@ -6,12 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.folders import open_folder
 from tests.local_models import require_model
+from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
 from recollect.config import Settings
 
@@ -43,9 +44,7 @@ NEEDS = {"04_langgraph_store": "langgraph", "05_openai_agents_session": "agents"
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    # Not under pytest's folder: that is closed to the unprivileged user who runs the server when we are root.
-    folder = Path(tempfile.mkdtemp(prefix="recollect-example-"))
-    folder.chmod(0o755)
+    folder = open_folder("recollect-example-")
     yield folder
     shutil.rmtree(folder)
 
@@ -58,6 +57,7 @@ def test_an_example_runs_offline_and_says_what_it_promises(example: Path, home: 
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
     environment = {
         **kept,
+        **PATIENT_ENVIRONMENT,
         "RECOLLECT_HOME": str(home),
         "RECOLLECT_CACHE_DIR": str(Settings().cache_dir),
         "RECOLLECT_PROFILE": "fast",
@@ -69,7 +69,7 @@ def test_an_example_runs_offline_and_says_what_it_promises(example: Path, home: 
         cwd=home,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -18,6 +18,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from tests.doors.rest_door import Door, client_of, logs, open_door
+from tests.patience import PATIENCE
 
 from recollect.service.resources import Resources
 
@@ -331,6 +332,6 @@ from recollect.entry.cli import main
 sys.argv = ["recollect", "mcp"]
 main()
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "error: MCP needs a further package; install it with `pip install 'recollect[mcp]'`\n"

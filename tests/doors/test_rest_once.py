@@ -10,9 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
-import psycopg
-from psycopg.rows import dict_row
 from tests.doors.rest_door import client_of, open_door
+from tests.stored import rows
 
 from recollect.config import Settings
 from recollect.entry.rest.app import create_app
@@ -21,13 +20,6 @@ from recollect.service.resources import Resources
 
 SECRET = "zebrafinches"
 KEYS = int(os.environ.get("RECOLLECT_TEST_KEYS", "30"))  # more, when asked for
-
-
-def rows(settings: Settings, statement: str) -> list[dict[str, Any]]:
-    assert settings.database_owner_url is not None
-    dsn = settings.database_owner_url.get_secret_value()
-    with psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as connection:
-        return connection.execute(statement).fetchall()
 
 
 def said(content: str) -> dict[str, Any]:

@@ -6,13 +6,14 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx2
+from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
+from tests.ports import free_port
 
 from recollect.app import Memory
 from recollect.config import Settings
@@ -32,12 +33,11 @@ CANARY = "CANARY-in-a-process"
 @asynccontextmanager
 async def served(settings: Settings, log: Path) -> AsyncIterator[str]:
     """The address of a server that is ready; it is stopped as an operator would, and must end well."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     assert settings.database_url is not None
     environment = {
         **os.environ,
+        **PATIENT_ENVIRONMENT,
         "RECOLLECT_HOME": str(settings.home),
         "RECOLLECT_DATABASE_URL": settings.database_url.get_secret_value(),
         "RECOLLECT_PORT": str(port),
@@ -51,7 +51,7 @@ async def served(settings: Settings, log: Path) -> AsyncIterator[str]:
         )
     try:
         address = f"http://127.0.0.1:{port}"
-        async with httpx2.AsyncClient() as client, asyncio.timeout(60):
+        async with httpx2.AsyncClient() as client, asyncio.timeout(PATIENCE):
             while True:
                 assert process.returncode is None, log.read_text()
                 try:
@@ -63,7 +63,7 @@ async def served(settings: Settings, log: Path) -> AsyncIterator[str]:
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(process.wait(), 30)
+        await asyncio.wait_for(process.wait(), PATIENCE)
 
 
 async def raw(address: str, request: bytes) -> bytes:
@@ -72,7 +72,7 @@ async def raw(address: str, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request)
     await writer.drain()
-    answer = await asyncio.wait_for(reader.read(65536), 20)
+    answer = await asyncio.wait_for(reader.read(65536), PATIENCE)
     writer.close()
     return answer
 
@@ -82,7 +82,7 @@ async def test_a_real_server_serves_refuses_and_keeps_content_out_of_its_log(mem
     log = tmp_path / "server.log"
     async with (
         served(memory.resources.settings, log) as address,
-        httpx2.AsyncClient(base_url=address) as client,
+        httpx2.AsyncClient(base_url=address, timeout=60) as client,
     ):
         client.headers["Authorization"] = f"Bearer {key}"
         assert (await client.get("/v1/whoami")).json()["role"] == "agent"

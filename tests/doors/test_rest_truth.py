@@ -12,7 +12,9 @@ from uuid import uuid4
 import httpx2
 import psycopg
 import pytest
+from tests import working
 from tests.doors.rest_door import Door, open_door
+from tests.patience import PATIENCE
 
 from recollect.config import Settings
 from recollect.service.resources import Resources
@@ -56,9 +58,8 @@ async def recalled(
 
 
 async def settled(door: Door) -> None:
-    async with background_worker(door.memory.resources), asyncio.timeout(60):
-        while (await ok(door.request("GET", "/v1/jobs/counts")))["outbox_pending"]:
-            await asyncio.sleep(0.02)
+    await working.settled(door.memory)
+    assert not (await ok(door.request("GET", "/v1/jobs/counts")))["outbox_pending"]
 
 
 def door_in(resources: Resources, days: float) -> AbstractAsyncContextManager[Door]:
@@ -293,7 +294,7 @@ async def test_a_user_is_exported_erased_and_stays_erased(resources: Resources) 
         assert (await door.request("POST", "/v1/erasures", key="agent", json={"user_id": "ana"})).status_code == 403
         started = await ok(door.request("POST", "/v1/erasures", json={"user_id": "ana"}))
         assert started["finished_at"] is None
-        async with background_worker(door.memory.resources), asyncio.timeout(60):
+        async with background_worker(door.memory.resources), asyncio.timeout(PATIENCE):
             while (done := await ok(door.request("GET", f"/v1/erasures/{started['erasure_id']}")))[
                 "finished_at"
             ] is None:

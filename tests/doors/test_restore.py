@@ -10,9 +10,9 @@ from pathlib import Path
 from uuid import uuid4
 
 import psycopg
-import pytest
 from pydantic import SecretStr
 from tests.doors.test_cli import connected
+from tests.working import settled
 
 from recollect.app import Memory
 from recollect.config import Settings
@@ -21,7 +21,6 @@ from recollect.domain.items import Kind
 from recollect.domain.window import MessageRole, NewMessage
 from recollect.storage.postgres import EmbeddedServer
 from recollect.wiring import APP_LOGIN, open_resources
-from recollect.worker.runner import background_worker
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 
@@ -48,13 +47,6 @@ async def opened(settings: Settings, identity: Identity) -> AsyncIterator[Memory
         yield Memory(resources, identity)
 
 
-async def settled(memory: Memory) -> None:
-    """Let a worker embed, extract, judge and summarise everything that waits."""
-    async with background_worker(memory.resources), asyncio.timeout(60):
-        while (await memory.job_counts()).outbox_pending:
-            await asyncio.sleep(0.02)
-
-
 async def facts(memory: Memory) -> set[str]:
     return {item.content for item in (await memory.list_items(kinds=[Kind.FACT], state="any")).items}
 
@@ -76,7 +68,6 @@ async def furnished(memory: Memory) -> list[str]:
     return [line async for line in memory.export()]
 
 
-@pytest.mark.timeout(280)
 async def test_a_restored_backup_forgets_again_and_nothing_brings_it_back(
     server: EmbeddedServer, settings: Settings, memory: Memory, tmp_path: Path
 ) -> None:
@@ -105,7 +96,6 @@ async def test_a_restored_backup_forgets_again_and_nothing_brings_it_back(
             assert [user.user_id for user in await again.list_users()] == ["ana"]
 
 
-@pytest.mark.timeout(280)
 async def test_the_journals_of_another_home_can_be_named(
     server: EmbeddedServer, settings: Settings, memory: Memory, tmp_path: Path
 ) -> None:

@@ -21,6 +21,8 @@ import uvicorn
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from tests.doors.test_cli import PROGRAM, Cli, connected
+from tests.patience import PATIENCE
+from tests.working import settled
 
 from recollect.app import Memory
 from recollect.client import Client as RecollectClient
@@ -30,7 +32,6 @@ from recollect.domain.items import MAX_CONTENT_BYTES
 from recollect.entry.rest.app import create_app
 from recollect.errors import RecollectError
 from recollect.service.remember import NO_SUCH_OUTPUT
-from recollect.worker.runner import background_worker
 
 WHO = {"user": "ana", "agent": "helper", "session": "chat-1"}
 REPORT = "".join(f"order {number}: shipped to Porto\n" for number in range(MAX_CONTENT_BYTES // 16))
@@ -184,7 +185,7 @@ class CommandLine:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        out, err = await asyncio.wait_for(process.communicate(), 120)
+        out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
         if process.returncode:
             assert process.returncode == 1, err.decode()
             raise Refused(err.decode().removeprefix("error: ").removesuffix("\n"))
@@ -272,9 +273,7 @@ async def test_every_door_remembers_and_recalls_the_same(memory: Memory, command
             assert len({str(answer["id"]) for answer in kept}) == 1
             assert len({answer["source_ref"] for answer in kept}) == 1
             key = kept[0].get("payload_key") or key
-        async with background_worker(memory.resources):
-            while (await memory.job_counts()).outbox_pending:
-                await asyncio.sleep(0.02)
+        await settled(memory)
         for asked in QUESTIONS:
             answers = [plain(await door.recall(asked)) for door in doors]
             scores = [[item.pop("score") for item in answer["items"]] for answer in answers]

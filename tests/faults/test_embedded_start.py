@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.folders import open_folder
 
 from recollect.errors import ConfigurationError
 from recollect.storage.postgres import EmbeddedServer
@@ -93,18 +94,6 @@ def postmaster(server: EmbeddedServer) -> int:
     pid = server.status().pid
     assert pid is not None
     return pid
-
-
-def open_folder(prefix: str) -> Path:
-    """Make a folder that the server's account can enter, in memory where there is room.
-
-    Not pytest's own folder: it is closed to the account that runs the server for root.
-    """
-    memory = Path("/dev/shm")
-    roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 * 1024**3
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=memory if roomy else None))
-    folder.chmod(0o755)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.json_server import Reply, Request, json_server
+from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
 from recollect.app import Memory
 from recollect.config import Settings
@@ -63,6 +64,7 @@ def start_worker(settings: Settings) -> subprocess.Popen[bytes]:
     assert settings.database_url is not None
     environment = {
         **os.environ,
+        **PATIENT_ENVIRONMENT,
         "RECOLLECT_DATABASE_URL": settings.database_url.get_secret_value(),
         "RECOLLECT_AUTO_MIGRATE": "false",
         "RECOLLECT_HOME": str(settings.home),
@@ -85,11 +87,12 @@ async def test_every_item_is_embedded_once_though_the_worker_is_killed(settings:
     for _ in range(KILLS):
         worker = start_worker(settings)
         try:
-            for _ in range(600):  # kill it while it is at work, not while it starts
-                await asyncio.sleep(0.02)
-                row = await counts(memory)
-                if row["embedded"] > embedded_before or not row["waiting"]:
-                    break
+            async with asyncio.timeout(PATIENCE):  # kill it while it is at work, not while it starts
+                while True:
+                    await asyncio.sleep(0.02)
+                    row = await counts(memory)
+                    if row["embedded"] > embedded_before or not row["waiting"]:
+                        break
             await asyncio.sleep(chance.random() * 0.1)
         finally:
             worker.send_signal(signal.SIGKILL)
@@ -97,7 +100,7 @@ async def test_every_item_is_embedded_once_though_the_worker_is_killed(settings:
         embedded_before = (await counts(memory))["embedded"]
     resources = memory.resources.settings.model_copy(update=IMPATIENT)
     async with open_resources(resources) as opened, background_worker(opened):
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(PATIENCE):
             while (await counts(memory))["waiting"]:
                 await asyncio.sleep(0.1)
     assert await counts(memory) == {"embedded": ITEMS, "vectors": ITEMS, "waiting": 0}
@@ -128,7 +131,7 @@ async def test_a_broken_embedder_stops_no_write_and_no_keyword_recall(broken: Re
             answer = await memory.recall("invoice 13 Zora", top_k=3)
             assert answer.degraded and answer.items[0].content == "invoice 13 was paid by Zora"
             server.answer = _vectors
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while (await counts(memory))["waiting"]:
                     await asyncio.sleep(0.1)
             assert (await counts(memory))["embedded"] == 20

@@ -17,9 +17,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
+from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
+from tests.stored import rows
+from tests.working import settled, until_settled
 
 from recollect.app import Memory
 from recollect.config import Settings
@@ -32,7 +33,7 @@ from recollect.service.journal import journal_file
 from recollect.storage import evidence
 from recollect.storage.evidence import Link
 from recollect.wiring import open_resources
-from recollect.worker.runner import background_worker, run_worker
+from recollect.worker.runner import run_worker
 
 pytestmark = pytest.mark.faults
 
@@ -56,6 +57,7 @@ def worker(settings: Settings, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     assert settings.database_url is not None
     environment = {
         **os.environ,
+        **PATIENT_ENVIRONMENT,
         "RECOLLECT_DATABASE_URL": settings.database_url.get_secret_value(),
         "RECOLLECT_AUTO_MIGRATE": "false",
         "RECOLLECT_HOME": str(settings.home),
@@ -78,14 +80,6 @@ def worker(settings: Settings, log: Path) -> Iterator[subprocess.Popen[bytes]]:
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
     return settings.model_copy(update=IMPATIENT)
-
-
-def rows(settings: Settings, statement: str, *parameters: object) -> list[dict[str, Any]]:
-    assert settings.database_owner_url is not None
-    dsn = settings.database_owner_url.get_secret_value()
-    with psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, recollect_queue, public")
-        return connection.execute(statement, parameters).fetchall()
 
 
 def hits(settings: Settings, *files: Path) -> list[str]:
@@ -157,13 +151,11 @@ async def planted(memory: Memory) -> dict[str, Any]:
     async with resources.database.transaction(memory.identity) as tx:
         link = Link(item_id=derived.id, source_item_id=added.messages[0].id, event_time=yesterday)
         await evidence.insert_links(tx, [link])
-    async with background_worker(resources), asyncio.timeout(90):
-        while (await memory.job_counts()).outbox_pending:
-            await asyncio.sleep(0.05)
+    await settled(memory)
     return {"bob": bob, "kept": kept, "facts": facts, "session_id": session_id}
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(600 + 30 * KILLS)
 async def test_nothing_of_an_erased_user_is_left_after_kills_in_the_middle(
     settings: Settings, memory: Memory, tmp_path: Path
 ) -> None:
@@ -193,7 +185,7 @@ async def test_nothing_of_an_erased_user_is_left_after_kills_in_the_middle(
     for _ in range(KILLS):
         with worker(settings, logs) as process:
             seen = await progress()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while await progress() == seen and (await memory.get_erasure(erasure.erasure_id)).finished_at is None:
                     await asyncio.sleep(0.005)
             await asyncio.sleep(random.uniform(0, 0.05))
@@ -202,11 +194,10 @@ async def test_nothing_of_an_erased_user_is_left_after_kills_in_the_middle(
         killed_at_work += (await memory.get_erasure(erasure.erasure_id)).finished_at is None
     assert killed_at_work, "no kill came in the middle"
     with worker(settings, logs):
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(PATIENCE):
             while (await memory.get_erasure(erasure.erasure_id)).finished_at is None:
                 await asyncio.sleep(0.05)
-            while (await memory.job_counts()).outbox_pending:
-                await asyncio.sleep(0.05)
+        await until_settled(memory)
     assert hits(settings, settings.home, logs) == []
     assert (await there["bob"].get_item(there["kept"].id)).content == "Bob likes coffee"
     done = [entry for entry in await memory.list_audit(limit=200) if entry.action == "user.erase"]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.patience import PATIENCE
 
 from recollect.errors import ConfigurationError
 from recollect.storage import migrate
@@ -60,7 +61,7 @@ def start(dsn: str, die_before: int = 0) -> subprocess.Popen[str]:
 
 def test_of_two_starters_one_migrates_and_both_go_on(empty_database: str) -> None:
     starters = [start(empty_database) for _ in range(2)]
-    applied = [int(starter.communicate(timeout=120)[0]) for starter in starters]
+    applied = [int(starter.communicate(timeout=PATIENCE)[0]) for starter in starters]
     assert [starter.returncode for starter in starters] == [0, 0]
     assert min(applied) == 0 and max(applied) > 5
     assert asyncio.run(migrate.pending(empty_database)) == []
@@ -69,18 +70,18 @@ def test_of_two_starters_one_migrates_and_both_go_on(empty_database: str) -> Non
 def test_a_migration_killed_at_any_step_runs_again_cleanly(empty_database: str) -> None:
     left = len(asyncio.run(migrate.pending(empty_database)))
     killed = start(empty_database, die_before=1)
-    killed.communicate(timeout=120)
+    killed.communicate(timeout=PATIENCE)
     while left > 1:
         # Each attempt gets one step further than the last, and leaves nothing of the step it dies in.
         killed = start(empty_database, die_before=2)
-        killed.communicate(timeout=120)
+        killed.communicate(timeout=PATIENCE)
         assert killed.returncode == -9
         with psycopg.connect(empty_database) as connection:
             assert connection.execute("SELECT to_regclass('recollect.half_done')").fetchone() == (None,)
         left -= 1
         assert len(asyncio.run(migrate.pending(empty_database))) == left
     finished = start(empty_database)
-    assert int(finished.communicate(timeout=120)[0]) == 1
+    assert int(finished.communicate(timeout=PATIENCE)[0]) == 1
     assert asyncio.run(migrate.pending(empty_database)) == []
 
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -19,6 +18,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.folders import open_folder
+from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
+from tests.ports import free_port
 
 from recollect.app import Memory
 from recollect.config import Settings
@@ -34,15 +36,9 @@ KILLS = 3
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder) / "home"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    folder = open_folder("recollect-kills-")
+    yield folder / "home"
+    shutil.rmtree(folder)
 
 
 @asynccontextmanager
@@ -50,12 +46,18 @@ async def serving(home: Path, port: int) -> AsyncIterator[subprocess.Popen[bytes
     """A real server on a real embedded database."""
     process = subprocess.Popen(
         [sys.executable, "-m", "recollect", "serve", "--port", str(port)],
-        env={**os.environ, "RECOLLECT_HOME": str(home), "RECOLLECT_PROFILE": "fast", "RECOLLECT_RATE_LIMIT": ""},
+        env={
+            **os.environ,
+            **PATIENT_ENVIRONMENT,
+            "RECOLLECT_HOME": str(home),
+            "RECOLLECT_PROFILE": "fast",
+            "RECOLLECT_RATE_LIMIT": "",
+        },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client, asyncio.timeout(120):
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client, asyncio.timeout(PATIENCE):
             while True:
                 try:
                     if (await client.get("/readyz")).status_code == 200:
@@ -67,13 +69,13 @@ async def serving(home: Path, port: int) -> AsyncIterator[subprocess.Popen[bytes
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-            process.wait(60)
+            process.wait(PATIENCE)
 
 
-async def send(port: int, key: str, mine: list[str], acknowledged: set[str], stop: asyncio.Event) -> None:
-    """Send messages one by one; one that was not acknowledged is sent again."""
+async def send(port: int, key: str, mine: list[str], acknowledged: set[str], killed: asyncio.Event) -> None:
+    """Send messages one by one until the server is killed; one that was not acknowledged is sent again."""
     async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
-        while mine and not stop.is_set():
+        while mine and not killed.is_set():
             body = {"messages": [{"content": f"this is {mine[0]} of the chat", "message_id": mine[0]}]}
             try:
                 answer = await client.post(
@@ -82,7 +84,8 @@ async def send(port: int, key: str, mine: list[str], acknowledged: set[str], sto
                     headers={"Authorization": f"Bearer {key}", "Recollect-User": "ana"},
                 )
             except httpx2.TransportError:
-                return
+                await asyncio.sleep(0.05)
+                continue
             if answer.status_code == 200:
                 acknowledged.add(mine.pop(0))
             else:
@@ -98,13 +101,14 @@ async def test_no_acknowledged_message_is_lost_or_doubled_when_the_server_is_kil
     queues = [names[client::CLIENTS] for client in range(CLIENTS)]
     acknowledged: set[str] = set()
     for kill in range(KILLS + 1):
-        port, stop = free_port(), asyncio.Event()
+        port, killed = free_port(), asyncio.Event()
         async with serving(home, port) as process:
-            senders = [asyncio.create_task(send(port, key, queue, acknowledged, stop)) for queue in queues]
+            senders = [asyncio.create_task(send(port, key, queue, acknowledged, killed)) for queue in queues]
             if kill < KILLS:
                 wanted = len(acknowledged) + MESSAGES // (KILLS + 1)
                 while len(acknowledged) < wanted and not all(sender.done() for sender in senders):
                     await asyncio.sleep(0.005)
+                killed.set()
                 process.send_signal(signal.SIGKILL)
                 process.wait()
             await asyncio.gather(*senders)

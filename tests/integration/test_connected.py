@@ -150,11 +150,13 @@ async def at(dsn: str, files: Path | None = None) -> Target:
     return await checked(read_target(dsn), Place(allow_private=True, files=files))
 
 
-async def try_all(target: Target, statements: list[str], **more: Any) -> list[Answer | RecollectError]:
+async def try_all(
+    target: Target, statements: list[str], *, limits: Limits | None = None, **more: Any
+) -> list[Answer | RecollectError]:
     outcomes: list[Answer | RecollectError] = []
     for statement in statements:
         try:
-            outcomes.append((await read(target, [statement], limits=SHORT, **more))[0])
+            outcomes.append((await read(target, [statement], limits=limits or Limits(), **more))[0])
         except RecollectError as error:
             outcomes.append(error)
     return outcomes
@@ -243,7 +245,7 @@ async def test_a_bomb_ends_in_time_and_within_its_bytes(
             target = await at(request.getfixturevalue("mariadb").dsn("reader", "pw", "shop"))
         case _:
             target = await at(f"{engine.value}:///shop.{'db' if engine is Engine.SQLITE else 'duckdb'}", files)
-    for statement, outcome in zip(BOMBS[engine], await try_all(target, BOMBS[engine]), strict=True):
+    for statement, outcome in zip(BOMBS[engine], await try_all(target, BOMBS[engine], limits=SHORT), strict=True):
         # MariaDB answers an interrupted SLEEP like one that slept enough.
         assert isinstance(outcome, TimedOut | InvalidInput) or "SLEEP" in statement, statement
 

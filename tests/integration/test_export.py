@@ -6,9 +6,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
+from tests.stored import rows
 
 from recollect.app import Memory
 from recollect.config import Settings
@@ -20,14 +19,6 @@ from recollect.storage import evidence
 from recollect.storage.evidence import Link
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
-
-
-def rows(settings: Settings, statement: str, *parameters: object) -> list[dict[str, Any]]:
-    assert settings.database_owner_url is not None
-    dsn = settings.database_owner_url.get_secret_value()
-    with psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, recollect_queue, public")
-        return connection.execute(statement, parameters).fetchall()
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from tests.working import at, work_off
+from tests.patience import PATIENCE
+from tests.working import at, settled, work_off
 
 from recollect.app import Memory
 from recollect.config import Settings
@@ -34,7 +35,6 @@ from recollect.storage import items, vectors
 from recollect.storage.asking import Asked
 from recollect.storage.database import Database
 from recollect.storage.queries import Query
-from recollect.worker.runner import background_worker
 
 BOTH_ORDERS = pytest.mark.parametrize("swapped", [False, True], ids=["as named", "the other first"])
 AT_THE_ROW = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -81,7 +81,7 @@ async def interleaved(
         locked = await holder.execute(f"{statement} FOR UPDATE", parameters)
         assert locked.rowcount, "there is nothing to wait for"
         tasks: list[asyncio.Future[Any]] = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             for given in verbs:
                 verb, waits = given if isinstance(given, tuple) else (given, AT_THE_ROW)
                 before = await number(waits)
@@ -253,7 +253,7 @@ async def test_two_workers_meet_a_name_at_once(memory: Memory, chat: Memory, set
     said = [(await chat.remember(f"Xenia came {when}", scope="user")).id for when in ("early", "late")]
     xenia = Entity(EntityKind.NAME, "Xenia")
     database = memory.resources.database
-    async with owner(settings) as watcher, asyncio.timeout(60):
+    async with owner(settings) as watcher, asyncio.timeout(PATIENCE):
         async with database.transaction(memory.identity) as other:
             async with database.transaction(memory.identity) as one:
                 await vectors.save_entities(one, [(said[0], xenia)])
@@ -277,9 +277,7 @@ async def test_forget_between_reading_a_message_and_writing_its_facts(memory: Me
             return found
 
     hesitating = replace(memory.resources, llm=Hesitating())
-    async with background_worker(hesitating), asyncio.timeout(60):
-        while (await memory.job_counts()).outbox_pending:
-            await asyncio.sleep(0.02)
+    await settled(Memory(hesitating, memory.identity))
     with pytest.raises(NotFound):
         await chat.get_item(said.id)
     assert (await memory.list_items(kinds=[Kind.FACT], state="any")).items == ()

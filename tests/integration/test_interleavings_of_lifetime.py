@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
+from tests.stored import rows
 from tests.working import at, run_job, work_off
 
 from recollect.app import Memory
@@ -43,14 +42,6 @@ class Interrupted:
         if meanwhile is not None:
             await meanwhile()
         return found
-
-
-def rows(settings: Settings, statement: str, *parameters: object) -> list[dict[str, Any]]:
-    assert settings.database_owner_url is not None
-    dsn = settings.database_owner_url.get_secret_value()
-    with psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, recollect_queue, public")
-        return connection.execute(statement, parameters).fetchall()
 
 
 def interrupted(memory: Memory, meanwhile: Callable[[], Awaitable[Any]]) -> Memory:

@@ -145,7 +145,7 @@ async def test_a_pooled_connection_forgets_who_used_it(
     accident: Callable[[Transaction], Awaitable[None]], memory: Memory, strangers: Memory
 ) -> None:
     database = Database(
-        memory.resources.database.dsn, PoolOptions(min_size=1, max_size=1, statement_timeout=0.3, timeout=5)
+        memory.resources.database.dsn, PoolOptions(min_size=1, max_size=1, statement_timeout=2.0, timeout=60)
     )
     await database.open()
     try:
@@ -167,7 +167,7 @@ async def test_a_pooled_connection_forgets_who_used_it(
 
 
 async def test_queries_sent_together_are_bound_and_one_that_fails_harms_no_other(memory: Memory) -> None:
-    database = Database(memory.resources.database.dsn, PoolOptions(min_size=1, max_size=1, timeout=5))
+    database = Database(memory.resources.database.dsn, PoolOptions(min_size=1, max_size=1, timeout=60))
     await database.open()
     try:
         hostile = AgentId("x'); SET LOCAL app.tenant_id = 'a'; --\\")

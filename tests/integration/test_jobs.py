@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.patience import PATIENCE, until
 
 from recollect.app import Memory
 from recollect.config import Settings
@@ -33,7 +34,7 @@ MINUTELY = Schedule(job="count", cron="* * * * *", spread=timedelta(seconds=30),
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"dispatch_tick": 0.2, "job_retry_seconds": 0.01, "job_stalled_seconds": 2.0})
+    return settings.model_copy(update={"dispatch_tick": 0.2, "job_retry_seconds": 0.01})
 
 
 @asynccontextmanager
@@ -52,19 +53,13 @@ async def defer(memory: Memory, job: str, **options: Any) -> int | None:
         return await jobs.defer(tx, job, **options)
 
 
-async def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not true():
-            await asyncio.sleep(0.01)
-
-
 async def until_status(memory: Memory, status: JobStatus, number: int = 1) -> None:
-    found = 0
-    async with asyncio.timeout(30):
-        while found < number:
-            await asyncio.sleep(0.02)
-            with suppress(DatabaseUnavailable):  # some tests cut every connection
-                found = len(await memory.list_jobs(status=status))
+    async def reached() -> bool:
+        with suppress(DatabaseUnavailable):  # some tests cut every connection
+            return len(await memory.list_jobs(status=status)) >= number
+        return False
+
+    await until(reached)
 
 
 async def another(memory: Memory, name: str) -> Memory:
@@ -167,7 +162,7 @@ async def test_a_job_cut_short_by_a_shutdown_runs_again(memory: Memory) -> None:
 
     async with working(memory.resources, {"count": Job(run=hang)}):
         await defer(memory, "count")
-        await asyncio.wait_for(started.wait(), 30)
+        await asyncio.wait_for(started.wait(), PATIENCE)
     assert [record.status for record in await memory.list_jobs()] == [JobStatus.TODO]
     async with working(memory.resources, {"count": Job(run=count)}):
         await until_status(memory, JobStatus.SUCCEEDED)
@@ -211,6 +206,8 @@ async def test_a_job_of_a_silent_worker_is_resumed_and_given_up_after_its_budget
 
 
 async def test_a_new_tenant_is_planned_with_every_scheduled_job(memory: Memory) -> None:
+    before = datetime.now(UTC)
+    memory = await another(memory, "new")
     plan = Query(
         "tests.plan",
         "The plan of this tenant.",
@@ -219,7 +216,7 @@ async def test_a_new_tenant_is_planned_with_every_scheduled_job(memory: Memory) 
     async with memory.resources.database.transaction(memory.identity) as tx:
         planned = {row["job"]: row["next_at"] for row in await tx.dicts(plan)}
     assert set(planned) == {name for name, job in JOBS.items() if job.cron}
-    assert all(at > datetime.now(UTC) for at in planned.values())
+    assert all(at > before for at in planned.values())
 
 
 def at(moment: datetime) -> Callable[[], datetime]:
@@ -285,6 +282,22 @@ async def test_no_more_runs_of_a_job_are_open_than_its_limit(settings: Settings,
     async with working(late, table):
         await until(lambda: set(owners) <= set(done))
     assert most <= 2
+
+
+async def test_a_job_whose_limit_is_nought_is_not_started_by_the_clock(settings: Settings, memory: Memory) -> None:
+    seen: list[dict[str, Any]] = []
+
+    async def count(resources: Resources, identity: Identity, **args: Any) -> None:
+        seen.append(args)
+
+    await planned_tenants(memory, 3)
+    off = settings.model_copy(update={"job_concurrency": {"count": 0}})
+    late = replace(memory.resources, settings=off, clock=lambda: datetime.now(UTC) + timedelta(minutes=3))
+    table = {"count": Job(run=count, cron=MINUTELY.cron, spread=MINUTELY.spread)}
+    async with working(late, table):
+        await defer(memory, "count", args={"step": 1})
+        await until_status(memory, JobStatus.SUCCEEDED)
+    assert seen == [{"step": 1}], "what is asked for runs all the same"
 
 
 @given(
@@ -354,7 +367,7 @@ async def test_jobs_go_on_after_every_connection_was_cut(memory: Memory) -> None
     )
     async with working(memory.resources, {"count": Job(run=count)}):
         for told in range(1, 4):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 while True:
                     try:
                         await defer(memory, "count")

@@ -13,6 +13,7 @@ import numpy as np
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
+from tests.patience import PATIENCE
 
 from recollect.app import Memory
 from recollect.domain.items import Kind
@@ -107,7 +108,7 @@ async def test_parts_are_one_transaction(database: Database, memory: Memory) -> 
 async def test_what_follows_is_made_while_the_first_is_at_work(database: Database, memory: Memory) -> None:
     at_work = """SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
                  WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.objid = 41 AND l.granted"""
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE
 
     def following() -> Iterator[Part]:
         with psycopg.connect(memory.resources.database.dsn, autocommit=True) as other:
@@ -151,9 +152,9 @@ async def test_a_query_that_takes_too_long_is_given_up(memory: Memory) -> None:
     try:
         with pytest.raises(DatabaseUnavailable, match="took too long"):
             await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(SLEEP, {"seconds": 25.0})])
-        assert await noted(database, memory) == []
     finally:
         await database.close()
+    assert await noted(memory.resources.database, memory) == []
 
 
 async def test_a_connection_that_died_while_idle_is_replaced(database: Database, memory: Memory) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import sqlite3
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -19,6 +20,7 @@ from pydantic import SecretStr
 from tests.connected import TABLES, postgres_of_a_user, sqlite_of_a_user
 from tests.doors.rest_door import logs
 from tests.json_server import JsonServer, Reply, Request, json_server
+from tests.patience import PATIENCE, until
 
 from recollect.app import Memory
 from recollect.config import Settings
@@ -96,7 +98,7 @@ async def shop(memory: Memory, tmp_path: Path) -> Memory:
     return memory
 
 
-def with_model(memory: Memory, model: JsonServer, *, timeout: float = 20.0) -> Memory:
+def with_model(memory: Memory, model: JsonServer, *, timeout: float = PATIENCE) -> Memory:
     spec = ModelSpec(provider="openai", model="tiny", base_url=f"{model.url}/v1", timeout=timeout)
     return Memory(replace(memory.resources, sql_writer=ModelSqlWriter(LanguageModel(spec))), memory.identity)
 
@@ -203,16 +205,22 @@ async def test_the_audit_has_every_attempt_and_nothing_of_the_content(shop: Memo
     assert "Customer 7" not in kept and "canary-in-sql" not in kept and "shop.db" not in kept
 
 
-async def test_only_so_many_questions_of_a_tenant_run_at_once(shop: Memory) -> None:
-    slow = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 3000000) SELECT count(*) FROM r"
+async def test_only_so_many_questions_of_a_tenant_run_at_once(shop: Memory, model: JsonServer) -> None:
     limited = shop.resources.settings.model_copy(update={"query_concurrency": 1})
-    memory = Memory(replace(shop.resources, settings=limited), shop.identity)
-    first = asyncio.create_task(memory.query_data(sql=slow))
-    while not memory.resources.query_places._taken:
-        await asyncio.sleep(0.01)
+    memory = with_model(Memory(replace(shop.resources, settings=limited), shop.identity), model)
+    gate = threading.Event()
+
+    def hesitating(_: Request) -> Reply:
+        gate.wait(PATIENCE)
+        return proposed(GOLD)
+
+    model.answer = hesitating
+    first = asyncio.create_task(memory.query_data(QUESTION))
+    await until(lambda: model.requests)
     with pytest.raises(Overloaded):
         await memory.query_data(sql=GOLD)
-    await first
+    gate.set()
+    assert (await first).rows == ANSWER
     assert (await memory.query_data(sql=GOLD)).rows == ANSWER
 
 

@@ -3,7 +3,6 @@ that is fast enough, and by the tenant's own index where it is not."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ import pytest
 from psycopg.rows import dict_row
 from pydantic import SecretStr
 from tests.conftest import cloned_database
+from tests.working import settled
 
 from recollect.app import Memory
 from recollect.config import Settings
@@ -38,7 +38,6 @@ from recollect.storage.queries import Query
 from recollect.storage.search import Search
 from recollect.storage.vector_indexes import IndexSpec, VectorIndex
 from recollect.wiring import APP_LOGIN
-from recollect.worker.runner import background_worker
 
 MODEL_ID = "random@1"
 DIMENSIONS = 16
@@ -373,9 +372,7 @@ async def test_an_import_brings_one_look_at_the_index(resources: Resources) -> N
     tenant = await tenants.ensure_tenant(working, "imported")
     memory = Memory(working, Identity(tenant_id=tenant.tenant_id, user_id=UserId("u"), role=Role.ADMIN))
     await memory.remember_many([NewItem(content=f"line {number}", scope=Scope.USER) for number in range(300)])
-    async with background_worker(working), asyncio.timeout(60):
-        while (await memory.job_counts()).outbox_pending:
-            await asyncio.sleep(0.05)
+    await settled(memory)
     assert [job.job for job in await memory.list_jobs()] == [service.JOB]
 
 

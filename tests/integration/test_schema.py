@@ -10,8 +10,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.rows import dict_row
 from tests.conftest import cloned_database
+from tests.stored import rows
 
 import recollect
 from recollect.config import Settings
@@ -22,12 +22,6 @@ from recollect.storage.search import Search
 STORAGE = Path(recollect.__file__).parent / "storage"
 NOT_OF_A_TENANT = {"schema_migrations"}
 STEMS = sorted(path.stem for path in STORAGE.glob("*.sql") if path.read_text().startswith("-- name:"))
-
-
-def rows(settings: Settings, statement: str) -> list[dict[str, Any]]:
-    assert settings.database_owner_url is not None
-    with psycopg.connect(settings.database_owner_url.get_secret_value(), row_factory=dict_row) as connection:
-        return connection.execute(statement).fetchall()
 
 
 def test_every_tenant_table_forces_row_level_security(settings: Settings) -> None:
@@ -54,6 +48,7 @@ def test_every_policy_binds_the_tenant(settings: Settings) -> None:
            FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid JOIN pg_namespace n ON n.oid = c.relnamespace
            WHERE n.nspname = 'recollect'""",
     )
+    assert policies
     for policy in policies:
         if policy["roles"] in {"{recollect.recollect_owner}", "{recollect_owner}", "{recollect_search}"}:
             continue  # not roles that a request ever acts under

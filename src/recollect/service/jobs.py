@@ -180,12 +180,17 @@ async def plan_missing(resources: Resources, planned: Sequence[Schedule]) -> int
     return made
 
 
+def most_open(resources: Resources, schedule: Schedule) -> int:
+    """How many runs of a scheduled job may be open at once over all workers; 0: none is started by the clock."""
+    return resources.settings.job_concurrency.get(schedule.job, schedule.concurrency)
+
+
 async def start_due(resources: Resources, schedule: Schedule) -> tuple[int, bool]:
     """Enqueue a job for tenants for which it is due, within its limit; how many, and whether more may be due.
 
     The same transaction moves each tenant's time on: a due time gives one job, however many workers look.
     """
-    limit = resources.settings.job_concurrency.get(schedule.job, schedule.concurrency)
+    limit = most_open(resources, schedule)
     async with resources.database.queue() as rows:
         if not await schedules.try_lock_job(rows, schedule.job):
             return 0, False

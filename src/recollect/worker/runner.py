@@ -111,6 +111,7 @@ async def _persistently(name: str, part: Callable[[], Awaitable[None]]) -> None:
 async def _start_what_is_due(resources: Resources, table: Mapping[str, Job], freed: asyncio.Event) -> None:
     settings, planned = resources.settings, schedules(table)
     await job_service.plan_missing(resources, planned)
+    planned = tuple(each for each in planned if job_service.most_open(resources, each) > 0)
     while True:
         freed.clear()
         held_back = False

@@ -63,8 +63,6 @@ async def test_events_and_facts_are_added_and_an_empty_question_finds_nothing(ve
 
 
 async def test_a_deleted_memory_does_not_come_back(verbs: Verbs) -> None:
-    if not hasattr(verbs, "forget"):
-        pytest.skip("REST has no route that forgets")
     service = RecollectMemoryService(verbs)
     for _ in range(2):
         await service.add_events_to_memory(app_name="shop", user_id="ana", events=[said("My size is 42")])

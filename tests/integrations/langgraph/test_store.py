@@ -22,6 +22,7 @@ from langgraph.store.base import (
     SearchOp,
 )
 from langgraph.store.memory import InMemoryStore
+from tests.working import settled
 
 from recollect.app import Memory
 from recollect.domain.identity import Identity
@@ -29,7 +30,6 @@ from recollect.errors import ConfigurationError, Unauthenticated
 from recollect.integrations.base import Verbs
 from recollect.integrations.langgraph import RecollectStore
 from recollect.sync import Facade
-from recollect.worker.runner import background_worker
 
 
 @pytest.fixture
@@ -165,9 +165,7 @@ async def test_a_question_finds_by_meaning_and_recall_finds_it_too(memory: Memor
     await store.aput(("m",), "job", {"text": "I am a software engineer"})
     await store.aput(("m",), "hobby", {"text": "nothing", "also": "I look at the stars"}, index=["also"])
     await store.aput(("m",), "plain", {"text": "I love food"}, index=False)
-    async with background_worker(memory.resources):
-        while (await memory.job_counts()).outbox_pending:
-            await asyncio.sleep(0.02)
+    await settled(memory)
     found = await store.asearch(("m",), query="what Italian food do I like to eat?", limit=4)
     assert found[0].key == "food"
     assert found[-1].key == "plain"

@@ -50,8 +50,6 @@ async def test_items_come_back_exactly_in_order_and_the_latest_can_be_asked_for(
 
 
 async def test_popped_and_cleared_items_are_gone_for_good(verbs: Verbs) -> None:
-    if not hasattr(verbs, "forget"):
-        pytest.skip("REST has no route that forgets")
     session = RecollectSession("chat-1", verbs, user="ana")
     await session.add_items(ITEMS)
     assert [await session.pop_item() for _ in range(2)] == [ITEMS[4], ITEMS[3]]
