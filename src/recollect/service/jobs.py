@@ -71,9 +71,10 @@ async def get_job(resources: Resources, identity: Identity, job_id: int) -> JobR
 async def job_counts(resources: Resources, identity: Identity) -> JobCounts:
     """Count the tenant's work that waits, runs, is done and was given up."""
     require_admin(identity)
-    async with resources.database.transaction(identity) as tx:
-        pending, parked = await outbox.count_by_topic(tx)
-        return JobCounts(jobs=await jobs.count_jobs(tx), outbox_pending=pending, outbox_parked=parked)
+    by_status, by_topic = jobs.ask_counts(), outbox.ask_by_topic()
+    await resources.database.together(identity, [by_status, by_topic])
+    pending, parked = by_topic.answer
+    return JobCounts(jobs=by_status.answer, outbox_pending=pending, outbox_parked=parked)
 
 
 async def list_dead_letters(

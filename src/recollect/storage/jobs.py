@@ -25,6 +25,7 @@ from psycopg.types.json import Jsonb
 
 from recollect.domain.identity import TenantId
 from recollect.domain.jobs import DeadLetter, JobRecord, JobStatus
+from recollect.storage.asking import Asked
 from recollect.storage.database import QueueTransaction, Transaction
 from recollect.storage.queries import Queries, Query
 from recollect.telemetry import get_log
@@ -119,7 +120,16 @@ async def list_failed(tx: Transaction, *, before: int, limit: int) -> list[DeadL
 
 async def count_jobs(tx: Transaction) -> dict[JobStatus, int]:
     """Count the tenant's jobs by where they stand."""
-    return {JobStatus(row["status"]): row["number"] for row in await tx.dicts(queries.count_jobs)}
+    return _by_status(await tx.dicts(queries.count_jobs))
+
+
+def ask_counts() -> Asked[dict[JobStatus, int]]:
+    """The same, sent along with others."""
+    return Asked(queries.count_jobs, _by_status)
+
+
+def _by_status(rows: Sequence[Mapping[str, Any]]) -> dict[JobStatus, int]:
+    return {JobStatus(row["status"]): row["number"] for row in rows}
 
 
 async def replay_failed(tx: Transaction, job_id: int) -> bool:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
-from typing import overload
+from typing import Any, overload
 from uuid import UUID
 
 import psycopg
@@ -178,10 +178,18 @@ async def release(tx: Transaction, batch: Batch) -> None:
 
 async def count_by_topic(tx: Transaction) -> tuple[dict[str, int], dict[str, int]]:
     """Count by topic what waits, and what was given up."""
-    found = await tx.dicts(queries.count_by_topic)
+    return _by_topic(await tx.dicts(queries.count_by_topic))
+
+
+def ask_by_topic() -> Asked[tuple[dict[str, int], dict[str, int]]]:
+    """The same, sent along with others."""
+    return Asked(queries.count_by_topic, _by_topic)
+
+
+def _by_topic(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, int], dict[str, int]]:
     return (
-        {row["topic"]: row["pending"] for row in found if row["pending"]},
-        {row["topic"]: row["parked"] for row in found if row["parked"]},
+        {row["topic"]: row["pending"] for row in rows if row["pending"]},
+        {row["topic"]: row["parked"] for row in rows if row["parked"]},
     )
 
 
