@@ -92,16 +92,16 @@ async def test_text_that_cannot_be_kept_is_refused_and_nothing_is_sent(database:
     for bad in ("a\x00b", ["fine", "a\x00b"]):
         parts: list[Part] = [(ECHO, {"text": bad})]
         with pytest.raises(InvalidInput, match=r"U\+0000"):
-            await database.in_parts(memory.identity, [(NOTE, {"user_id": "ana"})], lambda parts=parts: parts)  # type: ignore[misc]
+            await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, lambda parts=parts: parts)  # type: ignore[misc]
     assert await noted(database, memory) == []
 
 
 async def test_parts_are_one_transaction(database: Database, memory: Memory) -> None:
     for _ in range(2):  # the second time, the connection keeps the queries
         with pytest.raises(psycopg.errors.DivisionByZero):
-            await database.in_parts(memory.identity, [(NOTE, {"user_id": "ana"})], lambda: [(FAIL, {"zero": 0})])
+            await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(FAIL, {"zero": 0})])
     assert await noted(database, memory) == []
-    found = await database.in_parts(memory.identity, [(NOTE, {"user_id": "ana"})], lambda: [(NOTED, {})])
+    found = await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(NOTED, {})])
     assert found == [("ana",)] and await noted(database, memory) == ["ana"]
 
 
@@ -118,7 +118,7 @@ async def test_what_follows_is_made_while_the_first_is_at_work(database: Databas
         yield ECHO, {"text": "done"}
 
     lock = Query("tests.lock", "Holds a lock.", "SELECT pg_advisory_xact_lock(%(number)s::bigint)")
-    assert await database.in_parts(memory.identity, [(lock, {"number": 41})], following) == [("done",)]
+    assert await database.in_parts(memory.identity, lock, {"number": 41}, following) == [("done",)]
 
 
 async def test_a_caller_that_fails_in_between_leaves_nothing(database: Database, memory: Memory) -> None:
@@ -127,7 +127,7 @@ async def test_a_caller_that_fails_in_between_leaves_nothing(database: Database,
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        await database.in_parts(memory.identity, [(NOTE, {"user_id": "ana"})], following)
+        await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, following)
     assert await noted(database, memory) == []
 
 
@@ -135,7 +135,7 @@ async def test_who_is_cancelled_leaves_nothing_and_the_connection_goes_on(databa
     ((before,),) = await database.once(memory.identity, WHO)
 
     async def write() -> None:
-        await database.in_parts(memory.identity, [(NOTE, {"user_id": "ana"})], lambda: [(SLEEP, {"seconds": 25.0})])
+        await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(SLEEP, {"seconds": 25.0})])
 
     task = asyncio.create_task(write())
     await asyncio.sleep(0.2)
@@ -151,7 +151,7 @@ async def test_a_query_that_takes_too_long_is_given_up(memory: Memory) -> None:
     await database.open()
     try:
         with pytest.raises(DatabaseUnavailable, match="took too long"):
-            await database.in_parts(memory.identity, [(NOTE, {"user_id": "ana"})], lambda: [(SLEEP, {"seconds": 25.0})])
+            await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(SLEEP, {"seconds": 25.0})])
     finally:
         await database.close()
     assert await noted(memory.resources.database, memory) == []
@@ -177,7 +177,7 @@ async def test_a_connection_that_dies_at_work_is_replaced_and_the_work_done_once
         tries.append(1)
         yield end, {"first": len(tries) == 1}
 
-    await database.in_parts(memory.identity, [(NOTE, {"user_id": "ana"})], following)
+    await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, following)
     assert len(tries) == 2 and await noted(database, memory) == ["ana"]
 
 

@@ -53,12 +53,11 @@ class Reembedding:
 async def derive(resources: Resources, texts: Sequence[tuple[str, str | None]], *, language: str) -> list[Indexed]:
     """Index columns of texts, each given with its speaker."""
     if len(texts) <= INLINE_TEXTS:
-        return derive_now(resources, texts, language=language)
-    return await asyncio.to_thread(derive_now, resources, texts, language=language)
+        return _derived(resources, texts, language)
+    return await asyncio.to_thread(_derived, resources, texts, language)
 
 
-def derive_now(resources: Resources, texts: Sequence[tuple[str, str | None]], *, language: str) -> list[Indexed]:
-    """The same in this thread: for a few texts."""
+def _derived(resources: Resources, texts: Sequence[tuple[str, str | None]], language: str) -> list[Indexed]:
     tokens = resources.static_tokens
     ids = tokens.token_ids([content for content, _ in texts]) if tokens is not None else [None] * len(texts)
     return [

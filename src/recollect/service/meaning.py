@@ -18,7 +18,7 @@ from recollect.storage.items import Meaning, Row
 MOST_CHARACTERS = 10_000  # longer texts are embedded in the background
 
 
-def meaning_of(row: Row, *, resources: Resources, identity: Identity, model_id: str | None) -> Meaning | None:
+def meaning_of(resources: Resources, identity: Identity, row: Row, *, model_id: str | None) -> Meaning | None:
     """The vector of an item by the tenant's model, and what it names; None where a job had better see to it."""
     embedder = resources.embedders.instant(model_id)
     item = row.item

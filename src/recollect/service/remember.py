@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from recollect.domain.identity import Identity, Role, Scope
-from recollect.domain.indexing import Indexed, searched_text
+from recollect.domain.indexing import searched_text
 from recollect.domain.items import (
     KINDS,
     LONGEST_CHARACTER,
@@ -26,7 +26,7 @@ from recollect.domain.items import (
 from recollect.domain.progress import Progress
 from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError
 from recollect.ids import new_id
-from recollect.service.index import EMBED_TOPIC, derive, derive_now
+from recollect.service.index import EMBED_TOPIC, derive
 from recollect.service.meaning import meaning_of
 from recollect.service.resources import Resources
 from recollect.service.restate import Stated, follow, make_way
@@ -105,14 +105,11 @@ async def remember_many(resources: Resources, identity: Identity, news: Sequence
     if len(news) > MAX_BATCH:
         raise InvalidInput(f"at most {MAX_BATCH} items at a time; send the rest in another call")
     with resources.telemetry.measured("remember"):
-        checked = await _check(resources, identity, news)
-        if len(checked) == 1 and checked[0].item.payload is None:
-            row, is_written = await _write_alone(resources, identity, checked[0])
-            if is_written:
+        ready = await make_ready(resources, identity, news)
+        if len(ready.rows) == 1 and ready.rows[0].item.payload is None:
+            (row,) = ready.rows
+            if await _write_alone(resources, identity, row):
                 return [_remembered(row, row.item_id, was_new=True)]
-            ready = Ready(rows=(row,), objects={})
-        else:
-            ready = await _derive(resources, identity, checked)
         async with resources.database.transaction(identity) as tx:
             remembered, changed = await save_ready(tx, ready)
             # What has a reference of the caller's own may be a retry, and is what it was.
@@ -128,65 +125,36 @@ async def remember_many(resources: Resources, identity: Identity, news: Sequence
         return remembered
 
 
-async def _write_alone(resources: Resources, identity: Identity, checked: _Checked) -> tuple[Row, bool]:
-    """Write an item in one round trip, with its meaning where that is quick; False when it must be looked at."""
+async def _write_alone(resources: Resources, identity: Identity, row: Row) -> bool:
+    """Write a row in one message to the database, with its meaning where that is quick; False when it must be looked at."""
     view = await resources.views.get(resources.database, identity)
-
-    @cache  # the same for every try
-    def row() -> Row:
-        (indexed,) = derive_now(resources, [_searched(checked.item)], language=view.language)
-        return _row(checked, indexed)
-
-    meaning = partial(meaning_of, resources=resources, identity=identity, model_id=view.model_id)
-    thread = _thread(checked.item)
+    meaning = partial(meaning_of, resources, identity, row, model_id=view.model_id)
     try:
-        written = await items.insert_alone(
-            resources.database, identity, checked.item, thread=thread, row=row, meaning=meaning, topic=EMBED_TOPIC
-        )
+        written = await items.insert_alone(resources.database, identity, row, topic=EMBED_TOPIC, meaning=meaning)
     except InvalidInput:
-        written = (
-            None  # the leak guard refuses it, which must not keep what stands there already from being found again
-        )
+        return False  # the leak guard refuses it, which must not keep what stands there already from being found again
     if written is None:
-        return row(), False
-    resources.threads.note(identity.tenant_id, row())
+        return False
+    resources.threads.note(identity.tenant_id, row)
     if written.topic is not None:
         resources.wake(written.topic)
-    return row(), True
+    return True
 
 
 async def make_ready(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> Ready:
     """Do everything that needs no transaction: sanitise, apply the rules, derive index columns, store large bodies."""
-    return await _derive(resources, identity, await _check(resources, identity, news))
-
-
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    """An item that may be kept, and what was taken out of it."""
-
-    item: Prepared
-    masked: Mapping[str, int]
-
-
-async def _check(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> list[_Checked]:
-    """The items without what the tenant does not want kept, under the rules of their kinds and within the quota."""
     now, is_admin = resources.clock(), identity.role is Role.ADMIN
-    checked = []
+    items_to_keep, masked = [], []
     for index, clean in enumerate(await sanitise_items(resources, identity, news)):
         with _told_which(index):
             if clean.problem is not None:
                 raise clean.problem
-            checked.append(_Checked(prepared(clean.new, identity, now=now, is_admin=is_admin), clean.masked))
-    size = sum(len(one.item.content) for one in checked)
-    await resources.usages.admit(identity, items=len(checked), size=size, now=now)
-    return checked
-
-
-async def _derive(resources: Resources, identity: Identity, checked: Sequence[_Checked]) -> Ready:
-    """The rows with their index columns; bodies that are too large for a row are stored."""
-    view = await resources.views.get(resources.database, identity)
-    columns = await derive(resources, [_searched(one.item) for one in checked], language=view.language)
-    rows = [_row(one, indexed) for one, indexed in zip(checked, columns, strict=True)]
+            items_to_keep.append(prepared(clean.new, identity, now=now, is_admin=is_admin))
+            masked.append(clean.masked)
+    await resources.usages.admit(
+        identity, items=len(items_to_keep), size=sum(len(item.content) for item in items_to_keep), now=now
+    )
+    rows = await _rows(resources, identity, items_to_keep, masked)
     return Ready(rows=tuple(rows), objects=await _large_bodies(resources, identity, rows))
 
 
@@ -349,13 +317,16 @@ async def _may_see(tx: Transaction, item: Item) -> bool:
             return item.session_id in await sessions.line_of(tx, identity.session_id)
 
 
-def _searched(item: Prepared) -> tuple[str, str | None]:
-    return searched_text(item.kind, item.content, item.metadata), item.speaker
-
-
-def _row(checked: _Checked, indexed: Indexed) -> Row:
-    item = checked.item
-    return Row(item_id=new_id(), item=item, indexed=indexed, thread=_thread(item), masked=checked.masked)
+async def _rows(
+    resources: Resources, identity: Identity, ready: Sequence[Prepared], masked: Sequence[Mapping[str, int]]
+) -> list[Row]:
+    view = await resources.views.get(resources.database, identity)
+    texts = [(searched_text(item.kind, item.content, item.metadata), item.speaker) for item in ready]
+    columns = await derive(resources, texts, language=view.language)
+    return [
+        Row(item_id=new_id(), item=item, indexed=indexed, thread=_thread(item), masked=counts)
+        for item, indexed, counts in zip(ready, columns, masked, strict=True)
+    ]
 
 
 def _thread(item: Prepared) -> str | None:

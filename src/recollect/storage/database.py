@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any, TypeVar, cast
@@ -191,17 +191,18 @@ class Database:
         It is planned once for each connection and every tenant, always by an index. When a connection is lost, nobody
         knows whether it committed, and the query is sent again: it must do no harm a second time.
         """
-        return await self.in_parts(identity, [(query, parameters)], lambda: ())
+        return await self.in_parts(identity, query, parameters, lambda: ())
 
     async def in_parts(
         self,
         identity: Identity,
-        ready: Sequence[Part],
+        query: Query,
+        parameters: Mapping[str, Any],
         following: Callable[[], Iterable[Part]],
         *,
         thread: str | None = None,
     ) -> list[tuple[Any, ...]]:
-        """The same for several queries, of which the last answers: each that follows is made while the server is at work.
+        """The same for several queries, of which the last answers: the following are made while the first is at work.
 
         Where a thread is given, nobody else writes to it before the commit.
         """
@@ -209,9 +210,9 @@ class Database:
         found: list[tuple[Any, ...]] = []
 
         async def send(connection: Connection) -> None:
-            first = [_bind(identity, thread), *_bound_parts(bound, ready)]
-            answers = await answers_of(connection, first, _bound_parts(bound, following()))
-            found.extend(rows_of(connection, answers[-1]))
+            ready = [_bind(identity, thread), (query, with_bound(bound, parameters))]
+            more = ((one, with_bound(bound, given)) for one, given in following())
+            found.extend(rows_of(connection, (await answers_of(connection, ready, more))[-1]))
 
         self._pool.give_back(await self._borrow(send))
         return found
@@ -319,10 +320,6 @@ def _begin(identity: Identity, role: str | None) -> str:
 def _bind(identity: Identity, thread: str | None = None) -> Part:
     """What binds a transaction that is sent as a pipeline, and has its plans made for every tenant."""
     return queries.bind, {"tenant": str(identity.tenant_id), "user": identity.user_id or "", "thread": thread}
-
-
-def _bound_parts(bound: Mapping[str, Any], parts: Iterable[Part]) -> Iterator[Part]:
-    return ((query, with_bound(bound, given)) for query, given in parts)
 
 
 def _is_dead(error: BaseException) -> bool:

@@ -108,29 +108,18 @@ class Written:
 
 
 async def insert_alone(
-    database: Database,
-    identity: Identity,
-    item: Prepared,
-    *,
-    thread: str | None,
-    row: Callable[[], Row],
-    meaning: Callable[[Row], Meaning | None],
-    topic: str,
+    database: Database, identity: Identity, row: Row, *, topic: str, meaning: Callable[[], Meaning | None]
 ) -> Written | None:
-    """Write one item in a transaction of its own; None, and nothing is changed, when its key exists.
+    """Write one row in a transaction of its own; None, and nothing is changed, when its key exists.
 
-    Its row and its meaning are made while the database is at work. If the meaning does not hold, it is not written, and work
-    of the topic is asked for instead.
+    Its meaning is made while the database is at work on the row. If it does not hold, it is not written, and work of the
+    topic is asked for instead.
     """
 
     def following() -> Iterator[Part]:
-        made = row()
-        yield queries.insert_alone, _values(made)
-        yield queries.insert_meaning, {"item_id": made.item_id, "topic": topic, **_derived(meaning(made))}
+        yield queries.insert_meaning, {"item_id": row.item_id, "topic": topic, **_derived(meaning())}
 
-    user = {"user_id": item.user_id, "event_time": item.event_time}
-    ready = [(queries.note_user, user)] if item.user_id is not None else []
-    written = await database.in_parts(identity, ready, following, thread=thread)
+    written = await database.in_parts(identity, queries.insert_alone, _values(row), following, thread=row.thread)
     if not written:
         return None
     ((next_topic, is_embedded),) = written

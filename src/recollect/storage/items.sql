@@ -57,16 +57,16 @@ RETURNING item_id
 )
 SELECT item_id FROM made
 
--- name: note_user
--- Know a user from now on, unless that user was erased after the moment given.
-INSERT INTO users (tenant_id, user_id)
-SELECT %(tenant_id)s::uuid, %(user_id)s::text
-WHERE NOT EXISTS (SELECT FROM users u WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s::text)
-    AND NOT is_erased_user(%(user_id)s::text, %(event_time)s::timestamptz)
-ON CONFLICT (tenant_id, user_id) DO NOTHING
-
 -- name: insert_alone
 -- One new item at the next place of its thread; a key that exists is left alone.
+WITH noted AS (
+    INSERT INTO users (tenant_id, user_id)
+    SELECT %(tenant_id)s::uuid, %(user_id)s::text
+    WHERE %(user_id)s::text IS NOT NULL
+        AND NOT EXISTS (SELECT FROM users u WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s::text)
+        AND NOT is_erased_user(%(user_id)s::text, %(event_time)s::timestamptz)
+    ON CONFLICT (tenant_id, user_id) DO NOTHING
+)
 INSERT INTO items (
     tenant_id, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread,
     position, content, content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence,

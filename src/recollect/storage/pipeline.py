@@ -40,7 +40,6 @@ async def answers_of(connection: Connection, ready: Iterable[Part], following: I
             pgconn.flush()
             for part in following:
                 _send(connection, *part, sent)
-                pgconn.flush()
             pgconn.pipeline_sync()
             results = await connection.wait(_fetched(pgconn))
             pgconn.exit_pipeline_mode()
