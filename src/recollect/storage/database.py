@@ -191,14 +191,14 @@ class Database:
         It is planned once for each connection and every tenant, always by an index. When a connection is lost, nobody
         knows whether it committed, and the query is sent again: it must do no harm a second time.
         """
-        return await self.in_parts(identity, query, parameters, lambda: ())
+        return await self.in_parts(identity, query, parameters)
 
     async def in_parts(
         self,
         identity: Identity,
         query: Query,
         parameters: Mapping[str, Any],
-        following: Callable[[], Iterable[Part]],
+        following: Callable[[], Iterable[Part]] | None = None,
         *,
         thread: str | None = None,
     ) -> list[tuple[Any, ...]]:
@@ -211,7 +211,7 @@ class Database:
 
         async def send(connection: Connection) -> None:
             ready = [_bind(identity, thread), (query, with_bound(bound, parameters))]
-            more = ((one, with_bound(bound, given)) for one, given in following())
+            more = ((one, with_bound(bound, given)) for one, given in following()) if following is not None else None
             found.extend(rows_of(connection, (await answers_of(connection, ready, more))[-1]))
 
         self._pool.give_back(await self._borrow(send))

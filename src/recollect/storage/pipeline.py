@@ -29,7 +29,9 @@ _PREPARED: WeakKeyDictionary[Connection, set[str]] = WeakKeyDictionary()
 """The names of the queries that each connection keeps."""
 
 
-async def answers_of(connection: Connection, ready: Iterable[Part], following: Iterable[Part] = ()) -> list[PGresult]:
+async def answers_of(
+    connection: Connection, ready: Iterable[Part], following: Iterable[Part] | None = None
+) -> list[PGresult]:
     """What each part answers, or the error of the first that failed. What follows is made while the server is at work."""
     async with connection.lock:
         pgconn = connection.pgconn
@@ -37,9 +39,10 @@ async def answers_of(connection: Connection, ready: Iterable[Part], following: I
         try:
             for part in ready:
                 _send(connection, *part, sent)
-            pgconn.flush()
-            for part in following:
-                _send(connection, *part, sent)
+            if following is not None:
+                pgconn.flush()
+                for part in following:
+                    _send(connection, *part, sent)
             pgconn.pipeline_sync()
             results = await connection.wait(_fetched(pgconn))
             pgconn.exit_pipeline_mode()
