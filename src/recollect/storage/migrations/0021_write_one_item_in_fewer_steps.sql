@@ -1,23 +1,23 @@
 -- Writing one item takes fewer steps: its change is counted where it is noted, and fewer indexes and rules are looked at.
 CREATE OR REPLACE FUNCTION note_new_items() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    of_tenant uuid;
-    of_class integer;
 BEGIN
-    INSERT INTO recollect.events (tenant_id, type, subject_id, kind)
-    SELECT tenant_id, 'item.created', item_id, kind FROM added WHERE anonymized_at IS NULL;
-    FOR of_tenant, of_class IN
-        SELECT DISTINCT tenant_id, recollect.owner_class(scope, user_id, agent_id, session_id) FROM added
-    LOOP
-        -- As `count_change` does it; a call of it for each would cost as much as the counting.
+    WITH told AS (
+        INSERT INTO recollect.events (tenant_id, type, subject_id, kind)
+        SELECT tenant_id, 'item.created', item_id, kind FROM added WHERE anonymized_at IS NULL
+    ), changed AS MATERIALIZED (
+        SELECT DISTINCT tenant_id, recollect.owner_class(scope, user_id, agent_id, session_id) AS class FROM added
+    ), counted AS (
+        -- As `count_change` does it, for all at once.
         UPDATE recollect.memory_versions m SET version = m.version + 1
-        WHERE m.tenant_id = of_tenant AND m.owner_class = of_class AND m.slot = (
-            SELECT s.slot FROM recollect.memory_versions s WHERE s.tenant_id = of_tenant AND s.owner_class = of_class
-            LIMIT 1 FOR UPDATE SKIP LOCKED);
-        IF NOT FOUND THEN
-            PERFORM recollect.count_change(of_tenant, of_class);
-        END IF;
-    END LOOP;
+        FROM changed c CROSS JOIN LATERAL (
+            SELECT s.slot FROM recollect.memory_versions s WHERE s.tenant_id = c.tenant_id AND s.owner_class = c.class
+            LIMIT 1 FOR UPDATE SKIP LOCKED) free
+        WHERE m.tenant_id = c.tenant_id AND m.owner_class = c.class AND m.slot = free.slot
+        RETURNING m.tenant_id, m.owner_class
+    )
+    INSERT INTO recollect.memory_versions (tenant_id, owner_class, slot)
+    SELECT c.tenant_id, c.class, (random() * 2147483646)::integer FROM changed c
+    WHERE NOT EXISTS (SELECT FROM counted d WHERE d.tenant_id = c.tenant_id AND d.owner_class = c.class);
     RETURN NULL;
 END $$;
 
