@@ -14,7 +14,7 @@ from recollect.worker.tasks import Topic
 
 log = get_log(__name__)
 
-GATHER_SECONDS = 0.03
+GATHER_SECONDS = 0.1
 QUIET_SECONDS = 0.004
 
 
