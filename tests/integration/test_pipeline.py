@@ -18,10 +18,11 @@ from tests.patience import PATIENCE
 from recollect.app import Memory
 from recollect.domain.items import Kind
 from recollect.errors import DatabaseUnavailable, InvalidInput
+from recollect.storage import database as database_module
 from recollect.storage.asking import Asked
 from recollect.storage.database import Database
 from recollect.storage.pipeline import Part
-from recollect.storage.pool import PoolOptions
+from recollect.storage.pool import Connection, PoolOptions
 from recollect.storage.queries import Query
 
 NOTE = Query(
@@ -144,6 +145,34 @@ async def test_who_is_cancelled_leaves_nothing_and_the_connection_goes_on(databa
         await task
     assert await noted(database, memory) == []
     assert await database.once(memory.identity, WHO) == [(before,)]
+
+
+@pytest.mark.parametrize("way", ["pipeline", "transaction"])
+async def test_who_is_cancelled_while_a_failure_is_rolled_back_takes_no_connection_along(
+    database: Database, memory: Memory, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    rolls_back = asyncio.Event()
+    roll_back = database_module._rolled_back
+
+    async def slowly(connection: Connection) -> None:
+        rolls_back.set()
+        await asyncio.sleep(0.1)
+        await roll_back(connection)
+
+    async def fail() -> None:
+        if way == "pipeline":
+            await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(FAIL, {"zero": 0})])
+        async with database.transaction(memory.identity) as tx:
+            await tx.run(NOTE, user_id="ana")
+            await tx.run(FAIL, zero=0)
+
+    monkeypatch.setattr(database_module, "_rolled_back", slowly)
+    task = asyncio.create_task(fail())
+    await rolls_back.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await noted(database, memory) == []
 
 
 async def test_a_query_that_takes_too_long_is_given_up(memory: Memory) -> None:

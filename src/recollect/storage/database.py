@@ -139,6 +139,7 @@ class Database:
         self.dsn = dsn
         self.options = options or PoolOptions()
         self._pool = Pool(dsn, self.options, self._configure)
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         """Connect; raise `DatabaseUnavailable` when the server cannot be reached."""
@@ -161,6 +162,8 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection."""
+        if self._ending:
+            await asyncio.wait(self._ending)
         await self._pool.close()
 
     async def _configure(self, connection: Connection) -> None:
@@ -247,14 +250,12 @@ class Database:
             yield connection
             await connection.execute("COMMIT")
         except BaseException as error:
-            if not connection.closed:
-                await asyncio.shield(_rolled_back(connection))
+            await self._give_up(connection)
             translated = _translated(error)
             if translated is error:
                 raise
             raise translated from error
-        finally:
-            self._pool.give_back(connection)
+        self._pool.give_back(connection)
 
     async def _borrow(self, start: Callable[[Connection], Awaitable[None]]) -> Connection:
         """Take a connection and start on it; one that died while idle is replaced, since nothing was written on it yet."""
@@ -268,9 +269,7 @@ class Database:
             try:
                 await start(connection)
             except BaseException as error:
-                if not connection.closed:
-                    await asyncio.shield(_rolled_back(connection))
-                self._pool.give_back(connection)
+                await self._give_up(connection)
                 if not _is_dead(error):
                     translated = _translated(error)
                     if translated is error:
@@ -279,6 +278,14 @@ class Database:
             else:
                 return connection
         raise DatabaseUnavailable
+
+    async def _give_up(self, connection: Connection) -> None:
+        """Roll back and give the connection back then, also when whoever waits for that is cancelled once more."""
+        ending = asyncio.create_task(_rolled_back(connection))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        ending.add_done_callback(lambda _: self._pool.give_back(connection))
+        await asyncio.shield(ending)
 
     async def ping(self) -> None:
         """Raise `DatabaseUnavailable` unless a query is answered now."""
@@ -330,6 +337,8 @@ def _is_dead(error: BaseException) -> bool:
 
 
 async def _rolled_back(connection: Connection) -> None:
+    if connection.closed:
+        return
     try:
         await connection.rollback()
         # The driver may have thrown away what the connection kept; now all of it is gone for certain.
