@@ -29,6 +29,7 @@ from recollect.wiring import APP_LOGIN, open_resources
 from recollect.worker.tasks import JOBS
 from tests import folders
 from tests.patience import PATIENCE, PATIENT
+from tests.stored import drop_database
 
 TEMPLATE = "recollect_template"
 
@@ -97,8 +98,7 @@ def cloned_database(server: EmbeddedServer) -> Iterator[str]:
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy")
     yield name
-    with psycopg.connect(server.dsn(), autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    drop_database(server, name)
 
 
 @pytest.fixture

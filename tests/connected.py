@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 
 from recollect.storage.postgres import EmbeddedServer
+from tests.stored import drop_database
 
 READER = "recollect_test_reader"
 TABLES: dict[str, Any] = {"customers": None, "orders": None}
@@ -54,8 +55,7 @@ def postgres_of_a_user(server: EmbeddedServer, name: str) -> Iterator[tuple[str,
             f"GRANT SELECT ON customers, orders TO {READER}"
         )
     yield owner, server.dsn(user=READER, database=name)
-    with psycopg.connect(server.dsn(), autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    drop_database(server, name)
 
 
 def sqlite_of_a_user(file: Path) -> str:

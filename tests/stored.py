@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import psycopg
 from psycopg.rows import dict_row
 
 from recollect.config import Settings
+from recollect.storage.postgres import EmbeddedServer
+from tests.patience import PATIENCE
+
+
+def drop_database(server: EmbeddedServer, name: str) -> None:
+    """Drop a database with whoever is connected; a server process that is slow to go is waited for."""
+    until = time.monotonic() + PATIENCE
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        while True:
+            try:
+                connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            except psycopg.errors.ObjectInUse:  # after five seconds the server waits no longer
+                if time.monotonic() > until:
+                    raise
+            else:
+                return
 
 
 def rows(settings: Settings, statement: str, *parameters: object) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.docs.served import Interpreter, Served, serving
+from tests.stored import drop_database
 
 from recollect.storage.postgres import EmbeddedServer
 from recollect.wiring import APP_LOGIN
@@ -61,8 +62,7 @@ def served(server: EmbeddedServer) -> Iterator[Served]:
         connection.execute(f"CREATE DATABASE {name}")
     with serving(theirs) as started:
         yield started
-    with psycopg.connect(server.dsn(), autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    drop_database(server, name)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

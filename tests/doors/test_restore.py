@@ -12,6 +12,7 @@ from uuid import uuid4
 import psycopg
 from pydantic import SecretStr
 from tests.doors.test_cli import connected
+from tests.stored import drop_database
 from tests.working import settled
 
 from recollect.app import Memory
@@ -37,8 +38,7 @@ def empty_database(server: EmbeddedServer, settings: Settings) -> Iterator[Setti
             "database_owner_url": SecretStr(server.dsn(database=name)),
         }
     )
-    with psycopg.connect(server.dsn(), autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    drop_database(server, name)
 
 
 @asynccontextmanager

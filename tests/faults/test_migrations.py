@@ -13,6 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.patience import PATIENCE
+from tests.stored import drop_database
 
 from recollect.errors import ConfigurationError
 from recollect.storage import migrate
@@ -45,8 +46,8 @@ def empty_database(server: EmbeddedServer) -> Iterator[str]:
     name = f"empty_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-        yield server.dsn(database=name)
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    yield server.dsn(database=name)
+    drop_database(server, name)
 
 
 def start(dsn: str, die_before: int = 0) -> subprocess.Popen[str]:
