@@ -123,17 +123,19 @@ async def test_how_rare_a_word_is_does_not_depend_on_who_asked_last(memory: Memo
         assert (view.items, view.told, view.frequencies["plum"]) == (11, 11, 10)
 
 
+@pytest.mark.parametrize("age", [0.5, 1.5], ids=["known well", "due"])
 async def test_a_process_soon_finds_by_the_model_that_another_has_moved_the_tenant_to(
-    memory: Memory, settings: Settings
+    memory: Memory, settings: Settings, age: float
 ) -> None:
     here = knowing(memory, "another").acting_as(user="ana")
     await here.remember_many([NewItem(content=text, scope=Scope.USER) for text in ("The puppy slept", "It rained")])
     await work_off(memory, "embed")
     view = await look(here)
-    view.looked_at += 300.0  # as in a large tenant, where counting again takes long
+    view.items = 300_000  # a large tenant, where counting again takes long
     async with open_resources(settings) as elsewhere:
         await knowing(Memory(elsewhere, memory.identity), "another").reembed(model_id="another")
     view.model_looked_at -= 2 * MODEL_SECONDS
+    view.looked_at -= view.lasts * age
     answer = await here.recall("a dog", explain=True)
     assert answer.trace is not None
     assert answer.trace["model_id"] == "another" and answer.trace["candidates"]["vector"] == 2

@@ -87,20 +87,24 @@ class TenantViews:
         # Everything here is of the whole tenant: one user's words must not weigh in another's answer.
         identity = Identity(tenant_id=identity.tenant_id)
         view = self._views.get(identity.tenant_id)
-        age = time.monotonic() - view.looked_at if view is not None else 0.0
-        if view is not None and age <= view.lasts:
-            if time.monotonic() - view.model_looked_at > MODEL_SECONDS:
-                await _look_at_model(database, identity, view)
-            return view
+        now = time.monotonic()
+        if view is None or now - view.looked_at > view.lasts * OVERDUE:
+            return await asyncio.shield(self._renewal(database, identity))
+        if now - view.looked_at > view.lasts:
+            self._renewal(database, identity)
+        if now - view.model_looked_at > MODEL_SECONDS:
+            await _look_at_model(database, identity, view)
+        return view
+
+    def _renewal(self, database: Database, identity: Identity) -> asyncio.Task[TenantView]:
+        """The look at the tenant that is under way, begun now if there is none."""
         renewal = self._renewals.get(identity.tenant_id)
         if renewal is None:
             renewal = asyncio.create_task(self._renew(database, identity))
             self._renewals[identity.tenant_id] = renewal
             self._under_way.add(renewal)
             renewal.add_done_callback(self._settle)
-        if view is not None and age <= view.lasts * OVERDUE:
-            return view
-        return await asyncio.shield(renewal)
+        return renewal
 
     async def _renew(self, database: Database, identity: Identity) -> TenantView:
         tenant_id = identity.tenant_id
