@@ -126,7 +126,7 @@ async def remember_many(resources: Resources, identity: Identity, news: Sequence
 
 
 async def _write_alone(resources: Resources, identity: Identity, row: Row) -> bool:
-    """Write a row in one message to the database, with its meaning where that is quick; False when it must be looked at."""
+    """Write a row in one round trip, with its meaning where that is quick; False when it must be looked at."""
     view = await resources.views.get(resources.database, identity)
     meaning = partial(meaning_of, resources, identity, row, model_id=view.model_id)
     try:

@@ -1,7 +1,8 @@
 """Transactions bound to an identity.
 
-`transaction(identity)` is the only way to tenant data. It sets `app.tenant_id` and `app.user_id` with a literal
-`SET LOCAL`, which row-level security reads and which ends with the transaction, however that ends.
+`transaction(identity)` is the way to tenant data; `once`, `in_parts` and `together` are whole transactions that go to the
+server in one round trip. Each sets `app.tenant_id` and `app.user_id` first and for itself alone: row-level security reads
+them, and they end with the transaction, however that ends.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pgvector.psycopg import register_vector_async
 from psycopg import sql
 from psycopg.rows import BaseRowFactory, args_row, class_row, dict_row, scalar_row
 
-from recollect.domain.identity import Identity
+from recollect.domain.identity import Identity, TenantId, UserId
 from recollect.errors import ConfigurationError, Conflict, DatabaseUnavailable, InvalidInput, UnsafeRole
 from recollect.storage.asking import Asked
 from recollect.storage.pipeline import Part, answers_of, forget_prepared, records_of, rows_of
@@ -31,13 +32,15 @@ queries = Queries("database")
 
 RETENTION_ROLE = "recollect_retention"
 READ_ONLY = "this memory is shared by another tenant and read-only here; decline its link, or ask them to withdraw it"
-_BEGIN_QUEUE = "BEGIN; SET LOCAL app.tenant_id = ''; SET LOCAL app.user_id = ''"
 
 
-def _bound_to(identity: Identity) -> sql.Composed:
+@lru_cache(maxsize=10_000)
+def _bound_to(tenant_id: TenantId | None, user_id: UserId | None) -> str:
     """What tells row-level security who asks, until the transaction ends."""
-    return sql.SQL("SET LOCAL app.tenant_id = {tenant}; SET LOCAL app.user_id = {user}").format(
-        tenant=sql.Literal(str(identity.tenant_id)), user=sql.Literal(identity.user_id or "")
+    return (
+        sql.SQL("SET LOCAL app.tenant_id = {tenant}; SET LOCAL app.user_id = {user}")
+        .format(tenant=sql.Literal(str(tenant_id or "")), user=sql.Literal(user_id or ""))
+        .as_string(None)
     )
 
 
@@ -117,12 +120,12 @@ class Transaction(Rows):
         Both tenants change together or not at all, and each statement is bound to one of them by row-level security. What
         is used on the wrong side of the crossing finds nothing, because it asks for one tenant under the policy of another.
         """
-        await self._connection.execute(_bound_to(identity))
+        await self._connection.execute(_bound_to(identity.tenant_id, identity.user_id))
         try:
             yield Transaction(self._connection, identity)
         finally:
             if self._connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS:
-                await self._connection.execute(_bound_to(self.identity))
+                await self._connection.execute(_bound_to(self.identity.tenant_id, self.identity.user_id))
 
 
 class QueueTransaction(Rows):
@@ -185,7 +188,7 @@ class Database:
 
         `role` switches to another database role for its duration (retention, read-only).
         """
-        async with self._begun(_begin(identity, role)) as connection:
+        async with self._begun(_begin(identity.tenant_id, identity.user_id, role)) as connection:
             yield Transaction(connection, identity)
 
     async def once(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
@@ -235,7 +238,7 @@ class Database:
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[QueueTransaction]:
         """A transaction on the queue schema only."""
-        async with self._begun(_BEGIN_QUEUE) as connection:
+        async with self._begun(_begin(None, None)) as connection:
             yield QueueTransaction(connection)
 
     @asynccontextmanager
@@ -309,19 +312,14 @@ class Database:
         return self._pool.statistics()
 
 
-@lru_cache(maxsize=10_000)
-def _begin_for(tenant: str, user: str, role: str | None) -> str:
-    begin = sql.SQL("BEGIN; SET LOCAL app.tenant_id = {tenant}; SET LOCAL app.user_id = {user}").format(
-        tenant=sql.Literal(tenant), user=sql.Literal(user)
+def _begin(tenant_id: TenantId | None, user_id: UserId | None, role: str | None = None) -> str:
+    """What begins a transaction and binds it, as one message."""
+    begin = f"BEGIN; {_bound_to(tenant_id, user_id)}"
+    return (
+        begin
+        if role is None
+        else f"{begin}; {sql.SQL('SET LOCAL ROLE {}').format(sql.Identifier(role)).as_string(None)}"
     )
-    if role is not None:
-        begin += sql.SQL("; SET LOCAL ROLE {}").format(sql.Identifier(role))
-    return begin.as_string(None)
-
-
-def _begin(identity: Identity, role: str | None) -> str:
-    """What binds a transaction to an identity, as one message."""
-    return _begin_for(str(identity.tenant_id), identity.user_id or "", role)
 
 
 def _bind(identity: Identity, thread: str | None = None) -> Part:
