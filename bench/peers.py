@@ -4,15 +4,15 @@
 
 The contestants: Recollect; mem0 with its pgvector store and `infer=False`; LangGraph's PostgresStore with its vector
 index; numpy with bm25s in the process, which keeps nothing on disk. Each is a process of its own. They take turns by a
-few calls at a time and in changing order, so that a slow moment of the machine hits all alike; the first five calls of
-a turn are not counted, because another contestant had the caches of the machine just before. Every round stores all
-conversations anew, and adds to what then is there; figures are medians over rounds. Vectors are those of the default
-install, or of the profile asked for, computed beforehand and looked up by all. The peers get the text with its date and
-speaker, which helps their recall. Ingest counts until everything can be found by meaning; an add is durable when it
-returns, and below the table stands how long after the last one of a turn all can be found by meaning; "CPU ms" is what
-the contestant's own process works for one of the questions of many clients, which says more than a time where others
-use the machine too. Nobody takes facts from messages (`infer=False`; for Recollect the tenant's setting `extraction` is
-off) unless `--facts` lets Recollect do it.
+few calls at a time and in changing order, so that a slow moment of the machine hits all alike; the first call of a turn
+is not counted, because the machine had put the process aside. Every round stores all conversations anew, and adds to
+what then is there; figures are medians over rounds. Vectors are those of the default install, or of the profile asked
+for, computed beforehand and looked up by all. The peers get the text with its date and speaker, which helps their
+recall. Ingest counts until everything can be found by meaning; an add is durable when it returns, and below the table
+stands how long after the last one of a turn all can be found by meaning; "CPU ms" is what the contestant's own process
+works for one of the questions of many clients, which says more than a time where others use the machine too. Nobody
+takes facts from messages (`infer=False`; for Recollect the tenant's setting `extraction` is off) unless `--facts` lets
+Recollect do it.
 
 The peers live in an environment of their own, `.venv-peers`, made at the first run; what cannot be installed is left
 out with a message. Prints a table, writes `bench/results/peers.json`.
@@ -52,8 +52,8 @@ RESULTS = BENCH / "results"
 DRIVERS = BENCH / "peers_drivers"
 ENVIRONMENT = BENCH.parent / ".venv-peers"
 CLIENTS = 8
-CHUNK = 25  # calls in a row of one contestant before the next has its turn
-ADDS = 250
+CHUNK = 20  # calls in a row of one contestant before the next has its turn
+ADDS = 200
 
 
 @dataclass(frozen=True, slots=True)
