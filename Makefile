@@ -1,6 +1,6 @@
 # Everything a developer runs. Each target makes what it needs, once: `make test` on a fresh clone is enough.
 ## PYTHON=…           the Python to make .venv with (3.11 to 3.13; found by itself otherwise)
-## ARGS=…             further arguments for the program of the target (pytest, recollect serve, a benchmark)
+## ARGS=…             further arguments for the program of the target (pytest, recordari serve, a benchmark)
 ## WORKERS=2          processes that share the tests of `make test`
 ## DATA=…             folder of data sets, for the benchmarks that need one
 ## MINUTES=2          how long `make fuzz` lasts
@@ -28,9 +28,9 @@ help: ## List the targets and what can be said to them
 	@sed -n 's/^## /  /p' Makefile
 
 .PHONY: serve
-serve: $(VENV)/.installed-local ## Install Recollect, fetch its models and start the server
-	@$(BIN)/recollect models pull || echo "no models: recall goes by keywords alone until they are there" >&2
-	@exec $(BIN)/recollect serve $(ARGS)
+serve: $(VENV)/.installed-local ## Install Recordari, fetch its models and start the server
+	@$(BIN)/recordari models pull || echo "no models: recall goes by keywords alone until they are there" >&2
+	@exec $(BIN)/recordari serve $(ARGS)
 
 .PHONY: test
 test: $(VENV)/.installed-dev ## Run every test
@@ -90,9 +90,9 @@ plots: $(VENV)/.installed-dev ## Draw the pictures of the docs again
 
 .PHONY: faults
 faults: $(VENV)/.installed-dev ## The long fault campaigns: many more kills than `make test` makes
-	@RECOLLECT_TEST_KILLS=30 RECOLLECT_TEST_ITEMS=5000 RECOLLECT_TEST_MESSAGES=1000 \
+	@RECORDARI_TEST_KILLS=30 RECORDARI_TEST_ITEMS=5000 RECORDARI_TEST_MESSAGES=1000 \
 	    $(BIN)/python -m pytest -m faults tests/faults --timeout 1800 $(ARGS)
-	@RECOLLECT_TEST_EXAMPLES=300 $(BIN)/python -m pytest tests/integration/test_truth_machine.py --timeout 7200 $(ARGS)
+	@RECORDARI_TEST_EXAMPLES=300 $(BIN)/python -m pytest tests/integration/test_truth_machine.py --timeout 7200 $(ARGS)
 
 .PHONY: docs
 docs: $(VENV)/.installed-site ## Build the documentation into site/, with the reference written from the code
@@ -110,7 +110,7 @@ pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 	    $(call make_venv,$$folder/venv) && \
 	    "$$folder/venv/bin/python" -m pip --disable-pip-version-check --no-input install --quiet '.[dev,site]' && \
 	    { echo '# What `pip install .[dev,site]` pulls; made by `make pins`, used as constraints by `make test`.'; \
-	      "$$folder/venv/bin/python" -m pip --disable-pip-version-check freeze --exclude recollect; } > "$$folder/pins" && \
+	      "$$folder/venv/bin/python" -m pip --disable-pip-version-check freeze --exclude recordari; } > "$$folder/pins" && \
 	    mv "$$folder/pins" $(PINS) && chmod 644 $(PINS) && wc -l $(PINS)
 
 .PHONY: clean

@@ -21,10 +21,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.runs import NewToolCall
-from recollect.domain.window import MessageRole, NewMessage
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.runs import NewToolCall
+from recordari.domain.window import MessageRole, NewMessage
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 400

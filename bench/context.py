@@ -37,17 +37,17 @@ from recall_scale import (
     percentiles,
     questions,
 )
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.tenants import AgentDefinition
-from recollect.domain.window import NewMessage
-from recollect.providers.base import Embedder
-from recollect.providers.embedders import Embedders
-from recollect.service import vector_indexes
-from recollect.service.assemble import RECALLED
-from recollect.service.resources import Resources
-from recollect.wiring import bring_up_to_date, make_embedders, open_address, open_resources
-from recollect.worker.runner import background_worker
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.tenants import AgentDefinition
+from recordari.domain.window import NewMessage
+from recordari.providers.base import Embedder
+from recordari.providers.embedders import Embedders
+from recordari.service import vector_indexes
+from recordari.service.assemble import RECALLED
+from recordari.service.resources import Resources
+from recordari.wiring import bring_up_to_date, make_embedders, open_address, open_resources
+from recordari.worker.runner import background_worker
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = [Size(name=f"context-{rows}", rows=rows) for rows in (1_000, 10_000, 100_000)]
@@ -186,7 +186,7 @@ def main() -> None:
     if arguments.home:
         results = asyncio.run(run(arguments, arguments.home))
     else:
-        with tempfile.TemporaryDirectory(prefix="recollect-context-") as folder:
+        with tempfile.TemporaryDirectory(prefix="recordari-context-") as folder:
             Path(folder).chmod(0o755)  # the server may run as another user
             results = asyncio.run(run(arguments, Path(folder)))
     table = Table(title=f"assembling a context, profile {arguments.profile}, milliseconds as p50 / p95")

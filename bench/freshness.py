@@ -17,8 +17,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from recollect.app import Memory
-from recollect.config import Settings
+from recordari.app import Memory
+from recordari.config import Settings
 
 RESULTS = Path(__file__).parent / "results"
 

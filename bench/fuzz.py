@@ -29,7 +29,7 @@ CHECKS = (
     "response_headers_conformance",
     "response_schema_conformance",
 )
-ACTING = ("Recollect-User: ana", "Recollect-Agent: helper", "Recollect-Session: chat-1", "Recollect-Run: run-1")
+ACTING = ("Recordari-User: ana", "Recordari-Agent: helper", "Recordari-Session: chat-1", "Recordari-Run: run-1")
 LEFT_OUT = ("revoke_key", "import_items", "import_export", "metrics")
 
 
@@ -43,18 +43,18 @@ def free_port() -> int:
 @contextmanager
 def server() -> Iterator[tuple[str, str]]:
     """The address of a fresh server, and an administrator's key to it."""
-    home = Path(tempfile.mkdtemp(prefix="recollect-fuzz-"))
+    home = Path(tempfile.mkdtemp(prefix="recordari-fuzz-"))
     home.chmod(0o755)  # an unprivileged user runs the database when we are root
     port = free_port()
     environment = {
         **os.environ,
-        "RECOLLECT_HOME": str(home),
-        "RECOLLECT_PORT": str(port),
-        "RECOLLECT_PROFILE": "fast",
-        "RECOLLECT_RATE_LIMIT": "",
-        "RECOLLECT_LOG_LEVEL": "error",
+        "RECORDARI_HOME": str(home),
+        "RECORDARI_PORT": str(port),
+        "RECORDARI_PROFILE": "fast",
+        "RECORDARI_RATE_LIMIT": "",
+        "RECORDARI_LOG_LEVEL": "error",
     }
-    program = [str(BIN / "recollect")]
+    program = [str(BIN / "recordari")]
     log = (home / "server.log").open("wb")
     process = subprocess.Popen([*program, "serve"], env=environment, stdout=log, stderr=log)
     try:

@@ -26,18 +26,18 @@ from rich.console import Console
 from rich.table import Table
 
 from recall import Asked, Score, Store, _at, locomo, longmemeval
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.conflict import Statement, Verdict, is_newer, ruling
-from recollect.domain.identity import Identity, Role, tenant_id_of
-from recollect.domain.items import Item, Kind
-from recollect.service import tenants
-from recollect.service.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
-from recollect.service.recall_request import Arm
-from recollect.service.resources import Resources
-from recollect.storage import outbox
-from recollect.wiring import open_resources
-from recollect.worker.runner import background_worker
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.conflict import Statement, Verdict, is_newer, ruling
+from recordari.domain.identity import Identity, Role, tenant_id_of
+from recordari.domain.items import Item, Kind
+from recordari.service import tenants
+from recordari.service.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
+from recordari.service.recall_request import Arm
+from recordari.service.resources import Resources
+from recordari.storage import outbox
+from recordari.wiring import open_resources
+from recordari.worker.runner import background_worker
 
 RESULTS = Path(__file__).parent / "results"
 UPDATE = "knowledge-update"
@@ -258,7 +258,7 @@ def main() -> None:
     """Read the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--home", type=Path, default=Path("/var/tmp/recollect-bench-updates"))
+    parser.add_argument("--home", type=Path, default=Path("/var/tmp/recordari-bench-updates"))
     parser.add_argument("--set", choices=["longmemeval", "locomo"], default="longmemeval")
     parser.add_argument("--profile", choices=["best", "fast"], default="fast")
     parser.add_argument("--stores", type=int, default=None, help="only the first stores; knowledge updates come first")

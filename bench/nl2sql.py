@@ -25,12 +25,12 @@ from typing import Any
 import psycopg
 from psycopg.types.string import TextLoader
 
-from recollect.domain.databases import Engine, allowed_tables
-from recollect.domain.readonly_sql import check
-from recollect.errors import RecollectError
-from recollect.storage.connected.reader import Limits, read
-from recollect.storage.connected.targets import Place, checked, read_target
-from recollect.storage.postgres import EmbeddedServer
+from recordari.domain.databases import Engine, allowed_tables
+from recordari.domain.readonly_sql import check
+from recordari.errors import RecordariError
+from recordari.storage.connected.reader import Limits, read
+from recordari.storage.connected.targets import Place, checked, read_target
+from recordari.storage.postgres import EmbeddedServer
 
 FILES = ("questions_gen_postgres.csv", "instruct_basic_postgres.csv")
 ALL_ROWS = 1_000_000  # gold answers are compared whole
@@ -96,7 +96,7 @@ def load(server: EmbeddedServer, data: Path, name: str) -> dict[str, None]:
 
 
 def plain(dsn: str, statement: str) -> list[Any] | str:
-    """What a client without Recollect gets, as text; or the class of the error."""
+    """What a client without Recordari gets, as text; or the class of the error."""
     with psycopg.connect(dsn) as connection:
         for oid in {info.oid for info in connection.adapters.types if info.oid}:
             connection.adapters.register_loader(oid, TextLoader)
@@ -129,13 +129,13 @@ async def compare(server: EmbeddedServer, name: str, tables: dict[str, None], st
     expected = plain(server.dsn(database=name), statement)
     try:
         query = check(statement, Engine.POSTGRES, allowed_tables(tables, Engine.POSTGRES), max_rows=ALL_ROWS)
-    except RecollectError as error:
+    except RecordariError as error:
         print("REFUSED", name, statement, error.message, expected if isinstance(expected, str) else "")
         return "refused" if not isinstance(expected, str) else "fails in both"
     target = await checked(read_target(server.dsn(user="reader", database=name)), Place(allow_private=True))
     try:
         (answer,) = await read(target, [query.sql], limits=Limits(rows=ALL_ROWS))
-    except RecollectError as error:
+    except RecordariError as error:
         if isinstance(expected, str):
             return "fails in both"
         print("FAILED", name, statement, error.message)
@@ -160,7 +160,7 @@ def measure_safety(data: Path) -> None:
             try:
                 check(row["sql"], engine, tables)
                 outcome = "accepted"
-            except RecollectError:
+            except RecordariError:
                 outcome = "refused"
             slowest = max(slowest, time.process_time() - begun)
             counts[f"{row['expect']}: {outcome}"] += 1

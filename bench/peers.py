@@ -1,8 +1,8 @@
-"""Recollect beside other memory systems: the same turns, questions, vectors and PostgreSQL server, in one run.
+"""Recordari beside other memory systems: the same turns, questions, vectors and PostgreSQL server, in one run.
 
     python bench/peers.py --data ../shared/data [--conversations 3] [--profile fast] [--questions 200] [--only mem0]
 
-The contestants: Recollect; mem0 with its pgvector store and `infer=False`; LangGraph's PostgresStore with its vector
+The contestants: Recordari; mem0 with its pgvector store and `infer=False`; LangGraph's PostgresStore with its vector
 index; numpy with bm25s in the process, which keeps nothing on disk. Each is a process of its own. They take turns by a
 few calls at a time and in changing order, so that a slow moment of the machine hits all alike; the first call of a turn
 is not counted, because the machine had put the process aside. Every round stores all conversations anew, and adds to
@@ -11,8 +11,8 @@ for, computed beforehand and looked up by all. The peers get the text with its d
 recall. Ingest counts until everything can be found by meaning; an add is durable when it returns, and below the table
 stands how long after the last one of a turn all can be found by meaning; "CPU ms" is what the contestant's own process
 works for one of the questions of many clients, which says more than a time where others use the machine too. Nobody
-takes facts from messages (`infer=False`; for Recollect the tenant's setting `extraction` is off) unless `--facts` lets
-Recollect do it.
+takes facts from messages (`infer=False`; for Recordari the tenant's setting `extraction` is off) unless `--facts` lets
+Recordari do it.
 
 The peers live in an environment of their own, `.venv-peers`, made at the first run; what cannot be installed is left
 out with a message. Prints a table, writes `bench/results/peers.json`.
@@ -43,9 +43,9 @@ from rich.console import Console
 from rich.table import Table
 
 from recall import Asked, Score, Store, locomo
-from recollect.config import Settings
-from recollect.domain.indexing import PREVIOUS_HEAD, embedded_text
-from recollect.wiring import embedded_server, make_embedders
+from recordari.config import Settings
+from recordari.domain.indexing import PREVIOUS_HEAD, embedded_text
+from recordari.wiring import embedded_server, make_embedders
 
 BENCH = Path(__file__).parent
 RESULTS = BENCH / "results"
@@ -66,7 +66,7 @@ class Peer:
 
 
 PEERS = (
-    Peer("recollect", "Recollect"),
+    Peer("recordari", "Recordari"),
     Peer(
         "langgraph", "LangGraph PostgresStore", ("langgraph", "langgraph-checkpoint-postgres", "psycopg[binary,pool]")
     ),
@@ -330,7 +330,7 @@ def workshop(home: Path) -> Iterator[Path]:
 def run(arguments: argparse.Namespace) -> None:
     """Measure every contestant, print the table and write it down."""
     console = Console(width=130)
-    chosen = [one for one in PEERS if not arguments.only or one.name in {"recollect", *arguments.only}]
+    chosen = [one for one in PEERS if not arguments.only or one.name in {"recordari", *arguments.only}]
     peers = [one for one in chosen if install(one, console)]
     stores = list(locomo(arguments.data))[: arguments.conversations]
     with ExitStack() as stack:
@@ -380,16 +380,16 @@ def main() -> None:
     """Read the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--home", type=Path, default=Path("/var/tmp/recollect-peers"), help="vectors are kept here")
+    parser.add_argument("--home", type=Path, default=Path("/var/tmp/recordari-peers"), help="vectors are kept here")
     parser.add_argument("--profile", choices=["best", "fast"], default="best")
     parser.add_argument("--conversations", type=int, default=None, help="only the first ones")
     parser.add_argument("--questions", type=int, default=200, help="questions for timing; recall asks all")
     parser.add_argument(
-        "--facts", action="store_true", help="Recollect also takes facts from messages, which no peer does"
+        "--facts", action="store_true", help="Recordari also takes facts from messages, which no peer does"
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
-        "--only", nargs="*", choices=[one.name for one in PEERS[1:]], help="these peers beside Recollect"
+        "--only", nargs="*", choices=[one.name for one in PEERS[1:]], help="these peers beside Recordari"
     )
     run(parser.parse_args())
 

@@ -25,15 +25,15 @@ from uuid import UUID
 from rich.console import Console
 from rich.table import Table
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role, Scope, tenant_id_of
-from recollect.domain.items import Kind, NewItem, Trust
-from recollect.service import tenants
-from recollect.service.recall_request import MAX_QUERY_CHARACTERS, Arm
-from recollect.service.resources import Resources
-from recollect.wiring import open_resources
-from recollect.worker.runner import background_worker
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role, Scope, tenant_id_of
+from recordari.domain.items import Kind, NewItem, Trust
+from recordari.service import tenants
+from recordari.service.recall_request import MAX_QUERY_CHARACTERS, Arm
+from recordari.service.resources import Resources
+from recordari.wiring import open_resources
+from recordari.worker.runner import background_worker
 
 RESULTS = Path(__file__).parent / "results"
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
@@ -336,7 +336,7 @@ def main() -> None:
     """Read the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--home", type=Path, default=Path("/var/tmp/recollect-bench"))
+    parser.add_argument("--home", type=Path, default=Path("/var/tmp/recordari-bench"))
     parser.add_argument("--profile", choices=["best", "fast"], default="best")
     parser.add_argument("--only", choices=["locomo", "longmemeval", "tau2"])
     parser.add_argument("--stores", type=int, default=None, help="only the first stores of each set")

@@ -36,19 +36,19 @@ from pgvector.psycopg import register_vector
 from rich.console import Console
 from rich.table import Table
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role, Scope, tenant_id_of
-from recollect.domain.indexing import Indexed
-from recollect.domain.items import Kind
-from recollect.providers.embedders import Embedders
-from recollect.service import vector_indexes
-from recollect.service.index import derive
-from recollect.service.recall_search import exact_below
-from recollect.service.resources import Resources
-from recollect.storage import search
-from recollect.storage.search import Search
-from recollect.wiring import bring_up_to_date, open_address, open_resources
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role, Scope, tenant_id_of
+from recordari.domain.indexing import Indexed
+from recordari.domain.items import Kind
+from recordari.providers.embedders import Embedders
+from recordari.service import vector_indexes
+from recordari.service.index import derive
+from recordari.service.recall_search import exact_below
+from recordari.service.resources import Resources
+from recordari.storage import search
+from recordari.storage.search import Search
+from recordari.wiring import bring_up_to_date, open_address, open_resources
 
 RESULTS = Path(__file__).parent / "results"
 MODEL_ID = "synthetic@1"
@@ -140,7 +140,7 @@ def _vocabulary() -> list[str]:
 async def load(resources: Resources, owner_dsn: str, wanted: Sequence[Size]) -> None:
     """Fill the database past the API; the text index is made at the end, which is much faster."""
     with psycopg.connect(owner_dsn, autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, public; SET session_replication_role = replica")
+        connection.execute("SET search_path = recordari, public; SET session_replication_role = replica")
         connection.execute("SET synchronous_commit = off; SET maintenance_work_mem = '512MB'")
         register_vector(connection)
         found = connection.execute("SELECT pg_get_indexdef('items_text'::regclass)").fetchone()
@@ -218,7 +218,7 @@ def _item(size: Size, tenant_id: UUID, place: int, text: str, columns: Indexed) 
 def is_loaded(owner_dsn: str, wanted: Sequence[Size]) -> bool:
     """Whether these tenants are there already."""
     with psycopg.connect(owner_dsn) as connection:
-        found = connection.execute("SELECT name FROM recollect.tenants").fetchall()
+        found = connection.execute("SELECT name FROM recordari.tenants").fetchall()
     return {size.name for size in wanted} <= {name for (name,) in found}
 
 
@@ -309,7 +309,7 @@ async def vector_recall(resources: Resources, owner_dsn: str, size: Size, asked:
 def _exact(owner_dsn: str, identity: Identity, vector: Vectors) -> Iterator[UUID]:
     with psycopg.connect(owner_dsn) as connection:
         register_vector(connection)
-        connection.execute("SET search_path = recollect, public; SET enable_indexscan = off")
+        connection.execute("SET search_path = recordari, public; SET enable_indexscan = off")
         rows = connection.execute(
             "SELECT item_id FROM vectors WHERE tenant_id = %s AND (scope = 'tenant' OR user_id = %s)"
             " ORDER BY embedding::halfvec(384) <#> %s LIMIT 10",
@@ -403,7 +403,7 @@ def main() -> None:
     if arguments.home:
         results = asyncio.run(run(arguments, arguments.home))
     else:
-        with tempfile.TemporaryDirectory(prefix="recollect-scale-") as folder:
+        with tempfile.TemporaryDirectory(prefix="recordari-scale-") as folder:
             Path(folder).chmod(0o755)  # the server may run as another user
             results = asyncio.run(run(arguments, Path(folder)))
     if not results:

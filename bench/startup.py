@@ -22,7 +22,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-PROGRAM = Path(sys.executable).with_name("recollect")
+PROGRAM = Path(sys.executable).with_name("recordari")
 RESULTS = Path(__file__).with_name("results")
 READY_SECONDS = 120.0
 
@@ -44,11 +44,11 @@ def cpu_seconds(command: list[str], runs: int) -> float:
 
 def start_server(home: Path) -> tuple[subprocess.Popen[str], str, float]:
     """Start the server on a home; the process, its address, and the seconds until it answered."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RECORDARI_")}
     started = time.perf_counter()
     process = subprocess.Popen(
         [PROGRAM, "serve", "--port", "0"],
-        env={**kept, "RECOLLECT_HOME": str(home), "RECOLLECT_LOG_LEVEL": "warning"},
+        env={**kept, "RECORDARI_HOME": str(home), "RECORDARI_LOG_LEVEL": "warning"},
         cwd=home,
         stdout=subprocess.PIPE,
         text=True,
@@ -85,7 +85,7 @@ def resident_megabytes(pid: int) -> float | None:
 
 def measure_server(later_starts: int) -> dict[str, float | None]:
     """Start a server on a new home, then again on the same one."""
-    home = Path(tempfile.mkdtemp(prefix="recollect-startup-"))
+    home = Path(tempfile.mkdtemp(prefix="recordari-startup-"))
     home.chmod(0o755)  # as root the database runs under another account, which must pass through
     try:
         process, _, first = start_server(home)
@@ -109,8 +109,8 @@ def measure_server(later_starts: int) -> dict[str, float | None]:
 
 # figure → what it is, its unit and its limit (design figures; None: reported only)
 ROWS: dict[str, tuple[str, str, float | None]] = {
-    "import_cpu_seconds": ("import recollect, CPU", "s", 0.25),
-    "help_cpu_seconds": ("recollect --help, CPU", "s", 0.30),
+    "import_cpu_seconds": ("import recordari, CPU", "s", 0.25),
+    "help_cpu_seconds": ("recordari --help, CPU", "s", 0.30),
     "first_start_seconds": ("first serve → ready", "s", 10.0),
     "later_start_seconds": ("later serve → ready", "s", 3.0),
     "stop_seconds": ("SIGTERM → gone", "s", None),
@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--later-starts", type=int, default=3, help="starts on the existing home (default 3)")
     chosen = parser.parse_args()
     steps: list[Callable[[], dict[str, float | None]]] = [
-        lambda: {"import_cpu_seconds": cpu_seconds([sys.executable, "-c", "import recollect"], chosen.runs)},
+        lambda: {"import_cpu_seconds": cpu_seconds([sys.executable, "-c", "import recordari"], chosen.runs)},
         lambda: {"help_cpu_seconds": cpu_seconds([str(PROGRAM), "--help"], chosen.runs)},
         lambda: measure_server(chosen.later_starts),
     ]

@@ -16,13 +16,13 @@ from pathlib import Path
 from rich.console import Console
 
 from recall import Score, ingest, locomo, open_store, table
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.items import Kind
-from recollect.domain.steps import is_multi_step, joined, next_questions
-from recollect.service.assemble import MORE_BY_STEPS
-from recollect.service.recall_request import RecalledItem
-from recollect.wiring import open_resources
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.items import Kind
+from recordari.domain.steps import is_multi_step, joined, next_questions
+from recordari.service.assemble import MORE_BY_STEPS
+from recordari.service.recall_request import RecalledItem
+from recordari.wiring import open_resources
 
 KEPT = 5
 
@@ -67,7 +67,7 @@ def main() -> None:
     """Read the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--home", type=Path, default=Path("/var/tmp/recollect-bench"))
+    parser.add_argument("--home", type=Path, default=Path("/var/tmp/recordari-bench"))
     parser.add_argument("--profile", choices=["best", "fast"], default="best")
     arguments = parser.parse_args()
     if not (arguments.data / "locomo").exists():

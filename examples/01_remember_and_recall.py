@@ -2,12 +2,12 @@
 
     python examples/01_remember_and_recall.py
 
-The database is started for you below RECOLLECT_HOME and stopped again.
+The database is started for you below RECORDARI_HOME and stopped again.
 """
 
 import asyncio
 
-from recollect import Memory
+from recordari import Memory
 
 
 async def main() -> None:

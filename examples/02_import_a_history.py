@@ -2,14 +2,14 @@
 
     python examples/02_import_a_history.py
 
-`recollect import FILE.jsonl` and `POST /v1/import` do the same with one JSON object per line.
+`recordari import FILE.jsonl` and `POST /v1/import` do the same with one JSON object per line.
 """
 
 import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from recollect import Kind, Memory, NewItem
+from recordari import Kind, Memory, NewItem
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 TOPICS = ("the garden fence", "a trip to Porto", "the broken dishwasher", "Leo's birthday")

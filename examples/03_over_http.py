@@ -1,6 +1,6 @@
 """The verbs of the library over HTTP: a server and its client, here in one process.
 
-Run it: python examples/03_over_http.py. A server elsewhere is `recollect serve`, and the client is the same.
+Run it: python examples/03_over_http.py. A server elsewhere is `recordari serve`, and the client is the same.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import asyncio
 
 import httpx2
 
-from recollect import Client, Memory, RecollectError
-from recollect.entry.rest.app import create_app
+from recordari import Client, Memory, RecordariError
+from recordari.entry.rest.app import create_app
 
 
 async def talk(client: Client) -> None:
@@ -21,7 +21,7 @@ async def talk(client: Client) -> None:
     print("recalled:", answer.items[0].content)
     try:
         await ana.get_session("another chat")
-    except RecollectError as error:  # the exceptions of the library
+    except RecordariError as error:  # the exceptions of the library
         print("refused:", error.code, "-", error.message)
 
 

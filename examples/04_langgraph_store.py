@@ -1,4 +1,4 @@
-"""A LangGraph graph whose long-term memory is Recollect (pip install 'recollect[langgraph]').
+"""A LangGraph graph whose long-term memory is Recordari (pip install 'recordari[langgraph]').
 
 Run it: python examples/04_langgraph_store.py. No model and no key are needed: the nodes are plain functions.
 """
@@ -10,8 +10,8 @@ from typing import TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.store.base import BaseStore
 
-from recollect.integrations.langgraph import RecollectStore
-from recollect.sync import Memory
+from recordari.integrations.langgraph import RecordariStore
+from recordari.sync import Memory
 
 
 class Talk(TypedDict):
@@ -38,7 +38,7 @@ builder.add_edge("answer", END)
 
 if __name__ == "__main__":
     with Memory.open(user="ana") as memory:
-        graph = builder.compile(store=RecollectStore(memory))
+        graph = builder.compile(store=RecordariStore(memory))
         graph.invoke({"said": "I like oolong tea"})
         print(graph.invoke({"said": "Which tea do I like?"})["said"])
         print("found by recall:", memory.recall("tea").items[0].content)

@@ -1,4 +1,4 @@
-"""A conversation of the OpenAI Agents SDK kept in Recollect (pip install 'recollect[openai-agents]').
+"""A conversation of the OpenAI Agents SDK kept in Recordari (pip install 'recordari[openai-agents]').
 
 Run it: python examples/05_openai_agents_session.py. A small class speaks for the model, so that nothing leaves the machine.
 """
@@ -12,8 +12,8 @@ from typing import Any
 from agents import Agent, Model, ModelResponse, Runner, Usage, set_tracing_disabled
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
-from recollect import Memory
-from recollect.integrations.openai_agents import RecollectSession
+from recordari import Memory
+from recordari.integrations.openai_agents import RecordariSession
 
 
 class Counting(Model):
@@ -33,7 +33,7 @@ async def main() -> None:
     set_tracing_disabled(True)
     agent = Agent(name="support", model=Counting())
     async with Memory.open() as memory:
-        session = RecollectSession("chat-17", memory, user="ana", agent="support")
+        session = RecordariSession("chat-17", memory, user="ana", agent="support")
         await Runner.run(agent, "My order number is QX-7781", session=session)
         result = await Runner.run(agent, "Where is it?", session=session)
         print(result.final_output)

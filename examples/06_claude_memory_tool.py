@@ -1,4 +1,4 @@
-"""The files of Claude's memory tool kept in Recollect (pip install 'recollect[anthropic]').
+"""The files of Claude's memory tool kept in Recordari (pip install 'recordari[anthropic]').
 
 Run it: python examples/06_claude_memory_tool.py. The commands are those that Claude sends; with a key, give the tool to
 `AsyncAnthropic().beta.messages.tool_runner(…, tools=[tool])` instead.
@@ -10,8 +10,8 @@ import asyncio
 
 from anthropic.lib.tools import ToolError
 
-from recollect import Memory
-from recollect.integrations.anthropic import AsyncRecollectMemoryTool
+from recordari import Memory
+from recordari.integrations.anthropic import AsyncRecordariMemoryTool
 
 COMMANDS = [
     {"command": "create", "path": "/memories/ana.md", "file_text": "Ana drinks tea\n"},
@@ -23,7 +23,7 @@ COMMANDS = [
 
 async def main() -> None:
     async with Memory.open() as memory:
-        tool = AsyncRecollectMemoryTool(memory, user="ana")
+        tool = AsyncRecordariMemoryTool(memory, user="ana")
         for command in COMMANDS:
             try:
                 print(await tool.call(command))

@@ -7,7 +7,7 @@ The trace says for each part what was considered, what was kept, what was left o
 
 import asyncio
 
-from recollect import AgentDefinition, Memory, NewMessage
+from recordari import AgentDefinition, Memory, NewMessage
 
 RULES = """# Travel
 

@@ -7,7 +7,7 @@ import asyncio
 import json
 from datetime import UTC, datetime
 
-from recollect import Memory
+from recordari import Memory
 
 
 async def where(memory: Memory, **more: datetime) -> str:

@@ -16,22 +16,22 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role
-from recollect.entry.rest import health
-from recollect.service import tenants
-from recollect.service.resources import Resources
-from recollect.storage import migrate
-from recollect.storage.connected import reader
-from recollect.storage.postgres import EmbeddedServer
-from recollect.wiring import APP_LOGIN, open_resources
-from recollect.worker.tasks import JOBS
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role
+from recordari.entry.rest import health
+from recordari.service import tenants
+from recordari.service.resources import Resources
+from recordari.storage import migrate
+from recordari.storage.connected import reader
+from recordari.storage.postgres import EmbeddedServer
+from recordari.wiring import APP_LOGIN, open_resources
+from recordari.worker.tasks import JOBS
 from tests import folders
 from tests.patience import PATIENCE, PATIENT
 from tests.stored import drop_database
 
-TEMPLATE = "recollect_template"
+TEMPLATE = "recordari_template"
 
 # For root, an unprivileged account runs the servers: it must be able to enter the folders they are in.
 if os.geteuid() == 0:
@@ -57,7 +57,7 @@ hypothesis.settings.load_profile("patient")
 def server() -> Iterator[EmbeddedServer]:
     """A server shared by all parallel workers of this run; the last one to leave stops it."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)
-    home = folders.place() / f"recollect-tests-{run[:12]}"
+    home = folders.place() / f"recordari-tests-{run[:12]}"
     home.mkdir(exist_ok=True)
     home.chmod(0o755)
     server = EmbeddedServer(

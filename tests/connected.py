@@ -10,10 +10,10 @@ from typing import Any
 
 import psycopg
 
-from recollect.storage.postgres import EmbeddedServer
+from recordari.storage.postgres import EmbeddedServer
 from tests.stored import drop_database
 
-READER = "recollect_test_reader"
+READER = "recordari_test_reader"
 TABLES: dict[str, Any] = {"customers": None, "orders": None}
 ORDERS = 2000
 COMMON = (

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from recollect.errors import ProviderError
-from recollect.providers.models import ModelFiles
-from recollect.providers.pull import pull
+from recordari.errors import ProviderError
+from recordari.providers.models import ModelFiles
+from recordari.providers.pull import pull
 
 
 def require_model(name: str) -> ModelFiles:

@@ -54,7 +54,7 @@ def running_mariadb() -> Iterator[MariaDb]:
         pytest.skip(reason)
     port = free_port()
     # Not where TMPDIR says: the path of a socket must be short.
-    folder = Path(tempfile.mkdtemp(prefix="recollect-mariadb-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="recordari-mariadb-", dir="/tmp"))
     (folder / "data").mkdir()
     user = _unprivileged(folder)
     common = ["--no-defaults", f"--datadir={folder / 'data'}", *([f"--user={user}"] if user else [])]

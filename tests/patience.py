@@ -17,7 +17,7 @@ PATIENT: Mapping[str, Any] = {
     "embedding_timeout": 60.0,
 }
 """Limits that a starved machine does not reach; the tests that are about one of them set it themselves."""
-PATIENT_ENVIRONMENT = {f"RECOLLECT_{name.upper()}": str(value) for name, value in PATIENT.items()}
+PATIENT_ENVIRONMENT = {f"RECORDARI_{name.upper()}": str(value) for name, value in PATIENT.items()}
 """The same for processes of their own."""
 
 

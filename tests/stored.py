@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from recollect.config import Settings
-from recollect.storage.postgres import EmbeddedServer
+from recordari.config import Settings
+from recordari.storage.postgres import EmbeddedServer
 from tests.patience import PATIENCE
 
 
@@ -32,5 +32,5 @@ def rows(settings: Settings, statement: str, *parameters: object) -> list[dict[s
     assert settings.database_owner_url is not None
     dsn = settings.database_owner_url.get_secret_value()
     with psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, recollect_queue, public")
+        connection.execute("SET search_path = recordari, recordari_queue, public")
         return connection.execute(statement, parameters).fetchall()

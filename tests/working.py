@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from recollect.app import Memory
-from recollect.service import dispatch
-from recollect.service.dispatch import Outcome
-from recollect.storage import outbox
-from recollect.worker.runner import background_worker
-from recollect.worker.tasks import JOBS, TOPICS
+from recordari.app import Memory
+from recordari.service import dispatch
+from recordari.service.dispatch import Outcome
+from recordari.storage import outbox
+from recordari.worker.runner import background_worker
+from recordari.worker.tasks import JOBS, TOPICS
 from tests.patience import until
 
 

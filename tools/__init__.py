@@ -1,1 +1,1 @@
-"""Programs for those who work on Recollect."""
+"""Programs for those who work on Recordari."""

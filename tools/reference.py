@@ -13,13 +13,13 @@ from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
-from recollect import errors
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.entry.cli import COMMANDS, build
-from recollect.entry.mcp.profiles import PROFILES
-from recollect.entry.mcp.tools import MemoryTool
-from recollect.entry.rest.app import create_app
+from recordari import errors
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.entry.cli import COMMANDS, build
+from recordari.entry.mcp.profiles import PROFILES
+from recordari.entry.mcp.tools import MemoryTool
+from recordari.entry.rest.app import create_app
 
 PAGES = Path(__file__).parents[1] / "docs" / "reference"
 Schema = Mapping[str, Any]
@@ -75,7 +75,7 @@ def rest() -> list[str]:
         "The OpenAPI document is at `/openapi.json`. A `*` marks what is required.",
         "",
         "Every route but those of health needs `Authorization: Bearer <key>`. Routes of an agent also take the headers",
-        "`Recollect-User`, `Recollect-Agent`, `Recollect-Session` and `Recollect-Run`, which narrow who the key acts as.",
+        "`Recordari-User`, `Recordari-Agent`, `Recordari-Session` and `Recordari-Run`, which narrow who the key acts as.",
         "",
     ]
     for tag in document["tags"]:
@@ -99,7 +99,7 @@ def _operation(method: str, path: str, operation: Schema, schemas: Schema) -> li
                 one.get("description", ""),
             )
             for one in operation.get("parameters", ())
-            if not one["name"].startswith("Recollect-")
+            if not one["name"].startswith("Recordari-")
         ],
     )
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
@@ -126,7 +126,7 @@ def mcp() -> list[str]:
     shown: set[MemoryTool] = set()
     for profile in PROFILES.values():
         address = "/mcp" if profile.name == "default" else f"/mcp/{profile.name}"
-        lines += [f"## Profile `{profile.name}`: `{address}`, `recollect mcp --profile {profile.name}`", ""]
+        lines += [f"## Profile `{profile.name}`: `{address}`, `recordari mcp --profile {profile.name}`", ""]
         lines += ["Tools: " + ", ".join(f"`{tool.name}`" for tool in profile.tools), ""]
         for tool in profile.tools:
             if tool not in shown:
@@ -143,7 +143,7 @@ def cli() -> list[str]:
     for name in COMMANDS:
         root = typer.main.get_command(build(name))
         assert isinstance(root, TyperGroup)
-        lines += _command(f"recollect {name}", root.commands[name])
+        lines += _command(f"recordari {name}", root.commands[name])
     return lines
 
 
@@ -174,7 +174,7 @@ def settings() -> list[str]:
         if default is PydanticUndefined or isinstance(default, SecretStr):
             default = None
         shown = f"`{default}`" if default not in (None, "") else ""
-        rows.append((f"`RECOLLECT_{name.upper()}`", shown, field.description or ""))
+        rows.append((f"`RECORDARI_{name.upper()}`", shown, field.description or ""))
     head = ["# Settings", "", "From the environment or a `.env` file in the working folder.", ""]
     return head + table(["variable", "default", ""], rows)
 
@@ -201,7 +201,7 @@ def python() -> list[str]:
     lines = [
         "# Python",
         "",
-        "`recollect.Memory` is asynchronous; `recollect.sync.Memory` has the same verbs without `await`.",
+        "`recordari.Memory` is asynchronous; `recordari.sync.Memory` has the same verbs without `await`.",
         "",
     ]
     for name, method in inspect.getmembers(Memory, inspect.isfunction):

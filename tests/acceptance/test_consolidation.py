@@ -12,16 +12,16 @@ from tests.doors.rest_door import open_door
 from tests.stored import rows
 from tests.working import at, run_job, work_off
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.extraction import Category
-from recollect.domain.identity import Identity
-from recollect.domain.items import Kind
-from recollect.domain.patterns import Observed, Pattern
-from recollect.domain.window import MessageRole, NewMessage
-from recollect.errors import Conflict, NotFound
-from recollect.service.resources import Resources
-from recollect.worker.tasks import JOBS
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.extraction import Category
+from recordari.domain.identity import Identity
+from recordari.domain.items import Kind
+from recordari.domain.patterns import Observed, Pattern
+from recordari.domain.window import MessageRole, NewMessage
+from recordari.errors import Conflict, NotFound
+from recordari.service.resources import Resources
+from recordari.worker.tasks import JOBS
 
 WISH = "From now on, please answer me in Swedish."
 
@@ -282,7 +282,7 @@ async def test_a_model_that_fails_is_replaced_by_the_rules(memory: Memory, chat:
 
 async def test_a_session_is_consolidated_over_rest(resources: Resources) -> None:
     async with open_door(resources) as door:
-        acting = {"Recollect-User": "ana", "Recollect-Agent": "ops"}
+        acting = {"Recordari-User": "ana", "Recordari-Agent": "ops"}
         body = {"messages": [{"content": WISH}]}
         await door.request("POST", "/v1/sessions/s1/messages", key="agent", json=body, headers=acting)
         early = await door.request("POST", "/v1/sessions/s1/consolidate")

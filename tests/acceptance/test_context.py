@@ -17,20 +17,20 @@ from tests.doors.rest_door import open_door
 from tests.local_models import require_model
 from tests.working import at, work_off
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.context import PROFILES, SECTIONS, SectionName
-from recollect.domain.identity import Identity, Role
-from recollect.domain.tenants import AgentDefinition
-from recollect.domain.tokens import prudent_tokens
-from recollect.domain.window import MessageRole, NewMessage
-from recollect.errors import InvalidInput
-from recollect.providers.embedders import Embedders
-from recollect.providers.models import find_model
-from recollect.service import tenants
-from recollect.service.assemble import Context
-from recollect.service.resources import Resources
-from recollect.wiring import open_resources
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.context import PROFILES, SECTIONS, SectionName
+from recordari.domain.identity import Identity, Role
+from recordari.domain.tenants import AgentDefinition
+from recordari.domain.tokens import prudent_tokens
+from recordari.domain.window import MessageRole, NewMessage
+from recordari.errors import InvalidInput
+from recordari.providers.embedders import Embedders
+from recordari.providers.models import find_model
+from recordari.service import tenants
+from recordari.service.assemble import Context
+from recordari.service.resources import Resources
+from recordari.wiring import open_resources
 
 MONDAY = datetime(2026, 5, 11, 9, tzinfo=UTC)
 CORE = "You are the clerk of a harbour office. You answer in English."
@@ -100,7 +100,7 @@ async def test_the_same_over_rest(memory: Memory) -> None:
     await furnished(memory)
     async with open_door(replace(memory.resources, clock=lambda: MONDAY)) as door:
         who = {
-            "Recollect-User": "ana", "Recollect-Agent": "clerk", "Recollect-Session": "chat-1", "Recollect-Run": "run-1"
+            "Recordari-User": "ana", "Recordari-Agent": "clerk", "Recordari-Session": "chat-1", "Recordari-Run": "run-1"
         }  # fmt: skip
         body = {"question": "What does Ana drink?", "render": "messages", "explain": True}
         answer = await door.request("POST", "/v1/context", key="agent", headers=who, json=body)

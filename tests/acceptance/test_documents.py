@@ -11,10 +11,10 @@ import pytest
 from tests.pdf_writer import written
 from tests.working import at, work_off
 
-from recollect.app import Memory
-from recollect.domain.identity import Identity, Role
-from recollect.errors import Forbidden, InvalidInput, NotFound, TooLarge
-from recollect.service import tenants
+from recordari.app import Memory
+from recordari.domain.identity import Identity, Role
+from recordari.errors import Forbidden, InvalidInput, NotFound, TooLarge
+from recordari.service import tenants
 
 HANDBOOK = """# Returns
 

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.working import settled
 
-from recollect.app import Memory
-from recollect.domain.entries import indexed_text, matching
-from recollect.domain.identity import Identity
-from recollect.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, TooLarge, Unauthenticated
-from recollect.service import tenants
-from recollect.service.entries import sweep_entries
-from recollect.service.resources import Resources
+from recordari.app import Memory
+from recordari.domain.entries import indexed_text, matching
+from recordari.domain.identity import Identity
+from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, TooLarge, Unauthenticated
+from recordari.service import tenants
+from recordari.service.entries import sweep_entries
+from recordari.service.resources import Resources
 
 PLACE = ("preferences", "travel")
 

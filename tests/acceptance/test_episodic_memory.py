@@ -12,22 +12,22 @@ import psycopg
 import pytest
 from tests.working import at, run_job, work_off
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role
-from recollect.domain.jobs import Schedule, next_run
-from recollect.domain.runs import MAX_EPISODES, NewToolCall, Usage
-from recollect.domain.window import MessageRole, NewMessage
-from recollect.errors import Forbidden, NotFound, Unauthenticated
-from recollect.ids import new_id
-from recollect.service import episodes as episode_verbs
-from recollect.service import tenants
-from recollect.storage import outbox
-from recollect.wiring import open_resources
-from recollect.worker.tasks import JOBS
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role
+from recordari.domain.jobs import Schedule, next_run
+from recordari.domain.runs import MAX_EPISODES, NewToolCall, Usage
+from recordari.domain.window import MessageRole, NewMessage
+from recordari.errors import Forbidden, NotFound, Unauthenticated
+from recordari.ids import new_id
+from recordari.service import episodes as episode_verbs
+from recordari.service import tenants
+from recordari.storage import outbox
+from recordari.wiring import open_resources
+from recordari.worker.tasks import JOBS
 
 MANY = """
-INSERT INTO recollect.items (
+INSERT INTO recordari.items (
     tenant_id, item_id, kind, scope, tier, agent_id, source_ref, content, content_hash, trust, event_time, valid_at, tsv,
     terms, tokens, traits)
 SELECT %(tenant)s, ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'episode', 'agent', 'recent', 'sdr',
@@ -49,7 +49,7 @@ def agent(memory: Memory) -> Memory:
 def as_owner(settings: Settings, statement: str, **parameters: object) -> None:
     assert settings.database_owner_url is not None
     with psycopg.connect(settings.database_owner_url.get_secret_value(), autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, public")
+        connection.execute("SET search_path = recordari, public")
         connection.execute(statement, parameters)
 
 
@@ -126,7 +126,7 @@ async def test_episodes_are_pruned_after_ninety_days_tenant_by_tenant(agent: Mem
         await memory.append_episode("old")
         await memory.append_episode("young")
         await memory.remember_fact("Older than any episode", scope="agent")
-    as_owner(settings, "UPDATE recollect.items SET created_at = now() - interval '91 days' WHERE content <> 'young'")
+    as_owner(settings, "UPDATE recordari.items SET created_at = now() - interval '91 days' WHERE content <> 'young'")
     await run_job(agent, "prune_episodes")
     assert [one.content for one in await agent.last_episodes()] == ["young"]
     assert [one.content for one in await other.last_episodes()] == ["old", "young"]
@@ -202,7 +202,7 @@ async def test_the_daily_brief_is_stored_and_can_be_read(agent: Memory) -> None:
 
 async def test_the_brief_tells_of_work_that_was_given_up(agent: Memory, settings: Settings) -> None:
     await agent.append_episode("This cannot be embedded.")
-    as_owner(settings, "UPDATE recollect_queue.outbox SET parked_at = now()")
+    as_owner(settings, "UPDATE recordari_queue.outbox SET parked_at = now()")
     report = await agent.make_daily_brief()
     assert "1 pieces of background work were given up" in report.warnings[0]
     assert report.figures["dead_letters"] == 1

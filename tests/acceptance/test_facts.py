@@ -12,14 +12,14 @@ import pytest
 from tests.doors.rest_door import open_door
 from tests.working import settled, work_off
 
-from recollect.app import Memory
-from recollect.domain.evidence import Trend
-from recollect.domain.identity import Identity, Scope
-from recollect.domain.items import Kind, Tier, Trust
-from recollect.errors import Conflict, Forbidden, InvalidInput, NotFound
-from recollect.service.index import EMBED_TOPIC
-from recollect.service.resources import Resources
-from recollect.storage import access, evidence, retention, search
+from recordari.app import Memory
+from recordari.domain.evidence import Trend
+from recordari.domain.identity import Identity, Scope
+from recordari.domain.items import Kind, Tier, Trust
+from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
+from recordari.service.index import EMBED_TOPIC
+from recordari.service.resources import Resources
+from recordari.storage import access, evidence, retention, search
 
 JANUARY = datetime(2026, 1, 10, tzinfo=UTC)
 
@@ -91,7 +91,7 @@ async def test_learned_facts_are_in_the_top_five_among_everything_else(chat: Mem
 
 async def test_learned_facts_are_in_the_top_five_over_rest(chat: Memory, resources: Resources) -> None:
     await learn_over_runs(chat)
-    headers = {"Recollect-User": "ana", "Recollect-Agent": "helper", "Recollect-Session": "chat-1"}
+    headers = {"Recordari-User": "ana", "Recordari-Agent": "helper", "Recordari-Session": "chat-1"}
     async with open_door(resources) as door:
         asked = {"query": "responded positively to direct ROI framing"}
         found = await door.request("POST", "/v1/recall", key="agent", headers=headers, json=asked)

@@ -14,18 +14,18 @@ import pytest
 from tests.stored import rows
 from tests.working import settled
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role, Scope
-from recollect.domain.items import REDACTED, Kind, NewItem
-from recollect.domain.retention import RetentionPolicy, Verdict
-from recollect.domain.window import MessageRole, NewMessage
-from recollect.errors import Conflict, Forbidden, InvalidInput, NotFound
-from recollect.service import erase, retain, tenants
-from recollect.service.journal import journal_file
-from recollect.storage import evidence
-from recollect.storage.erasures import ERASED_TABLES
-from recollect.storage.evidence import Link
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role, Scope
+from recordari.domain.items import REDACTED, Kind, NewItem
+from recordari.domain.retention import RetentionPolicy, Verdict
+from recordari.domain.window import MessageRole, NewMessage
+from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
+from recordari.service import erase, retain, tenants
+from recordari.service.journal import journal_file
+from recordari.storage import evidence
+from recordari.storage.erasures import ERASED_TABLES
+from recordari.storage.evidence import Link
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 
@@ -52,7 +52,7 @@ def places_of(settings: Settings, *words: str) -> list[str]:
         """SELECT n.nspname AS schema_name, c.relname AS table_name, a.attname AS column_name
            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
            JOIN pg_type t ON t.oid = a.atttypid
-           WHERE n.nspname IN ('recollect', 'recollect_queue') AND c.relkind IN ('r', 'p') AND a.attnum > 0
+           WHERE n.nspname IN ('recordari', 'recordari_queue') AND c.relkind IN ('r', 'p') AND a.attnum > 0
                AND NOT a.attisdropped AND (t.typname IN ('text', 'jsonb', 'json', 'bytea', 'tsvector', 'varchar')
                    OR t.typname LIKE '\\_%%')""",
     )
@@ -484,7 +484,7 @@ def test_every_table_that_names_a_user_is_known_to_erasure(settings: Settings) -
         settings,
         """SELECT DISTINCT c.relname AS name FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
            JOIN pg_namespace n ON n.oid = c.relnamespace
-           WHERE n.nspname IN ('recollect', 'recollect_queue') AND c.relkind IN ('r', 'p') AND a.attname = 'user_id'""",
+           WHERE n.nspname IN ('recordari', 'recordari_queue') AND c.relkind IN ('r', 'p') AND a.attname = 'user_id'""",
     )
     assert {row["name"] for row in found} == ERASED_TABLES
 
@@ -530,7 +530,7 @@ async def test_a_user_on_whose_memory_actions_rest_is_not_erased(memory: Memory,
 async def test_a_write_that_began_before_the_erasure_is_erased_too(
     memory: Memory, chat: Memory, settings: Settings
 ) -> None:
-    from recollect.service import remember
+    from recordari.service import remember
 
     ready = await remember.make_ready(memory.resources, chat.identity, [NewItem(content="Quillfeather was late")])
     async with memory.resources.database.transaction(chat.identity) as tx:

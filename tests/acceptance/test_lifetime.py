@@ -11,17 +11,17 @@ import psycopg
 import pytest
 from tests.stored import rows
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity
-from recollect.domain.items import NewItem
-from recollect.errors import InvalidInput, NotFound, QuotaExceeded
-from recollect.service import tenants
-from recollect.service.access import AccessCounts
-from recollect.service.resources import Resources
-from recollect.service.usage import Usages
-from recollect.storage import evidence
-from recollect.storage.evidence import Link
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity
+from recordari.domain.items import NewItem
+from recordari.errors import InvalidInput, NotFound, QuotaExceeded
+from recordari.service import tenants
+from recordari.service.access import AccessCounts
+from recordari.service.resources import Resources
+from recordari.service.usage import Usages
+from recordari.storage import evidence
+from recordari.storage.evidence import Link
 
 RULE = (
     "The conformity gate refuses every candidate whose evidence is older than thirty days, unless an operator has "
@@ -158,7 +158,7 @@ async def test_the_database_itself_refuses_with_23514(memory: Memory, chat: Memo
     with psycopg.connect(settings.database_url.get_secret_value()) as connection:
         connection.execute(f"SET app.tenant_id = '{memory.identity.tenant_id}'")
         with pytest.raises(psycopg.errors.CheckViolation) as refused:
-            connection.execute("UPDATE recollect.items SET content = %s WHERE item_id = %s", [RULE, fact.id])
+            connection.execute("UPDATE recordari.items SET content = %s WHERE item_id = %s", [RULE, fact.id])
     assert refused.value.sqlstate == "23514"
 
 
@@ -180,7 +180,7 @@ async def test_a_fact_about_another_source_is_not_compared(memory: Memory, chat:
     owner = "SET app.tenant_id = '{}'"
     assert settings.database_owner_url is not None
     with psycopg.connect(settings.database_owner_url.get_secret_value()) as connection:
-        connection.execute("SET search_path = recollect, public")
+        connection.execute("SET search_path = recordari, public")
         connection.execute(owner.format(memory.identity.tenant_id))
         assert connection.execute(statement, [uuid4(), RULE, fact.id]).rowcount == 1
 
@@ -202,7 +202,7 @@ async def test_the_guard_finds_its_texts_by_their_trigrams(memory: Memory, setti
     )
     assert settings.database_owner_url is not None
     with psycopg.connect(settings.database_owner_url.get_secret_value(), autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, public")
+        connection.execute("SET search_path = recordari, public")
         connection.execute("SET enable_seqscan = off; SET pg_trgm.similarity_threshold = 0.85")
         plan = connection.execute(
             "EXPLAIN SELECT FROM protected_texts WHERE place = ANY(%s) AND content %% %s",

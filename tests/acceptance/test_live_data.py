@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tests.connected import ORDERS, sqlite_of_a_user
 
-from recollect.app import Memory
-from recollect.errors import InvalidInput, TimedOut
-from recollect.storage.connected import schema
-from recollect.worker.tasks import JOBS
+from recordari.app import Memory
+from recordari.errors import InvalidInput, TimedOut
+from recordari.storage.connected import schema
+from recordari.worker.tasks import JOBS
 
 
 @pytest.fixture

@@ -17,15 +17,15 @@ from uuid import UUID
 
 import pytest
 
-from recollect.app import Memory
-from recollect.domain.bandit import Posterior
-from recollect.domain.identity import Role
-from recollect.domain.procedures import MAX_SPEC_BYTES, Procedure
-from recollect.errors import Conflict, Forbidden, InvalidInput, NotFound, PreconditionFailed
-from recollect.ids import new_id
-from recollect.service import choose as choose_verbs
-from recollect.service.tenants import ensure_tenant
-from recollect.storage.queries import Query
+from recordari.app import Memory
+from recordari.domain.bandit import Posterior
+from recordari.domain.identity import Role
+from recordari.domain.procedures import MAX_SPEC_BYTES, Procedure
+from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, PreconditionFailed
+from recordari.ids import new_id
+from recordari.service import choose as choose_verbs
+from recordari.service.tenants import ensure_tenant
+from recordari.storage.queries import Query
 
 TASK: dict[str, Any] = {"agent_type": "sdr", "task_type": "first_email"}
 SUM = Query("tests.sum", "The exact weight of all posteriors.", "SELECT sum(alpha + beta)::text FROM procedures")

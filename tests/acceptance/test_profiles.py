@@ -10,12 +10,12 @@ import psycopg
 import pytest
 from tests.working import work_off
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Role
-from recollect.domain.summaries import Said
-from recollect.domain.tokens import estimated_tokens
-from recollect.errors import InvalidInput, Unauthenticated
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Role
+from recordari.domain.summaries import Said
+from recordari.domain.tokens import estimated_tokens
+from recordari.errors import InvalidInput, Unauthenticated
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ async def test_the_stored_profile_does_not_keep_what_was_forgotten(ana: Memory, 
     await ana.forget(secret.id)
     assert settings.database_owner_url is not None
     with psycopg.connect(settings.database_owner_url.get_secret_value()) as connection:
-        assert connection.execute("SELECT content FROM recollect.profiles").fetchall() == [("",)]
+        assert connection.execute("SELECT content FROM recordari.profiles").fetchall() == [("",)]
 
 
 async def test_an_erased_user_has_no_profile_left(memory: Memory, ana: Memory, settings: Settings) -> None:
@@ -90,7 +90,7 @@ async def test_an_erased_user_has_no_profile_left(memory: Memory, ana: Memory, s
     assert (await memory.profile(user="ana")).content == ""
     assert settings.database_owner_url is not None
     with psycopg.connect(settings.database_owner_url.get_secret_value()) as connection:
-        assert connection.execute("SELECT count(*) FROM recollect.profiles").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM recordari.profiles").fetchone() == (0,)
 
 
 async def test_a_job_keeps_the_profile_up_to_date(ana: Memory, settings: Settings) -> None:
@@ -100,7 +100,7 @@ async def test_a_job_keeps_the_profile_up_to_date(ana: Memory, settings: Setting
     await work_off(ana, "profile")
     assert settings.database_owner_url is not None
     with psycopg.connect(settings.database_owner_url.get_secret_value()) as connection:
-        ((content,),) = connection.execute("SELECT content FROM recollect.profiles").fetchall()
+        ((content,),) = connection.execute("SELECT content FROM recordari.profiles").fetchall()
     assert "Porto" in content
 
 

@@ -10,14 +10,14 @@ import pytest
 from tests.doors.rest_door import open_door
 from tests.working import at, run_job, work_off
 
-from recollect.app import Memory
-from recollect.domain.identity import Identity
-from recollect.domain.items import Kind
-from recollect.domain.proposals import Proposal
-from recollect.errors import Conflict, Forbidden, InvalidInput, NotFound
-from recollect.service.resources import Resources
-from recollect.storage import evidence
-from recollect.storage.evidence import Link
+from recordari.app import Memory
+from recordari.domain.identity import Identity
+from recordari.domain.items import Kind
+from recordari.domain.proposals import Proposal
+from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
+from recordari.service.resources import Resources
+from recordari.storage import evidence
+from recordari.storage.evidence import Link
 
 TWICE = ("Ana prefers tea without sugar in the morning", "In the morning Ana prefers tea without any sugar")
 

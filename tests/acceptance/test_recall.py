@@ -10,14 +10,14 @@ import pytest
 from tests.json_server import Reply, Request, json_server
 from tests.working import at, settled
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role, Scope
-from recollect.domain.items import MAX_CONTENT_BYTES, Kind, NewItem, Trust
-from recollect.errors import Conflict, Forbidden, InvalidInput, NotFound, Unauthenticated
-from recollect.providers.reranking import RerankProvider, RerankSpec, make_reranker
-from recollect.service import tenants
-from recollect.service.remember import NO_SUCH_OUTPUT
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role, Scope
+from recordari.domain.items import MAX_CONTENT_BYTES, Kind, NewItem, Trust
+from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, Unauthenticated
+from recordari.providers.reranking import RerankProvider, RerankSpec, make_reranker
+from recordari.service import tenants
+from recordari.service.remember import NO_SUCH_OUTPUT
 
 
 @pytest.fixture
@@ -170,8 +170,8 @@ async def test_a_muted_scope_that_is_asked_for_by_name_is_ranked_as_ever(chat: M
 
 @pytest.mark.parametrize("bad", ["-1", "nan", "inf", "much", ""])
 def test_a_bad_weight_falls_back_to_its_default(bad: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_RECALL_WEIGHT_SESSION", bad)
-    monkeypatch.setenv("RECOLLECT_RECALL_WEIGHT_TENANT", "0")
+    monkeypatch.setenv("RECORDARI_RECALL_WEIGHT_SESSION", bad)
+    monkeypatch.setenv("RECORDARI_RECALL_WEIGHT_TENANT", "0")
     settings = Settings()
     assert settings.recall_weight_session == 1.3 and settings.recall_weight_tenant == 0
 

@@ -13,16 +13,16 @@ from tests.doors.rest_door import open_door
 from tests.stored import rows
 from tests.working import at, run_job, work_off
 
-import recollect
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role
-from recollect.domain.tenants import AgentDefinition
-from recollect.errors import Conflict, Forbidden, InvalidInput, NotFound
-from recollect.service import organise, tenants
-from recollect.service.resources import Resources
-from recollect.storage import items
-from recollect.storage.queries import Query
+import recordari
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role
+from recordari.domain.tenants import AgentDefinition
+from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
+from recordari.service import organise, tenants
+from recordari.service.resources import Resources
+from recordari.storage import items
+from recordari.storage.queries import Query
 
 FACT = "The Harbour Project ships on 14 May"
 
@@ -306,7 +306,7 @@ async def test_in_a_crossing_each_statement_sees_one_tenant_only(
 
 
 def test_only_sharing_crosses_from_one_tenant_to_another() -> None:
-    package = Path(recollect.__file__).parent
+    package = Path(recordari.__file__).parent
     crossing = {path.stem for path in package.rglob("*.py") if re.search(r"\.crossed\(", path.read_text())}
     assert crossing == {"share", "organise"}
 
@@ -398,6 +398,6 @@ async def test_an_agent_is_made_from_a_template_over_rest(resources: Resources) 
         await door.memory.acting_as(agent="template").remember_fact("Invoices are blue", scope="agent")
         made = await door.request("PUT", "/v1/agents/copy", json={"core": "You help.", "template": "template"})
         assert made.status_code == 200
-        acting = {"Recollect-Agent": "copy"}
+        acting = {"Recordari-Agent": "copy"}
         answer = await door.request("POST", "/v1/recall", json={"query": "invoices", "scope": "agent"}, headers=acting)
         assert [item["content"] for item in answer.json()["items"]] == ["Invoices are blue"]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.app import Memory
-from recollect.domain.knowledge import Source
-from recollect.errors import Conflict, Forbidden, InvalidInput, NotFound
-from recollect.worker.tasks import JOBS
+from recordari.app import Memory
+from recordari.domain.knowledge import Source
+from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
+from recordari.worker.tasks import JOBS
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ async def test_only_folders_that_the_operator_allows_are_read(operator: Memory, 
     outside = folder.parent.parent / "outside"
     outside.mkdir()
     (outside / "secret.txt").write_text("The master key is under the mat")
-    with pytest.raises(Forbidden, match="RECOLLECT_DOCUMENT_FOLDERS"):
+    with pytest.raises(Forbidden, match="RECORDARI_DOCUMENT_FOLDERS"):
         await operator.add_source("outside", folder=outside)
     with pytest.raises(Forbidden):
         await operator.add_source("outside", folder=folder / ".." / ".." / "outside")

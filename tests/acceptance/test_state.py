@@ -19,14 +19,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.app import Memory
-from recollect.domain.identity import RunId
-from recollect.domain.json_values import json_text
-from recollect.domain.state import BUDGET_BYTES, MAX_KEYS
-from recollect.errors import Conflict, InvalidInput, NotFound, PreconditionFailed, QuotaExceeded
-from recollect.service import state as state_verbs
-from recollect.service.tenants import ensure_tenant
-from recollect.storage.queries import Query
+from recordari.app import Memory
+from recordari.domain.identity import RunId
+from recordari.domain.json_values import json_text
+from recordari.domain.state import BUDGET_BYTES, MAX_KEYS
+from recordari.errors import Conflict, InvalidInput, NotFound, PreconditionFailed, QuotaExceeded
+from recordari.service import state as state_verbs
+from recordari.service.tenants import ensure_tenant
+from recordari.storage.queries import Query
 
 COUNT = Query("tests.count_state", "How many keys are stored.", "SELECT count(*) FROM state")
 COUNT_OWNERS = Query("tests.count_owners", "How many owners.", "SELECT count(*) FROM state_owners")

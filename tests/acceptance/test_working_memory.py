@@ -13,15 +13,15 @@ import pytest
 from tests.local_models import require_model
 from tests.working import at, run_job, work_off
 
-from recollect.app import Memory
-from recollect.config import Settings, load_settings
-from recollect.domain.sessions import SessionStatus
-from recollect.domain.summaries import SUMMARY_TOKENS
-from recollect.domain.tenants import AgentDefinition
-from recollect.domain.tokens import estimated_tokens, message_tokens
-from recollect.domain.window import MessageRole, NewMessage
-from recollect.errors import NotFound
-from recollect.wiring import open_resources
+from recordari.app import Memory
+from recordari.config import Settings, load_settings
+from recordari.domain.sessions import SessionStatus
+from recordari.domain.summaries import SUMMARY_TOKENS
+from recordari.domain.tenants import AgentDefinition
+from recordari.domain.tokens import estimated_tokens, message_tokens
+from recordari.domain.window import MessageRole, NewMessage
+from recordari.errors import NotFound
+from recordari.wiring import open_resources
 
 TURNS = 500
 
@@ -243,7 +243,7 @@ async def test_the_window_can_be_overridden_with_a_warning(
 ) -> None:
     """W5: "MEMORY_BUDGET_MODEL_WINDOW_OVERRIDE=8000 … overrides the model-window lookup. The api/worker emit a startup
     warning when this is set"."""
-    monkeypatch.setenv("RECOLLECT_WINDOW_OVERRIDE", "8000")
+    monkeypatch.setenv("RECORDARI_WINDOW_OVERRIDE", "8000")
     assert load_settings().window_override == 8_000
     with caplog.at_level(logging.WARNING):
         async with open_resources(settings) as plain:

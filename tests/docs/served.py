@@ -1,4 +1,4 @@
-"""A server as `recollect serve` starts it for a reader of the documentation, in a home of its own."""
+"""A server as `recordari serve` starts it for a reader of the documentation, in a home of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.folders import open_folder
 from tests.local_models import require_model
 from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
-from recollect.config import Settings
+from recordari.config import Settings
 
 RUNNER = """
 import ast, asyncio, inspect, json, sys, traceback
@@ -113,26 +113,26 @@ class Interpreter:
 def serving(names: dict[str, str]) -> Iterator[Served]:
     """A server that is ready, and stopped at the end; `names` are what else a page means for us."""
     require_model("potion-base-8M")
-    home = open_folder("recollect-docs-")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+    home = open_folder("recordari-docs-")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RECORDARI_")}
     environment = {
         **kept,
         **PATIENT_ENVIRONMENT,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}",
-        "RECOLLECT_HOME": str(home),
-        "RECOLLECT_CACHE_DIR": str(Settings().cache_dir),
-        "RECOLLECT_PROFILE": "fast",
-        "RECOLLECT_OFFLINE": "true",
+        "RECORDARI_HOME": str(home),
+        "RECORDARI_CACHE_DIR": str(Settings().cache_dir),
+        "RECORDARI_PROFILE": "fast",
+        "RECORDARI_OFFLINE": "true",
     }
-    command = [sys.executable, "-m", "recollect", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "recordari", "serve", "--port", "0"]
     process = subprocess.Popen(
         command, env=environment, cwd=home, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     try:
         assert process.stdout is not None
         address, key = _told(process.stdout, process)
-        reader = {**environment, "KEY": key, "RECOLLECT_KEY": key, "RECOLLECT_URL": address}
-        ours = {"http://127.0.0.1:8765": address, "rcl_…": key, **names}
+        reader = {**environment, "KEY": key, "RECORDARI_KEY": key, "RECORDARI_URL": address}
+        ours = {"http://127.0.0.1:8765": address, "rcd_…": key, **names}
         yield Served(address=address, key=key, environment=reader, names=ours)
     finally:
         process.send_signal(signal.SIGTERM)
@@ -148,7 +148,7 @@ def _told(output: IO[str], process: subprocess.Popen[str]) -> tuple[str, str]:
     try:
         for line in output:
             said += line
-            key, address = re.search(r"rcl_[\w.~-]+", said), re.search(r"http://127\.0\.0\.1:\d+", said)
+            key, address = re.search(r"rcd_[\w.~-]+", said), re.search(r"http://127\.0\.0\.1:\d+", said)
             if key and address:
                 return address.group(), key.group()
     finally:

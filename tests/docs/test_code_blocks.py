@@ -17,8 +17,8 @@ import pytest
 from tests.docs.served import Interpreter, Served, serving
 from tests.stored import drop_database
 
-from recollect.storage.postgres import EmbeddedServer
-from recollect.wiring import APP_LOGIN
+from recordari.storage.postgres import EmbeddedServer
+from recordari.wiring import APP_LOGIN
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -55,8 +55,8 @@ def served(server: EmbeddedServer) -> Iterator[Served]:
     """The server of a reader, and an empty database that stands for one of their own."""
     name = f"docs_{uuid.uuid4().hex[:12]}"
     theirs = {
-        "postgresql://admin:…@db.example/recollect": server.dsn(database=name),
-        "postgresql://recollect:…@db.example/recollect": server.dsn(user=APP_LOGIN, database=name),
+        "postgresql://admin:…@db.example/recordari": server.dsn(database=name),
+        "postgresql://recordari:…@db.example/recordari": server.dsn(user=APP_LOGIN, database=name),
     }
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tools.reference import pages
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.entry.cli import COMMANDS
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.entry.cli import COMMANDS
 
 
 def test_every_verb_command_setting_and_tool_is_described() -> None:
@@ -20,10 +20,10 @@ def test_every_verb_command_setting_and_tool_is_described() -> None:
             assert inspect.getdoc(method), f"Memory.{name} says nothing of itself"
             assert f"### `{name}`" in made["python.md"]
     for command in COMMANDS:
-        assert f"`recollect {command}`" in made["cli.md"]
+        assert f"`recordari {command}`" in made["cli.md"]
     for name, field in Settings.model_fields.items():
         assert field.description, f"the setting {name} says nothing of itself"
-        assert f"`RECOLLECT_{name.upper()}`" in made["settings.md"]
+        assert f"`RECORDARI_{name.upper()}`" in made["settings.md"]
     assert "### `POST /v1/recall`" in made["rest.md"]
     assert "### `recall`" in made["mcp.md"]
     assert "`not_found`" in made["errors.md"]

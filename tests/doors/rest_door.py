@@ -14,14 +14,14 @@ from typing import Any
 import httpx2
 from fastapi import FastAPI
 
-from recollect.app import Memory
-from recollect.domain.identity import Identity, Role
-from recollect.domain.tenants import AgentDefinition
-from recollect.domain.window import NewMessage
-from recollect.entry.rest.app import create_app
-from recollect.service import tenants
-from recollect.service.resources import Resources
-from recollect.telemetry import ContentFreeFormatter
+from recordari.app import Memory
+from recordari.domain.identity import Identity, Role
+from recordari.domain.tenants import AgentDefinition
+from recordari.domain.window import NewMessage
+from recordari.entry.rest.app import create_app
+from recordari.service import tenants
+from recordari.service.resources import Resources
+from recordari.telemetry import ContentFreeFormatter
 
 REQUEST_ID = "request-0001"
 

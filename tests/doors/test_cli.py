@@ -23,21 +23,21 @@ import typer
 from tests.folders import open_folder
 from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
-from recollect.config import Settings
-from recollect.entry import cli
-from recollect.errors import Unauthenticated
-from recollect.service.resources import Resources
-from recollect.service.tenants import authenticate_key
-from recollect.storage.postgres import EmbeddedServer
+from recordari.config import Settings
+from recordari.entry import cli
+from recordari.errors import Unauthenticated
+from recordari.service.resources import Resources
+from recordari.service.tenants import authenticate_key
+from recordari.storage.postgres import EmbeddedServer
 
-PROGRAM = Path(sys.executable).with_name("recollect")
+PROGRAM = Path(sys.executable).with_name("recordari")
 
 
 class Cli:
-    """Runs `recollect` in one environment and nothing else of ours."""
+    """Runs `recordari` in one environment and nothing else of ours."""
 
     def __init__(self, folder: Path, **environment: str) -> None:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("RECORDARI_")}
         self.environment = {**kept, "COLUMNS": "200", **environment}
         self.folder = folder
 
@@ -71,7 +71,7 @@ class Cli:
 
 @contextmanager
 def new_home() -> Iterator[Path]:
-    folder = open_folder("recollect-cli-")
+    folder = open_folder("recordari-cli-")
     try:
         yield folder
     finally:
@@ -88,14 +88,14 @@ def server_of(folder: Path) -> EmbeddedServer:
 def home() -> Iterator[Path]:
     """Make a home whose database stays up between the commands of this module."""
     with new_home() as folder:
-        Cli(folder, RECOLLECT_HOME=str(folder)).run("db", "start")
+        Cli(folder, RECORDARI_HOME=str(folder)).run("db", "start")
         yield folder
 
 
 @pytest.fixture
 def at_home(home: Path) -> Cli:
     """Use the command line on the shared home."""
-    return Cli(home, RECOLLECT_HOME=str(home))
+    return Cli(home, RECORDARI_HOME=str(home))
 
 
 def connected(settings: Settings, folder: Path, **environment: str) -> Cli:
@@ -103,9 +103,9 @@ def connected(settings: Settings, folder: Path, **environment: str) -> Cli:
     assert settings.database_url is not None
     assert settings.database_owner_url is not None
     chosen = {
-        "RECOLLECT_HOME": str(folder),
-        "RECOLLECT_DATABASE_URL": settings.database_url.get_secret_value(),
-        "RECOLLECT_DATABASE_OWNER_URL": settings.database_owner_url.get_secret_value(),
+        "RECORDARI_HOME": str(folder),
+        "RECORDARI_DATABASE_URL": settings.database_url.get_secret_value(),
+        "RECORDARI_DATABASE_OWNER_URL": settings.database_owner_url.get_secret_value(),
         **PATIENT_ENVIRONMENT,
     }
     return Cli(folder, **{**chosen, **environment})
@@ -122,7 +122,7 @@ def commands() -> list[list[str]]:
     found = [[], *([name] for name in cli.COMMANDS)]
     for name in set(cli.COMMANDS) - {"version"}:
         module, _ = cli.ELSEWHERE.get(name, (name, name))
-        app = getattr(import_module(f"recollect.entry.cli.{module}"), "app", None)
+        app = getattr(import_module(f"recordari.entry.cli.{module}"), "app", None)
         if isinstance(app, typer.Typer):
             for command in app.registered_commands:
                 assert command.callback is not None
@@ -137,12 +137,12 @@ def commands() -> list[list[str]]:
 def test_every_command_explains_itself(
     command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["recollect", *command, "--help"])
+    monkeypatch.setattr(sys, "argv", ["recordari", *command, "--help"])
     with pytest.raises(SystemExit) as left:
         cli.main()
     assert left.value.code == 0
     shown = capsys.readouterr().out
-    assert "Usage: recollect" in shown
+    assert "Usage: recordari" in shown
     assert all(name in shown for name in (cli.COMMANDS if not command else ()))
     assert not set(shown) & set("│╭╰\x1b"), "lines that a pipe can carry"
 
@@ -154,18 +154,18 @@ def test_a_command_that_does_not_exist_is_wrong_usage(tmp_path: Path) -> None:
 
 def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
     command = Cli(tmp_path)
-    assert command.json("version")["recollect"] == command.run("--version")[0].strip()
+    assert command.json("version")["recordari"] == command.run("--version")[0].strip()
 
 
 def test_a_wrong_setting_is_named_without_its_value(tmp_path: Path) -> None:
-    out, err = Cli(tmp_path, RECOLLECT_PORT="hunter2").run("tenant", "list", code=1)
+    out, err = Cli(tmp_path, RECORDARI_PORT="hunter2").run("tenant", "list", code=1)
     assert out == ""
     assert err.startswith("error: ")
     assert err.count("\n") == 1
-    assert "RECOLLECT_PORT" in err
+    assert "RECORDARI_PORT" in err
     assert "hunter2" not in err
-    _, err = Cli(tmp_path, RECOLLECT_DOCUMENT_FOLDERS="/srv/hunter2").run("tenant", "list", code=1)
-    assert "RECOLLECT_DOCUMENT_FOLDERS must be JSON" in err
+    _, err = Cli(tmp_path, RECORDARI_DOCUMENT_FOLDERS="/srv/hunter2").run("tenant", "list", code=1)
+    assert "RECORDARI_DOCUMENT_FOLDERS must be JSON" in err
     assert "hunter2" not in err
 
 
@@ -176,7 +176,7 @@ def test_tenants_are_created_listed_shown_and_changed(on_clone: Cli) -> None:
     made = on_clone.json("tenant", "create", "acme", "--language", "swedish")
     assert (made["name"], made["language"]) == ("acme", "swedish")
     _, err = on_clone.run("tenant", "create", "acme", code=1)
-    assert "recollect tenant set" in err
+    assert "recordari tenant set" in err
     changed = on_clone.json("tenant", "set", "acme", "--plan", "large", "--setting", "days=30", "--setting", "a=b")
     assert (changed["plan"], changed["settings"]) == ("large", {"days": 30, "a": "b"})
     assert on_clone.json("tenant", "show", "acme") == changed
@@ -247,7 +247,7 @@ def test_a_backup_brings_the_same_data_to_another_home_and_spares_a_home_in_use(
     before = [at_home.json("tenant", "list"), at_home.json("key", "list", "--tenant", "acme")]
 
     with new_home() as folder:
-        other = Cli(folder, RECOLLECT_HOME=str(folder))
+        other = Cli(folder, RECORDARI_HOME=str(folder))
         server_of(folder).start_detached()
         counts = other.json("db", "restore", str(file))["counts"]
         assert (counts["tenants"], counts["api_keys"]) == (len(before[0]), 1)
@@ -267,11 +267,11 @@ def test_a_file_that_is_no_backup_is_refused(on_clone: Cli, tmp_path: Path) -> N
 def test_a_backup_that_would_lack_rows_is_refused(server: EmbeddedServer, settings: Settings, tmp_path: Path) -> None:
     role = f"operator_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
-        connection.execute(f"CREATE ROLE {role} LOGIN IN ROLE recollect_owner, recollect_search")
+        connection.execute(f"CREATE ROLE {role} LOGIN IN ROLE recordari_owner, recordari_search")
         try:
             assert settings.database_owner_url is not None
             owner = settings.database_owner_url.get_secret_value().replace("postgres@", f"{role}@")
-            command = connected(settings, tmp_path, RECOLLECT_DATABASE_OWNER_URL=owner)
+            command = connected(settings, tmp_path, RECORDARI_DATABASE_OWNER_URL=owner)
             _, err = command.run("db", "backup", "memory.dump", code=1)
         finally:
             connection.execute(f"DROP ROLE {role}")
@@ -282,12 +282,12 @@ def test_a_backup_that_would_lack_rows_is_refused(server: EmbeddedServer, settin
 def test_the_script_for_an_administrator_names_the_logins_and_no_password(tmp_path: Path) -> None:
     command = Cli(
         tmp_path,
-        RECOLLECT_DATABASE_URL="postgresql://applogin:hunter2@db.invalid/memory",
-        RECOLLECT_DATABASE_OWNER_URL="postgresql://boss:hunter3@db.invalid/memory",
+        RECORDARI_DATABASE_URL="postgresql://applogin:hunter2@db.invalid/memory",
+        RECORDARI_DATABASE_OWNER_URL="postgresql://boss:hunter3@db.invalid/memory",
     )
     script, _ = command.run("db", "init", "--print-sql")
-    assert 'GRANT recollect_app TO "applogin"' in script
-    assert 'GRANT recollect_owner, recollect_search TO "boss"' in script
+    assert 'GRANT recordari_app TO "applogin"' in script
+    assert 'GRANT recordari_owner, recordari_search TO "boss"' in script
     assert "hunter" not in script
 
 
@@ -297,12 +297,12 @@ def test_the_script_for_an_administrator_makes_what_is_missing_and_may_run_twice
     assert settings.database_owner_url is not None
     login = f"app_{uuid.uuid4().hex[:12]}"
     url = f"postgresql://{login}:hunter2@db.invalid/memory"
-    script, _ = Cli(tmp_path, RECOLLECT_DATABASE_URL=url).run("db", "init", "--print-sql")
+    script, _ = Cli(tmp_path, RECORDARI_DATABASE_URL=url).run("db", "init", "--print-sql")
     with psycopg.connect(settings.database_owner_url.get_secret_value(), autocommit=True) as connection:
         for _ in range(2):
             connection.execute(script.encode())
         found = connection.execute(
-            "SELECT rolcanlogin, rolbypassrls, pg_has_role(rolname, 'recollect_app', 'usage') "
+            "SELECT rolcanlogin, rolbypassrls, pg_has_role(rolname, 'recordari_app', 'usage') "
             "FROM pg_roles WHERE rolname = %s",
             [login],
         ).fetchone()
@@ -334,7 +334,7 @@ def test_the_doctor_finds_a_new_home_in_order(at_home: Cli) -> None:
 
 
 def test_the_doctor_says_what_to_do_about_a_database_that_is_away(tmp_path: Path) -> None:
-    command = Cli(tmp_path, RECOLLECT_HOME=str(tmp_path), RECOLLECT_DATABASE_URL="postgresql://a@127.0.0.1:1/b")
+    command = Cli(tmp_path, RECORDARI_HOME=str(tmp_path), RECORDARI_DATABASE_URL="postgresql://a@127.0.0.1:1/b")
     report = command.json("doctor", code=1)
     (failed,) = [check for check in report["checks"] if check["state"] == "fail"]
     assert failed["name"] == "database"
@@ -363,25 +363,25 @@ def stopped(process: subprocess.Popen[str]) -> int:
 
 def test_the_server_answers_shows_its_first_key_once_and_leaves_nothing_behind() -> None:
     with new_home() as folder:
-        command = Cli(folder, RECOLLECT_HOME=str(folder))
+        command = Cli(folder, RECORDARI_HOME=str(folder))
         process = command.start("serve", "--port", "0")
         try:
             lines = first_lines(process)
             url = lines[-1].split()[-1]
-            (key,) = [line.strip() for line in lines if line.strip().startswith("rcl_")]
+            (key,) = [line.strip() for line in lines if line.strip().startswith("rcd_")]
             assert httpx2.get(f"{url}/healthz", timeout=60).status_code == 200
             assert httpx2.get(f"{url}/v1/tenant", timeout=60).status_code == 401
             answer = httpx2.get(f"{url}/v1/tenant", headers={"Authorization": f"Bearer {key}"}, timeout=60)
             assert answer.json()["name"] == "default"
-            checks = Cli(folder, **command.environment, RECOLLECT_PORT=url.rpartition(":")[2]).json("doctor")["checks"]
-            assert "served by Recollect" in {check["name"]: check["found"] for check in checks}["port"]
+            checks = Cli(folder, **command.environment, RECORDARI_PORT=url.rpartition(":")[2]).json("doctor")["checks"]
+            assert "served by Recordari" in {check["name"]: check["found"] for check in checks}["port"]
         finally:
             assert stopped(process) == 0
         assert server_of(folder).status().pid is None
 
         process = command.start("serve", "--port", "0", "--no-worker")
         try:
-            assert "rcl_" not in "".join(first_lines(process))
+            assert "rcd_" not in "".join(first_lines(process))
         finally:
             assert stopped(process) == 0
         assert server_of(folder).status().pid is None

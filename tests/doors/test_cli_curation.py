@@ -17,8 +17,8 @@ import pytest
 from tests.doors.test_cli import PROGRAM
 from tests.patience import PATIENCE
 
-from recollect.config import Settings
-from recollect.entry import cli
+from recordari.config import Settings
+from recordari.entry import cli
 
 HOSTILE = "Ana keeps \x1b]0;owned\x07 birds \u202eback"
 
@@ -32,7 +32,7 @@ class Here:
 
     def run(self, *arguments: object, code: int = 0) -> tuple[str, str]:
         self._capsys.readouterr()
-        self._monkeypatch.setattr(sys, "argv", ["recollect", *map(str, arguments)])
+        self._monkeypatch.setattr(sys, "argv", ["recordari", *map(str, arguments)])
         with pytest.raises(SystemExit) as left:
             cli.main()
         out, err = self._capsys.readouterr()
@@ -55,7 +55,7 @@ def here(
         "PROFILE": "fast",
         "WORKER": "false",
     }.items():
-        monkeypatch.setenv(f"RECOLLECT_{name}", value)
+        monkeypatch.setenv(f"RECORDARI_{name}", value)
     monkeypatch.setattr(sys, "stdin", io.StringIO())  # nobody is there to answer
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
@@ -133,13 +133,13 @@ def test_sessions_runs_jobs_and_webhooks_are_listed(here: Here) -> None:
 
 def test_the_shell_completes_commands_of_commands() -> None:
     for line, expected in (
-        ("recollect po", "policy"),
-        ("recollect policy dr", "dry-run"),
-        ("recollect facts hi", "history"),
+        ("recordari po", "policy"),
+        ("recordari policy dr", "dry-run"),
+        ("recordari facts hi", "history"),
     ):
         done = subprocess.run(
             [PROGRAM],
-            env={**os.environ, "_RECOLLECT_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line},
+            env={**os.environ, "_RECORDARI_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line},
             capture_output=True,
             text=True,
             check=True,

@@ -1,4 +1,4 @@
-"""`recollect document`, `source` and `profile`, in processes of their own."""
+"""`recordari document`, `source` and `profile`, in processes of their own."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from tests.doors.test_cli import Cli, connected
 from tests.pdf_writer import written
 
-from recollect.config import Settings
+from recordari.config import Settings
 
 
 @pytest.fixture
 def command(settings: Settings, tmp_path: Path) -> Cli:
     folders = json.dumps([str(tmp_path / "shelf")])
-    return connected(settings, tmp_path, RECOLLECT_PROFILE="fast", RECOLLECT_DOCUMENT_FOLDERS=folders)
+    return connected(settings, tmp_path, RECORDARI_PROFILE="fast", RECORDARI_DOCUMENT_FOLDERS=folders)
 
 
 def test_files_are_added_found_by_meaning_and_removed(command: Cli, tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_folder_is_synchronised_where_the_operator_allows_it(command: Cli, tmp
     assert out == "1 added, 0 revised, 0 unchanged, 0 removed, 0 failed\n"
     assert "- search_knowledge: books (1 document), What we read" in command.run("source", "map")[0]
     _, err = command.run("source", "add", "all", "--folder", "/", code=1)
-    assert "RECOLLECT_DOCUMENT_FOLDERS" in err
+    assert "RECORDARI_DOCUMENT_FOLDERS" in err
     assert command.run("source", "remove", "books", "--yes")[0] == "removed, with 1 document\n"
 
 

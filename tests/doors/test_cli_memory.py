@@ -12,8 +12,8 @@ import pytest
 from tests.doors.test_cli import PROGRAM, Cli, connected
 from tests.patience import PATIENCE
 
-from recollect.config import Settings
-from recollect.domain.items import MAX_CONTENT_BYTES
+from recordari.config import Settings
+from recordari.domain.items import MAX_CONTENT_BYTES
 
 CHAT = ("--user", "ana", "--agent", "helper", "--session", "chat-1")
 
@@ -21,7 +21,7 @@ CHAT = ("--user", "ana", "--agent", "helper", "--session", "chat-1")
 @pytest.fixture
 def command(settings: Settings, tmp_path: Path) -> Cli:
     """Use the command line on a fresh, migrated database with the quick model."""
-    return connected(settings, tmp_path, RECOLLECT_PROFILE="fast")
+    return connected(settings, tmp_path, RECORDARI_PROFILE="fast")
 
 
 def history(folder: Path, *items: dict[str, Any]) -> str:

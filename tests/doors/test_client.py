@@ -17,17 +17,17 @@ from pydantic import BaseModel
 from tests.doors.rest_door import open_door
 from tests.json_server import Reply, Request, json_server
 
-from recollect import Kind, NewItem
-from recollect import errors as all_errors
-from recollect.app import Memory
-from recollect.client import Client
-from recollect.client.routes import IDENTITY, ROUTES, UNPIN, USER_PROFILE
-from recollect.domain.bandit import Posterior
-from recollect.domain.runs import NewToolCall, Usage
-from recollect.domain.tenants import AgentDefinition
-from recollect.domain.window import NewMessage
-from recollect.entry.rest.app import ROUTERS
-from recollect.errors import (
+from recordari import Kind, NewItem
+from recordari import errors as all_errors
+from recordari.app import Memory
+from recordari.client import Client
+from recordari.client.routes import IDENTITY, ROUTES, UNPIN, USER_PROFILE
+from recordari.domain.bandit import Posterior
+from recordari.domain.runs import NewToolCall, Usage
+from recordari.domain.tenants import AgentDefinition
+from recordari.domain.window import NewMessage
+from recordari.entry.rest.app import ROUTERS
+from recordari.errors import (
     Conflict,
     Forbidden,
     InvalidInput,
@@ -36,12 +36,12 @@ from recollect.errors import (
     PreconditionFailed,
     ProviderError,
     QuotaExceeded,
-    RecollectError,
+    RecordariError,
     TimedOut,
     Unauthenticated,
 )
-from recollect.service.resources import Resources
-from recollect.sync import Client as SyncClient
+from recordari.service.resources import Resources
+from recordari.sync import Client as SyncClient
 
 # Routes that are no verb of the library, or another form of one that the client has.
 NO_VERB = {
@@ -58,7 +58,7 @@ NO_ROUTE = {
     "reindex": "a request does not wait for it: start_reindex",
     "reembed": "a request does not wait for it: start_reembed",
     "sync_source": "a request does not wait for it: start_sync",
-    "import_foreign": "the command line reads the file: recollect import --from",
+    "import_foreign": "the command line reads the file: recordari import --from",
     "collect_objects": "a job: enqueue_job",
 }
 # What of a result a route calls otherwise or does not show: the fields of the library, and those of the route.
@@ -102,9 +102,9 @@ def verbs_of(kind: type) -> set[str]:
 def test_every_verb_that_rest_serves_is_a_verb_of_the_client() -> None:
     reached = {(route.method, route.path) for route in [*ROUTES.values(), IDENTITY, UNPIN, USER_PROFILE]}
     left_out = {name for place, name in SERVED.items() if place not in reached}
-    assert left_out == set(NO_VERB), "add each to recollect/client/routes.py"
+    assert left_out == set(NO_VERB), "add each to recordari/client/routes.py"
     assert reached <= set(SERVED), "a route of the client is not served"
-    assert verbs_of(Memory) - verbs_of(Client) == set(NO_ROUTE), "add each to recollect/client/routes.py"
+    assert verbs_of(Memory) - verbs_of(Client) == set(NO_ROUTE), "add each to recordari/client/routes.py"
 
 
 def test_no_field_of_a_result_is_lost_unseen() -> None:
@@ -251,7 +251,7 @@ async def test_governing_is_the_same_through_both(resources: Resources) -> None:
         tenant = await client.update_tenant(language="german", settings={"a": 1})
         assert tenant == await memory.get_tenant() == await client.get_tenant()
         made = await client.create_key("second", user_id="ana")
-        assert made.text.startswith("rcl_")
+        assert made.text.startswith("rcd_")
         assert (await client.revoke_key(made.key.key_id)).revoked_at is not None
         assert {key.name for key in await client.list_keys()} >= {"admin", "second"}
         assert await client.list_audit() == await memory.list_audit()
@@ -304,7 +304,7 @@ async def test_an_import_keeps_what_stands_before_a_fault_and_names_its_place(re
 async def test_problems_come_back_as_the_exceptions_they_were(resources: Resources) -> None:
     async with connected(resources) as (library, client):
         missing = uuid4()
-        calls: tuple[tuple[type[RecollectError], Callable[[Memory], Awaitable[object]]], ...] = (
+        calls: tuple[tuple[type[RecordariError], Callable[[Memory], Awaitable[object]]], ...] = (
             (NotFound, lambda memory: memory.get_item(missing)),
             (InvalidInput, lambda memory: memory.acting_as(session="s").recall("   ")),
             (InvalidInput, lambda memory: memory.recall("tea", top_k=99)),
@@ -341,7 +341,7 @@ def answered(*replies: Reply) -> tuple[list[Request], Any]:
     return asked, json_server(answer)
 
 
-def problem(error: type[RecollectError], **headers: str) -> Reply:
+def problem(error: type[RecordariError], **headers: str) -> Reply:
     return Reply(status=error.status, body={"code": error.code, "detail": "said", "instance": "r1"}, headers=headers)
 
 

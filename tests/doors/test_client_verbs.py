@@ -17,20 +17,20 @@ from tests.doors.rest_door import Door, open_door
 from tests.doors.test_rest_events import served
 from tests.patience import PATIENCE
 
-from recollect import NewItem
-from recollect.client import Client
-from recollect.domain.context import SectionName
-from recollect.domain.events import Event, EventType
-from recollect.domain.identity import tenant_id_of
-from recollect.domain.privacy import Action
-from recollect.domain.privacy_findings import DataType
-from recollect.domain.sharing import LinkStatus
-from recollect.domain.tenants import AgentDefinition
-from recollect.domain.window import NewMessage
-from recollect.errors import Conflict, Forbidden, InvalidInput, NotFound, ProviderError, TooLarge, Unauthenticated
-from recollect.service import organise
-from recollect.service.erase import Reapplied
-from recollect.service.resources import Resources
+from recordari import NewItem
+from recordari.client import Client
+from recordari.domain.context import SectionName
+from recordari.domain.events import Event, EventType
+from recordari.domain.identity import tenant_id_of
+from recordari.domain.privacy import Action
+from recordari.domain.privacy_findings import DataType
+from recordari.domain.sharing import LinkStatus
+from recordari.domain.tenants import AgentDefinition
+from recordari.domain.window import NewMessage
+from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, ProviderError, TooLarge, Unauthenticated
+from recordari.service import organise
+from recordari.service.erase import Reapplied
+from recordari.service.resources import Resources
 
 SEPARATORS = "one\u2028two\x85three\x0bfour 😀"  # ends of lines to some, and not to JSON Lines
 
@@ -180,7 +180,7 @@ async def test_an_export_streams_out_of_one_tenant_and_into_another(resources: R
         with pytest.raises(Forbidden):
             await anext(alice.export())
         stopped = client.export()
-        assert json.loads(await anext(stopped))["format"] == "recollect-export"
+        assert json.loads(await anext(stopped))["format"] == "recordari-export"
         await stopped.aclose()  # type: ignore[attr-defined]  # the library's is an iterator to a type checker
 
         imported = await other.import_export(f"{line}\n" for line in lines)  # as an open file gives them

@@ -12,8 +12,8 @@ from tests.connected import sqlite_of_a_user
 from tests.doors.rest_door import logs, open_door
 from tests.doors.test_cli import PROGRAM
 
-from recollect.config import Settings
-from recollect.service.resources import Resources
+from recordari.config import Settings
+from recordari.service.resources import Resources
 
 SQL = "SELECT status, count(*) AS n FROM orders GROUP BY status ORDER BY status"
 ROWS = [["open", 667], ["paid", 666], ["refunded", 667]]
@@ -32,7 +32,7 @@ async def test_a_database_lives_through_rest_and_its_dsn_is_never_seen(resources
             refused = await door.request("POST", "/v1/query_data", key="agent", json={"sql": "DROP TABLE orders"})
             assert refused.status_code == 422 and "exactly one SELECT" in refused.json()["detail"]
             asked = await door.request("POST", "/v1/query_data", json={"question": "How many?"})
-            assert asked.status_code == 422 and "RECOLLECT_LLM_MODEL" in asked.json()["detail"]
+            assert asked.status_code == 422 and "RECORDARI_LLM_MODEL" in asked.json()["detail"]
             changed = await door.request("PATCH", path, json={"tables": {"orders": ["id", "status"]}})
             assert changed.json()["tables"] == {"orders": ["id", "status"]}
             assert (await door.request("POST", f"{path}/refresh")).json()["table_schema"][0]["name"] == "orders"
@@ -51,14 +51,14 @@ def test_a_database_lives_through_the_command_line(settings: Settings, tmp_path:
     sqlite_of_a_user(tmp_path / "shop.db")
     assert settings.database_url is not None
     environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")},
+        **{name: value for name, value in os.environ.items() if not name.startswith("RECORDARI_")},
         "COLUMNS": "200",
-        "RECOLLECT_HOME": str(tmp_path),
-        "RECOLLECT_DATABASE_FILES": str(tmp_path),
-        "RECOLLECT_DATABASE_URL": settings.database_url.get_secret_value(),
-        "RECOLLECT_AUTO_MIGRATE": "false",
-        "RECOLLECT_PROFILE": "fast",
-        "RECOLLECT_EMBEDDING_PROVIDER": "none",
+        "RECORDARI_HOME": str(tmp_path),
+        "RECORDARI_DATABASE_FILES": str(tmp_path),
+        "RECORDARI_DATABASE_URL": settings.database_url.get_secret_value(),
+        "RECORDARI_AUTO_MIGRATE": "false",
+        "RECORDARI_PROFILE": "fast",
+        "RECORDARI_EMBEDDING_PROVIDER": "none",
     }
 
     def run(*arguments: str, given: str = "", code: int = 0) -> str:

@@ -11,14 +11,14 @@ from pathlib import Path
 import typer
 from fastapi.routing import APIRoute
 
-import recollect
-from recollect.app import Memory
-from recollect.entry import cli
-from recollect.entry.rest.app import ROUTERS
-from recollect.verbs.bound import Bound
+import recordari
+from recordari.app import Memory
+from recordari.entry import cli
+from recordari.entry.rest.app import ROUTERS
+from recordari.verbs.bound import Bound
 
-DOCS = Path(recollect.__file__).parents[2] / "docs"
-HOMES = Path(recollect.__file__).parent / "verbs"
+DOCS = Path(recordari.__file__).parents[2] / "docs"
+HOMES = Path(recordari.__file__).parent / "verbs"
 NO_VERBS = {"open", "bound", "acting_as"}  # they bind a memory to who asks
 VERBS = sorted(
     name for name, _ in inspect.getmembers(Memory, inspect.isfunction) if name[0] != "_" and name not in NO_VERBS
@@ -33,7 +33,7 @@ REST_BY_ANOTHER_NAME = {
     "start_sync": ("sync_source", "a request does not wait for it"),
 }
 NO_ROUTE = {
-    "import_foreign": "`recollect import --from` reads the file; `POST /v1/import` takes items",
+    "import_foreign": "`recordari import --from` reads the file; `POST /v1/import` takes items",
     "collect_objects": "a job, which `enqueue_job` starts",
 }
 
@@ -206,14 +206,14 @@ NO_COMMAND = {
         ],
         A_PROGRAM_CALLS_IT,
     ),
-    "consolidate_session": "`recollect jobs run consolidate_sessions` does it for all that ended",
-    "get_organisation": "`recollect org list` shows all of them",
-    "collect_objects": "`recollect jobs run` starts it",
-    "start_sync": "`recollect source sync` waits for it",
-    "start_erasing_user": "`recollect erase` waits for it",
-    "get_erasure": "`recollect erase` waits for it",
-    "start_reembed": "`recollect reembed` waits for it",
-    "start_reindex": "`recollect reindex` waits for it",
+    "consolidate_session": "`recordari jobs run consolidate_sessions` does it for all that ended",
+    "get_organisation": "`recordari org list` shows all of them",
+    "collect_objects": "`recordari jobs run` starts it",
+    "start_sync": "`recordari source sync` waits for it",
+    "start_erasing_user": "`recordari erase` waits for it",
+    "get_erasure": "`recordari erase` waits for it",
+    "start_reembed": "`recordari reembed` waits for it",
+    "start_reindex": "`recordari reindex` waits for it",
 }
 
 
@@ -221,7 +221,7 @@ def commands() -> set[str]:
     found = set()
     for name in cli.COMMANDS:
         module, _ = cli.ELSEWHERE.get(name, (name, name))
-        app = getattr(import_module(f"recollect.entry.cli.{module}"), "app", None) if name != "version" else None
+        app = getattr(import_module(f"recordari.entry.cli.{module}"), "app", None) if name != "version" else None
         if not isinstance(app, typer.Typer):
             found.add(name)
             continue
@@ -232,7 +232,7 @@ def commands() -> set[str]:
 
 
 def test_every_verb_stands_under_one_noun() -> None:
-    nouns = [import_module(f"recollect.verbs.{path.stem}") for path in sorted(HOMES.glob("[a-z]*.py"))]
+    nouns = [import_module(f"recordari.verbs.{path.stem}") for path in sorted(HOMES.glob("[a-z]*.py"))]
     classes = {
         kind for noun in nouns for _, kind in inspect.getmembers(noun, inspect.isclass) if issubclass(kind, Bound)
     }
@@ -263,4 +263,4 @@ def test_every_verb_and_every_command_has_a_line_in_the_docs() -> None:
     text = "\n".join(page.read_text() for page in by_hand)
     named = set(re.findall(r"`([a-z_ -]+?)(?:\(.*?\))?`", text))
     assert [verb for verb in VERBS if verb not in named] == []
-    assert [command for command in sorted(commands()) if f"recollect {command}" not in text] == []
+    assert [command for command in sorted(commands()) if f"recordari {command}" not in text] == []

@@ -14,7 +14,7 @@ from tests.folders import open_folder
 from tests.local_models import require_model
 from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
-from recollect.config import Settings
+from recordari.config import Settings
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("[0-9]*.py"))
 SAYS = {
@@ -44,7 +44,7 @@ NEEDS = {"04_langgraph_store": "langgraph", "05_openai_agents_session": "agents"
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    folder = open_folder("recollect-example-")
+    folder = open_folder("recordari-example-")
     yield folder
     shutil.rmtree(folder)
 
@@ -54,14 +54,14 @@ def test_an_example_runs_offline_and_says_what_it_promises(example: Path, home: 
     require_model("potion-base-8M")
     if example.stem in NEEDS:
         pytest.importorskip(NEEDS[example.stem], reason=f"the example needs the extra of {NEEDS[example.stem]}")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RECORDARI_")}
     environment = {
         **kept,
         **PATIENT_ENVIRONMENT,
-        "RECOLLECT_HOME": str(home),
-        "RECOLLECT_CACHE_DIR": str(Settings().cache_dir),
-        "RECOLLECT_PROFILE": "fast",
-        "RECOLLECT_OFFLINE": "true",
+        "RECORDARI_HOME": str(home),
+        "RECORDARI_CACHE_DIR": str(Settings().cache_dir),
+        "RECORDARI_PROFILE": "fast",
+        "RECORDARI_OFFLINE": "true",
     }
     done = subprocess.run(
         [sys.executable, "-W", "error", example],

@@ -20,10 +20,10 @@ from mcp.shared.exceptions import MCPError
 from tests.doors.rest_door import Door, client_of, logs, open_door
 from tests.patience import PATIENCE
 
-from recollect.service.resources import Resources
+from recordari.service.resources import Resources
 
 MODES = ("auto", "legacy")
-CHAT = {"Recollect-User": "ana", "Recollect-Agent": "helper", "Recollect-Session": "chat-1"}
+CHAT = {"Recordari-User": "ana", "Recordari-Agent": "helper", "Recordari-Session": "chat-1"}
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -160,7 +160,7 @@ async def test_errors_help_the_model_and_show_nothing_of_the_inside(resources: R
             assert (await refused(nobody, "recall", query="tea", scope="user")).startswith("unauthenticated: ")
         await resources.database.close()
         away = await refused(client, "recall", query="tea")
-        assert away == "database_unavailable: The database cannot be reached; `recollect doctor` tells why."
+        assert away == "database_unavailable: The database cannot be reached; `recordari doctor` tells why."
 
 
 async def test_a_list_sent_as_text_is_understood(resources: Resources) -> None:
@@ -183,7 +183,7 @@ async def test_memories_are_listed_and_forgotten_for_good(resources: Resources, 
         assert (await called(client, "forget", id=gone, reason="asked"))["item_ids"] == [gone]
         assert gone not in [item["id"] for item in (await called(client, "recall", query="cat named Mia"))["items"]]
         assert (await refused(client, "forget", id=gone)).startswith("not_found: ")
-        async with connected(door, headers={"Recollect-User": "bob"}) as bob:
+        async with connected(door, headers={"Recordari-User": "bob"}) as bob:
             assert (await called(bob, "list_memories"))["items"] == []
             assert await refused(bob, "forget", id=first["items"][1]["id"]) == await refused(
                 bob, "forget", id="018f0000-0000-7000-8000-000000000000"
@@ -194,15 +194,15 @@ async def test_memories_are_listed_and_forgotten_for_good(resources: Resources, 
 async def test_a_memory_is_read_by_its_address(resources: Resources, mode: str) -> None:
     async with open_door(resources) as door, connected(door, mode=mode) as client:
         kept = await called(client, "remember_fact", content="Ana plays chess")
-        assert [one.uri for one in (await client.list_resources()).resources] == ["recollect://facts"]
+        assert [one.uri for one in (await client.list_resources()).resources] == ["recordari://facts"]
         (template,) = (await client.list_resource_templates()).resource_templates
         address = template.uri_template.replace("{id}", kept["id"])
         (shown,) = (await client.read_resource(address)).contents
         assert json.loads(shown.text)["content"] == "Ana plays chess"  # type: ignore[union-attr]
-        (facts,) = (await client.read_resource("recollect://facts")).contents
+        (facts,) = (await client.read_resource("recordari://facts")).contents
         assert [fact["item_id"] for fact in json.loads(facts.text)] == [kept["id"]]  # type: ignore[union-attr]
-        async with connected(door, headers={"Recollect-User": "bob"}, mode=mode) as bob:
-            for missing in (address, "recollect://memories/nonsense", "file:///etc/passwd"):
+        async with connected(door, headers={"Recordari-User": "bob"}, mode=mode) as bob:
+            for missing in (address, "recordari://memories/nonsense", "file:///etc/passwd"):
                 with pytest.raises(MCPError, match="not_found: "):
                     await bob.read_resource(missing)
 
@@ -237,7 +237,7 @@ async def test_a_database_is_asked_by_a_select_of_ones_own(resources: Resources,
         given = await called(client, "query_data", sql="SELECT sum(total) AS total FROM orders")
         assert (given["columns"], given["rows"]) == (["total"], [[30.5]])
         assert (await refused(client, "query_data", sql="DELETE FROM orders")).startswith("invalid_input: ")
-        assert "RECOLLECT_LLM" in await refused(client, "query_data", question="How much was sold?")
+        assert "RECORDARI_LLM" in await refused(client, "query_data", question="How much was sold?")
 
 
 async def test_the_profile_of_another_memory_server_has_its_names(resources: Resources) -> None:
@@ -279,13 +279,13 @@ async def test_headers_narrow_the_key_and_cannot_widen_it(resources: Resources) 
     async with open_door(resources) as door:
         async with connected(door, key="alice", headers={}) as alice:
             await called(alice, "remember_fact", content="Alice likes jazz")
-        async with connected(door, key="agent", headers={"Recollect-User": "bob"}) as bob:
+        async with connected(door, key="agent", headers={"Recordari-User": "bob"}) as bob:
             assert (await called(bob, "recall", query="jazz"))["items"] == []
-        async with connected(door, key="agent", headers={"Recollect-User": "alice"}) as for_alice:
+        async with connected(door, key="agent", headers={"Recordari-User": "alice"}) as for_alice:
             assert (await called(for_alice, "recall", query="jazz"))["total"] == 1
-        async with connected(door, key="other", headers={"Recollect-User": "alice"}) as elsewhere:
+        async with connected(door, key="other", headers={"Recordari-User": "alice"}) as elsewhere:
             assert (await called(elsewhere, "recall", query="jazz"))["items"] == []
-        widened = {"Recollect-User": "bob", **ACCEPT}
+        widened = {"Recordari-User": "bob", **ACCEPT}
         answer = await door.request("POST", "/mcp", key="alice", headers=widened, json=INITIALIZE)
         assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
 
@@ -325,13 +325,13 @@ def test_without_the_extra_there_is_no_door_and_the_command_says_what_to_install
     script = """
 import sys
 sys.modules["mcp"] = sys.modules["mcp_types"] = None
-from recollect.config import Settings
-from recollect.entry.rest.app import create_app
+from recordari.config import Settings
+from recordari.entry.rest.app import create_app
 assert "/mcp" not in [getattr(route, "path", "") for route in create_app(Settings()).routes]
-from recollect.entry.cli import main
-sys.argv = ["recollect", "mcp"]
+from recordari.entry.cli import main
+sys.argv = ["recordari", "mcp"]
 main()
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: MCP needs a further package; install it with `pip install 'recollect[mcp]'`\n"
+    assert done.stderr == "error: MCP needs a further package; install it with `pip install 'recordari[mcp]'`\n"

@@ -15,9 +15,9 @@ from tests.doors.test_cli import Cli, connected
 from tests.doors.test_mcp import connected as mcp_connected
 from tests.doors.test_rest_weird import SLOWEST, WEIRD, collection
 
-from recollect.config import Settings
-from recollect.entry.mcp.profiles import PROFILES
-from recollect.service.resources import Resources
+from recordari.config import Settings
+from recordari.entry.mcp.profiles import PROFILES
+from recordari.service.resources import Resources
 
 LONGEST_ARGUMENT = 100_000  # of a command; the operating system takes no longer ones
 ACTING = ("--user", "ana", "--agent", "helper", "--session", "chat-1")
@@ -96,9 +96,9 @@ def fed(command: Cli, texts: list[str]) -> list[str]:
 
 
 def test_no_text_breaks_a_command(settings: Settings, tmp_path: Path) -> None:
-    assert not fed(connected(settings, tmp_path, RECOLLECT_PROFILE="fast"), WEIRD[1:3])
+    assert not fed(connected(settings, tmp_path, RECORDARI_PROFILE="fast"), WEIRD[1:3])
 
 
 @pytest.mark.timeout(1800)
 def test_no_text_of_the_collection_breaks_a_command(settings: Settings, tmp_path: Path) -> None:
-    assert not fed(connected(settings, tmp_path, RECOLLECT_PROFILE="fast"), collection())
+    assert not fed(connected(settings, tmp_path, RECORDARI_PROFILE="fast"), collection())

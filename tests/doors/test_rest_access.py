@@ -10,10 +10,10 @@ from fastapi.routing import APIRoute
 from pydantic import SecretStr
 from tests.doors.rest_door import client_of, furnish, open_door
 
-from recollect.domain.identity import Role
-from recollect.entry.rest.access import PUBLIC_PATHS, Requires
-from recollect.entry.rest.app import ROUTERS
-from recollect.service.resources import Resources
+from recordari.domain.identity import Role
+from recordari.entry.rest.access import PUBLIC_PATHS, Requires
+from recordari.entry.rest.app import ROUTERS
+from recordari.service.resources import Resources
 
 SECRET = "canary-of-tenant-test"
 ROUTES = [
@@ -73,7 +73,7 @@ async def test_every_route_answers_each_kind_of_key_as_it_declares(resources: Re
         assert all(key.revoked_at is None for key in await door.memory.list_keys())
         for method, path, _ in CLOSED:
             # Named as an agent too: without one, what belongs to an agent is answered with 401.
-            acting = {"Recollect-Agent": "support"}
+            acting = {"Recordari-Agent": "support"}
             answer = await door.request(method, filled(path, ids), key="admin", json={}, headers=acting)
             assert answer.status_code < 500, (method, path)
             assert answer.status_code not in {401, 403}, (method, path)
@@ -118,29 +118,29 @@ async def test_a_foreign_id_answers_byte_for_byte_like_a_missing_one(resources: 
 
 async def test_headers_narrow_a_key_only_where_it_is_open(resources: Resources) -> None:
     async with open_door(resources) as door:
-        narrowing = {"Recollect-User": "bob", "Recollect-Session": "s1", "Recollect-Run": "r1"}
+        narrowing = {"Recordari-User": "bob", "Recordari-Session": "s1", "Recordari-Run": "r1"}
         identity = (await door.request("GET", "/v1/whoami", key="agent", headers=narrowing)).json()
         assert (identity["user_id"], identity["session_id"], identity["run_id"]) == ("bob", "s1", "r1")
         assert identity["role"] == "agent"
-        refused = await door.request("GET", "/v1/whoami", key="alice", headers={"Recollect-User": "bob"})
+        refused = await door.request("GET", "/v1/whoami", key="alice", headers={"Recordari-User": "bob"})
         assert refused.status_code == 403
-        same = await door.request("GET", "/v1/whoami", key="alice", headers={"Recollect-User": "alice"})
+        same = await door.request("GET", "/v1/whoami", key="alice", headers={"Recordari-User": "alice"})
         assert same.json()["user_id"] == "alice"
 
 
 async def test_a_narrowing_header_may_be_in_any_script_and_must_be_an_id(resources: Resources) -> None:
     async with open_door(resources) as door:
-        greek = {"Recollect-User": "Ελένη".encode()}
+        greek = {"Recordari-User": "Ελένη".encode()}
         assert (await door.request("GET", "/v1/whoami", headers=greek)).json()["user_id"] == "Ελένη"
         for bad in (b"\xff\xfe", b"", b"x" * 201):
-            answer = await door.request("GET", "/v1/whoami", headers={"Recollect-User": bad})
+            answer = await door.request("GET", "/v1/whoami", headers={"Recordari-User": bad})
             assert answer.status_code == 422, bad
 
 
 async def test_no_header_or_argument_moves_a_key_to_another_tenant(resources: Resources) -> None:
     async with open_door(resources) as door:
         other = str(door.other.identity.tenant_id)
-        answer = await door.request("GET", "/v1/tenant", headers={"Recollect-Tenant": other, "X-Tenant": "other"})
+        answer = await door.request("GET", "/v1/tenant", headers={"Recordari-Tenant": other, "X-Tenant": "other"})
         assert answer.json()["name"] == "test"
         assert (await door.request("GET", f"/v1/tenant?tenant_id={other}&tenant=other")).status_code == 422
 
@@ -158,8 +158,8 @@ async def test_metrics_are_open_to_this_machine_and_need_the_token_from_elsewher
         near = await door.request("GET", "/metrics", key=None)
         assert 'route="/v1/users/{user_id}"' in near.text
         assert "alice" not in near.text
-        assert "recollect_pool" in near.text
-        assert 'recollect_admission{state="running"} 0.0' in near.text
+        assert "recordari_pool" in near.text
+        assert 'recordari_admission{state="running"} 0.0' in near.text
         proxied = await door.request("GET", "/metrics", key=None, headers={"X-Forwarded-For": "10.0.0.7"})
         assert proxied.status_code == 401
         async with client_of(door.app, address="10.0.0.7") as far:

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from tests.doors.rest_door import client_of
 
-from recollect.config import Settings
-from recollect.entry.rest.app import create_app
-from recollect.service.resources import Resources
-from recollect.telemetry import Telemetry
+from recordari.config import Settings
+from recordari.entry.rest.app import create_app
+from recordari.service.resources import Resources
+from recordari.telemetry import Telemetry
 
 
 @pytest.mark.parametrize(("worker", "expected"), [(True, ["begun", "ended"]), (False, [])])

@@ -7,22 +7,22 @@ import inspect
 import pytest
 from tests.doors.rest_door import REQUEST_ID, furnish, logs, open_door
 
-from recollect import errors
-from recollect.entry.rest.access import AgentMemory
-from recollect.errors import RecollectError
-from recollect.service.resources import Resources
+from recordari import errors
+from recordari.entry.rest.access import AgentMemory
+from recordari.errors import RecordariError
+from recordari.service.resources import Resources
 
 ERRORS = [
     error
     for _, error in inspect.getmembers(errors, inspect.isclass)
-    if issubclass(error, RecollectError) and error is not RecollectError
+    if issubclass(error, RecordariError) and error is not RecordariError
 ]
 CANARY = "CANARY7a3f9"
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
 async def test_each_of_our_errors_becomes_a_problem_with_its_status_and_code(
-    resources: Resources, error: type[RecollectError]
+    resources: Resources, error: type[RecordariError]
 ) -> None:
     async with open_door(resources) as door:
 
@@ -36,7 +36,7 @@ async def test_each_of_our_errors_becomes_a_problem_with_its_status_and_code(
         body = answer.json()
         assert set(body) == {"type", "title", "status", "code", "detail", "instance"}
         assert body["code"] == error.code
-        assert body["type"] == f"urn:recollect:problem:{error.code}"
+        assert body["type"] == f"urn:recordari:problem:{error.code}"
         assert body["status"] == error.status
         assert body["instance"] == answer.headers["x-request-id"] == REQUEST_ID
         assert ("retry-after" in answer.headers) == (error.status in {429, 503})
@@ -139,7 +139,7 @@ async def test_a_query_parameter_that_nobody_knows_is_refused(resources: Resourc
 
 async def test_a_number_that_the_database_cannot_keep_is_refused(resources: Resources) -> None:
     async with open_door(resources) as door:
-        chat = {"Recollect-User": "ana", "Recollect-Agent": "helper", "Recollect-Session": "s1"}
+        chat = {"Recordari-User": "ana", "Recordari-Agent": "helper", "Recordari-Session": "s1"}
         await door.request("POST", "/v1/sessions", json={"session_id": "s1"}, headers=chat)
         note = {"content": "call the carrier", "importance": 1e-320}
         refused = await door.request("POST", "/v1/sessions/s1/notes", json=note, headers=chat)

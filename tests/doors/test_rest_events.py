@@ -22,14 +22,14 @@ import uvicorn
 from tests.doors.rest_door import Door, open_door
 from tests.patience import PATIENCE, until
 
-from recollect.app import Memory
-from recollect.domain.events import is_public
-from recollect.domain.items import NewItem
-from recollect.errors import InvalidInput
-from recollect.providers import delivery
-from recollect.service import follow, remember, webhooks
-from recollect.service.resources import Resources
-from recollect.worker.runner import background_worker
+from recordari.app import Memory
+from recordari.domain.events import is_public
+from recordari.domain.items import NewItem
+from recordari.errors import InvalidInput
+from recordari.providers import delivery
+from recordari.service import follow, remember, webhooks
+from recordari.service.resources import Resources
+from recordari.worker.runner import background_worker
 
 # -- The feed
 
@@ -90,7 +90,7 @@ async def test_the_feed_belongs_to_its_tenant_and_to_administrators(resources: R
         await door.memory.acting_as(session="chat-1").remember("a note")
         assert (await door.request("GET", "/v1/events", key="other")).json()["items"] == []
         assert (await door.request("GET", "/v1/events", key="agent")).status_code == 403
-        acting = {"Recollect-User": "ana"}
+        acting = {"Recordari-User": "ana"}
         assert (await door.request("GET", "/v1/events", headers=acting)).status_code == 422
         for bad in ("x", "-1", "1" * 30):
             headers = {"Accept": "text/event-stream", "Last-Event-ID": bad}
@@ -333,7 +333,7 @@ async def test_a_webhook_that_a_crash_left_behind_is_woken_by_the_hourly_job(mem
         await memory.create_webhook(taken.url)
         await memory.acting_as(session="chat-1").remember("one")
         async with memory.resources.database.queue() as rows:
-            await rows._connection.execute("DELETE FROM recollect_queue.outbox WHERE topic = 'webhook'")
+            await rows._connection.execute("DELETE FROM recordari_queue.outbox WHERE topic = 'webhook'")
         await webhooks.resume_webhooks(memory.resources, memory.identity)
         async with background_worker(memory.resources):
             await until(lambda: taken.requests)

@@ -8,7 +8,7 @@ import pytest
 from tests.doors.rest_door import open_door
 from tests.pdf_writer import written
 
-from recollect.service.resources import Resources
+from recordari.service.resources import Resources
 
 
 async def test_a_document_is_sent_found_cited_read_and_removed(resources: Resources) -> None:
@@ -112,7 +112,7 @@ async def test_profiles_are_read_by_those_they_concern(resources: Resources) -> 
         assert own["content"] == "Other: Alice plays chess." and own["facts"] == 1
         other = (await door.request("GET", "/v1/users/bob/profile", key="alice")).json()
         assert other["content"] == ""
-        acting = {"Recollect-Agent": "support"}
+        acting = {"Recordari-Agent": "support"}
         fact = {"content": "Refunds need a number", "scope": "agent"}
         await door.request("POST", "/v1/remember_fact", key="agent", json=fact, headers=acting)
         found = (await door.request("GET", "/v1/agents/support/profile", key="agent", headers=acting)).json()

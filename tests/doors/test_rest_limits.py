@@ -10,12 +10,12 @@ import pytest
 from starlette.responses import StreamingResponse
 from tests.doors.rest_door import Door, open_door
 
-from recollect.domain.identity import tenant_id_of
-from recollect.entry.rest.access import AgentMemory
-from recollect.entry.rest.admission import Admission
-from recollect.entry.rest.limits import RateLimit
-from recollect.errors import ConfigurationError, Overloaded
-from recollect.service.resources import Resources
+from recordari.domain.identity import tenant_id_of
+from recordari.entry.rest.access import AgentMemory
+from recordari.entry.rest.admission import Admission
+from recordari.entry.rest.limits import RateLimit
+from recordari.errors import ConfigurationError, Overloaded
+from recordari.service.resources import Resources
 
 JSON = {"Content-Type": "application/json"}
 A, B, C = tenant_id_of("a"), tenant_id_of("b"), tenant_id_of("c")
@@ -137,7 +137,7 @@ async def test_a_key_over_its_rate_is_told_when_to_come_back_and_others_are_not(
 
 
 def test_a_rate_that_cannot_be_read_stops_the_start() -> None:
-    with pytest.raises(ConfigurationError, match="RECOLLECT_RATE_LIMIT"):
+    with pytest.raises(ConfigurationError, match="RECORDARI_RATE_LIMIT"):
         RateLimit("often")
 
 
@@ -197,7 +197,7 @@ async def test_an_open_stream_of_events_holds_no_place_and_has_no_deadline(resou
         door.app.add_api_route("/v1/some_events", events)
         while not started.is_set():  # on a starved machine the look-up of the key alone may take too long
             answer = await door.request("GET", "/v1/some_events")
-        assert answer.text == 'data: recollect_admission{state="running"} 0.0\n\n'
+        assert answer.text == 'data: recordari_admission{state="running"} 0.0\n\n'
 
 
 async def test_past_capacity_a_request_is_turned_away_at_once(resources: Resources) -> None:
@@ -221,7 +221,7 @@ async def test_past_capacity_a_request_is_turned_away_at_once(resources: Resourc
         assert int(refused.headers["retry-after"]) >= 1
         assert (await door.request("GET", "/healthz", key=None)).status_code == 200
         metrics = await door.request("GET", "/metrics", key=None)
-        assert 'recollect_admission{state="waiting"} 1.0' in metrics.text
+        assert 'recordari_admission{state="waiting"} 1.0' in metrics.text
         gate.set()
         assert [(await task).status_code for task in first] == [200, 200, 200]
         assert (await door.request("GET", "/v1/whoami")).status_code == 200

@@ -12,11 +12,11 @@ import httpx2
 from tests.doors.rest_door import Door, open_door
 from tests.patience import PATIENCE
 
-from recollect.domain.items import MAX_CONTENT_BYTES, Kind
-from recollect.service.resources import Resources
-from recollect.worker.runner import background_worker
+from recordari.domain.items import MAX_CONTENT_BYTES, Kind
+from recordari.service.resources import Resources
+from recordari.worker.runner import background_worker
 
-CHAT = {"Recollect-User": "ana", "Recollect-Agent": "helper", "Recollect-Session": "chat-1"}
+CHAT = {"Recordari-User": "ana", "Recordari-Agent": "helper", "Recordari-Session": "chat-1"}
 
 
 async def remember(door: Door, content: str, *, key: str = "agent", **more: Any) -> httpx2.Response:
@@ -61,7 +61,7 @@ async def test_an_item_is_made_once_and_found_again(resources: Resources) -> Non
 async def test_an_item_of_another_session_user_or_tenant_is_missing(resources: Resources) -> None:
     async with open_door(resources) as door:
         path = f"/v1/items/{(await remember(door, 'between us')).json()['id']}"
-        elsewhere = await door.request("GET", path, key="agent", headers={"Recollect-Session": "chat-2"})
+        elsewhere = await door.request("GET", path, key="agent", headers={"Recordari-Session": "chat-2"})
         foreign = await door.request("GET", path, key="other", headers=CHAT)
         absent = await door.request("GET", f"/v1/items/{uuid4()}", key="other", headers=CHAT)
         assert elsewhere.status_code == 404

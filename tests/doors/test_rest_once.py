@@ -13,13 +13,13 @@ import httpx2
 from tests.doors.rest_door import client_of, open_door
 from tests.stored import rows
 
-from recollect.config import Settings
-from recollect.entry.rest.app import create_app
-from recollect.service import idempotency
-from recollect.service.resources import Resources
+from recordari.config import Settings
+from recordari.entry.rest.app import create_app
+from recordari.service import idempotency
+from recordari.service.resources import Resources
 
 SECRET = "zebrafinches"
-KEYS = int(os.environ.get("RECOLLECT_TEST_KEYS", "30"))  # more, when asked for
+KEYS = int(os.environ.get("RECORDARI_TEST_KEYS", "30"))  # more, when asked for
 
 
 def said(content: str) -> dict[str, Any]:
@@ -44,7 +44,7 @@ async def test_the_same_request_again_gets_the_same_answer_and_does_nothing(
         assert elsewhere.status_code == 409
         as_another = await door.request("POST", "/v1/items", json=said("42 orders"), headers=keyed, key="agent")
         assert as_another.json()["id"] != first.json()["id"], "a key belongs to the credential that sent it"
-        assert rows(settings, "SELECT count(*) AS n FROM recollect.items") == [{"n": 2}]
+        assert rows(settings, "SELECT count(*) AS n FROM recordari.items") == [{"n": 2}]
 
 
 async def test_what_failed_may_be_sent_again_under_its_key(resources: Resources) -> None:
@@ -88,7 +88,7 @@ async def test_many_copies_of_many_requests_at_once_make_one_row_each(resources:
     for number, _, answer in done:
         answers.setdefault(number, set()).add(answer)
     assert {len(given) for given in answers.values()} == {1}
-    assert rows(settings, "SELECT count(*) AS n FROM recollect.items") == [{"n": KEYS}]
+    assert rows(settings, "SELECT count(*) AS n FROM recordari.items") == [{"n": KEYS}]
 
 
 async def test_a_request_whose_server_died_is_done_by_the_next_one(resources: Resources, settings: Settings) -> None:
@@ -97,7 +97,7 @@ async def test_a_request_whose_server_died_is_done_by_the_next_one(resources: Re
         await door.request("POST", "/v1/items", **sent)
         rows(
             settings,
-            "UPDATE recollect.answers SET sealed = NULL, claimed_at = now() - interval '2 minutes' RETURNING 1",
+            "UPDATE recordari.answers SET sealed = NULL, claimed_at = now() - interval '2 minutes' RETURNING 1",
         )
         again = await door.request("POST", "/v1/items", **sent)
         assert again.status_code == 201 and "idempotency-replayed" not in again.headers
@@ -106,10 +106,10 @@ async def test_a_request_whose_server_died_is_done_by_the_next_one(resources: Re
 async def test_answers_stand_encrypted_and_go_after_a_day(resources: Resources, settings: Settings) -> None:
     async with open_door(resources) as door:
         run = {"run_id": "r1", "session_id": "s1", "input": {"goal": SECRET}}
-        keyed = {"Idempotency-Key": "k", "Recollect-Agent": "helper"}
+        keyed = {"Idempotency-Key": "k", "Recordari-Agent": "helper"}
         answer = await door.request("POST", "/v1/runs", json=run, headers=keyed)
         assert SECRET in answer.text
-        (stored,) = rows(settings, "SELECT * FROM recollect.answers")
+        (stored,) = rows(settings, "SELECT * FROM recordari.answers")
         assert SECRET.encode() not in stored["sealed"] and stored["sealed"]
         identity = door.memory.identity
         assert await idempotency.sweep_answers(resources, identity) == 0

@@ -15,14 +15,14 @@ import httpx2
 from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 from tests.ports import free_port
 
-from recollect.app import Memory
-from recollect.config import Settings
+from recordari.app import Memory
+from recordari.config import Settings
 
 SERVE = """
 import sys, uvicorn
-from recollect.config import load_settings
-from recollect.entry.rest.app import create_app
-from recollect.telemetry import configure_logging
+from recordari.config import load_settings
+from recordari.entry.rest.app import create_app
+from recordari.telemetry import configure_logging
 settings = load_settings()
 configure_logging(form=settings.log_format, level=settings.log_level)
 uvicorn.run(create_app(settings), port=settings.port, log_config=None, access_log=False)
@@ -38,12 +38,12 @@ async def served(settings: Settings, log: Path) -> AsyncIterator[str]:
     environment = {
         **os.environ,
         **PATIENT_ENVIRONMENT,
-        "RECOLLECT_HOME": str(settings.home),
-        "RECOLLECT_DATABASE_URL": settings.database_url.get_secret_value(),
-        "RECOLLECT_PORT": str(port),
-        "RECOLLECT_WORKER": "false",
-        "RECOLLECT_MAX_BODY_BYTES": "4096",
-        "RECOLLECT_LOG_LEVEL": "debug",
+        "RECORDARI_HOME": str(settings.home),
+        "RECORDARI_DATABASE_URL": settings.database_url.get_secret_value(),
+        "RECORDARI_PORT": str(port),
+        "RECORDARI_WORKER": "false",
+        "RECORDARI_MAX_BODY_BYTES": "4096",
+        "RECORDARI_LOG_LEVEL": "debug",
     }
     with log.open("wb") as stderr:
         process = await asyncio.create_subprocess_exec(

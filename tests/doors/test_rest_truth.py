@@ -16,12 +16,12 @@ from tests import working
 from tests.doors.rest_door import Door, open_door
 from tests.patience import PATIENCE
 
-from recollect.config import Settings
-from recollect.service.resources import Resources
-from recollect.worker.runner import background_worker
+from recordari.config import Settings
+from recordari.service.resources import Resources
+from recordari.worker.runner import background_worker
 
-ANA = {"Recollect-User": "ana", "Recollect-Agent": "helper", "Recollect-Session": "chat-1"}
-BOB = {**ANA, "Recollect-User": "bob"}
+ANA = {"Recordari-User": "ana", "Recordari-Agent": "helper", "Recordari-Session": "chat-1"}
+BOB = {**ANA, "Recordari-User": "bob"}
 JANUARY = "2026-01-10T00:00:00Z"
 FEBRUARY = "2026-02-10T00:00:00Z"
 RULE = (
@@ -242,7 +242,7 @@ async def test_forgetting_is_foreseen_held_and_final(resources: Resources) -> No
         both = {said, derived["item_id"]}
         assert (
             await door.request(
-                "POST", f"/v1/items/{said}/forget", key="agent", headers=BOB | {"Recollect-Session": "x"}
+                "POST", f"/v1/items/{said}/forget", key="agent", headers=BOB | {"Recordari-Session": "x"}
             )
         ).status_code == 404
         foreseen = await ok(
@@ -311,7 +311,7 @@ async def test_a_user_is_exported_erased_and_stays_erased(resources: Resources) 
 
 
 async def test_a_broken_export_is_refused_with_its_line(resources: Resources) -> None:
-    header = b'{"format": "recollect-export", "version": 1}\n'
+    header = b'{"format": "recordari-export", "version": 1}\n'
     async with open_door(resources) as door:
         for content, line in (
             (b"", None),
@@ -339,7 +339,7 @@ async def test_a_fact_that_copies_a_protected_source_is_refused(resources: Resou
         )
         assert settings.database_owner_url is not None
         with psycopg.connect(settings.database_owner_url.get_secret_value(), autocommit=True) as connection:
-            connection.execute("SET search_path = recollect, public")
+            connection.execute("SET search_path = recordari, public")
             connection.execute("UPDATE items SET source_id = %s WHERE item_id = %s", [source_id, chunk["id"]])
         assert (await door.request("PUT", f"/v1/protected_sources/{source_id}", key="agent")).status_code == 403
         assert (await ok(door.request("PUT", f"/v1/protected_sources/{source_id}")))["texts"] == 1
@@ -467,7 +467,7 @@ async def test_memory_of_a_person_is_reached_by_that_person_only(resources: Reso
             missing = await door.request("GET", f"/v1/items/{uuid4()}", key=key, headers=headers)
             assert (foreign.status_code, foreign.content) == (404, missing.content)
         # Whose memory it is comes from the identity: no role of a credential opens another person's.
-        claimed = {**BOB, "Recollect-Role": "admin"}
+        claimed = {**BOB, "Recordari-Role": "admin"}
         assert await recalled(door, "triages the queue", headers=claimed) == []
 
 

@@ -1,6 +1,6 @@
 """Odd texts in every text field of REST: kept as they are, or refused with a reason; never an error of ours.
 
-`RECOLLECT_TEST_WEIRD=<file of JSON Lines>` adds a collection of such texts to the few that stand here.
+`RECORDARI_TEST_WEIRD=<file of JSON Lines>` adds a collection of such texts to the few that stand here.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import httpx2
 import pytest
 from tests.doors.rest_door import Door, furnish, open_door
 
-from recollect.domain.privacy import PrivacyPolicy, sanitise
-from recollect.service.resources import Resources
+from recordari.domain.privacy import PrivacyPolicy, sanitise
+from recordari.service.resources import Resources
 
 WEIRD = [
     "a\u0000b",
@@ -32,7 +32,7 @@ WEIRD = [
     "(" * 300 + "a" * 300 + "!" * 300,
     "../../etc/passwd%00\r\nX-Injected: yes",
 ]
-ACTING = {"Recollect-User": "ana", "Recollect-Agent": "helper", "Recollect-Session": "chat-1"}
+ACTING = {"Recordari-User": "ana", "Recordari-Agent": "helper", "Recordari-Session": "chat-1"}
 SLOWEST = 2.0  # seconds, for the collection: it is run by hand, on a machine that is otherwise idle
 LONGEST_IN_ADDRESS = 2_000
 SKIPPED = {"/v1/import", "/v1/import_export"}  # no JSON bodies; their own tests feed them broken lines
@@ -194,9 +194,9 @@ async def test_a_collection_of_odd_texts_is_no_error_of_ours(resources: Resource
 
 def collected() -> list[dict[str, Any]]:
     """The rows of the collection; the test is skipped where there is none."""
-    file = os.environ.get("RECOLLECT_TEST_WEIRD")
+    file = os.environ.get("RECORDARI_TEST_WEIRD")
     if not file:
-        pytest.skip("set RECOLLECT_TEST_WEIRD to a file of odd texts (JSON Lines)")
+        pytest.skip("set RECORDARI_TEST_WEIRD to a file of odd texts (JSON Lines)")
     return [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
 
 

@@ -15,13 +15,13 @@ from tests.doors.rest_door import Door, open_door
 from tests.redis_server import running_redis
 from tests.working import work_off
 
-from recollect.config import Settings
-from recollect.service import episodes
-from recollect.service.resources import Resources
-from recollect.service.session_cache import SessionCache, Timing
-from recollect.wiring import open_resources
+from recordari.config import Settings
+from recordari.service import episodes
+from recordari.service.resources import Resources
+from recordari.service.session_cache import SessionCache, Timing
+from recordari.wiring import open_resources
 
-CHAT = {"Recollect-User": "alice", "Recollect-Agent": "support", "Recollect-Session": "chat-1"}
+CHAT = {"Recordari-User": "alice", "Recordari-Agent": "support", "Recordari-Session": "chat-1"}
 
 
 async def call(door: Door, method: str, path: str, status: int = 200, key: str = "agent", **more: Any) -> Any:

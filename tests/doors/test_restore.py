@@ -15,13 +15,13 @@ from tests.doors.test_cli import connected
 from tests.stored import drop_database
 from tests.working import settled
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity
-from recollect.domain.items import Kind
-from recollect.domain.window import MessageRole, NewMessage
-from recollect.storage.postgres import EmbeddedServer
-from recollect.wiring import APP_LOGIN, open_resources
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity
+from recordari.domain.items import Kind
+from recordari.domain.window import MessageRole, NewMessage
+from recordari.storage.postgres import EmbeddedServer
+from recordari.wiring import APP_LOGIN, open_resources
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 

@@ -24,14 +24,14 @@ from tests.doors.test_cli import PROGRAM, Cli, connected
 from tests.patience import PATIENCE
 from tests.working import settled
 
-from recollect.app import Memory
-from recollect.client import Client as RecollectClient
-from recollect.config import Settings
-from recollect.domain.identity import Identity
-from recollect.domain.items import MAX_CONTENT_BYTES
-from recollect.entry.rest.app import create_app
-from recollect.errors import RecollectError
-from recollect.service.remember import NO_SUCH_OUTPUT
+from recordari.app import Memory
+from recordari.client import Client as RecordariClient
+from recordari.config import Settings
+from recordari.domain.identity import Identity
+from recordari.domain.items import MAX_CONTENT_BYTES
+from recordari.entry.rest.app import create_app
+from recordari.errors import RecordariError
+from recordari.service.remember import NO_SUCH_OUTPUT
 
 WHO = {"user": "ana", "agent": "helper", "session": "chat-1"}
 REPORT = "".join(f"order {number}: shipped to Porto\n" for number in range(MAX_CONTENT_BYTES // 16))
@@ -76,7 +76,7 @@ def without_citations(answer: dict[str, Any]) -> dict[str, Any]:
 class Library:
     name = "library"
 
-    def __init__(self, memory: Memory | RecollectClient) -> None:
+    def __init__(self, memory: Memory | RecordariClient) -> None:
         self.memory = memory
 
     async def remember(self, thing: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -85,7 +85,7 @@ class Library:
     async def recall(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         try:
             answer = asdict(await self.memory.recall(**asked))
-        except RecollectError as error:
+        except RecordariError as error:
             raise Refused(error.message) from error
         assert answer.pop("trace") is None
         return without_citations(answer)
@@ -93,7 +93,7 @@ class Library:
     async def read(self, key: str) -> dict[str, Any]:
         try:
             return asdict(await self.memory.read_tool_output(key))
-        except RecollectError as error:
+        except RecordariError as error:
             raise Refused(error.message) from error
 
 
@@ -212,14 +212,14 @@ async def served(memory: Memory) -> AsyncIterator[str]:
 @pytest.fixture
 def command(settings: Settings, tmp_path: Path) -> Cli:
     """Use the command line on the same database, leaving background work to the test."""
-    return connected(settings, tmp_path, RECOLLECT_PROFILE="fast", RECOLLECT_WORKER="false")
+    return connected(settings, tmp_path, RECORDARI_PROFILE="fast", RECORDARI_WORKER="false")
 
 
 @asynccontextmanager
 async def opened(memory: Memory, command: Cli, who: Mapping[str, str]) -> AsyncIterator[list[DoorToMemory]]:
     """Every door to the tenant `test`, acting for who is named."""
     key = (await memory.create_key("agent")).text
-    headers = {"Authorization": f"Bearer {key}", **{f"Recollect-{noun.title()}": name for noun, name in who.items()}}
+    headers = {"Authorization": f"Bearer {key}", **{f"Recordari-{noun.title()}": name for noun, name in who.items()}}
     options = [part for noun, name in who.items() for part in (f"--{noun}", name)]
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(served(memory))
@@ -232,7 +232,7 @@ async def opened(memory: Memory, command: Cli, who: Mapping[str, str]) -> AsyncI
             env=command.environment,
             cwd=command.folder,
         )
-        remote = await stack.enter_async_context(RecollectClient(address, key=key).acting_as(**who))
+        remote = await stack.enter_async_context(RecordariClient(address, key=key).acting_as(**who))
         agent = memory.bound(Identity(tenant_id=memory.identity.tenant_id))
         yield [
             Library(agent.acting_as(**who)),
@@ -296,7 +296,7 @@ async def test_every_door_refuses_with_the_same_words(memory: Memory, command: C
             (
                 "recall",
                 {"query": "tea", "scope": "user"},
-                "scope user needs a user: use a credential of a person, or name the user (Recollect-User, --user)",
+                "scope user needs a user: use a credential of a person, or name the user (Recordari-User, --user)",
             ),
             ("read", "tout_nothing", NO_SUCH_OUTPUT),
         ):
@@ -316,6 +316,6 @@ async def test_the_library_refuses_an_unknown_name_and_lists_those_there_are(mem
         memory.remember("tea", trust="nonsense", session_id="s"),
         memory.remember_fact("tea", scope="nonsense"),
     ):
-        with pytest.raises(RecollectError, match=r"must be one of .*, ") as refused:
+        with pytest.raises(RecordariError, match=r"must be one of .*, ") as refused:
             await call
         assert refused.value.code == "invalid_input"

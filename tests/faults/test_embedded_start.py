@@ -17,8 +17,8 @@ import psycopg
 import pytest
 from tests.folders import open_folder
 
-from recollect.errors import ConfigurationError
-from recollect.storage.postgres import EmbeddedServer
+from recordari.errors import ConfigurationError
+from recordari.storage.postgres import EmbeddedServer
 
 pytestmark = pytest.mark.faults
 
@@ -29,7 +29,7 @@ AS_ROOT = os.geteuid() == 0
 USER_PROCESS = """
 import sys
 from pathlib import Path
-from recollect.storage.postgres import EmbeddedServer
+from recordari.storage.postgres import EmbeddedServer
 
 server = EmbeddedServer(Path(sys.argv[1]), cache_dir=Path(sys.argv[2]))
 server.acquire()
@@ -98,14 +98,14 @@ def postmaster(server: EmbeddedServer) -> int:
 
 @pytest.fixture(scope="module")
 def cache_dir() -> Iterator[Path]:
-    folder = open_folder("recollect-cache-")
+    folder = open_folder("recordari-cache-")
     yield folder
     shutil.rmtree(folder)
 
 
 @pytest.fixture
 def place(cache_dir: Path) -> Iterator[Place]:
-    folder = open_folder("recollect-test-")
+    folder = open_folder("recordari-test-")
     place = Place(folder, cache_dir)
     yield place
     place.close()
@@ -120,7 +120,7 @@ def small_disk(cache_dir: Path) -> Iterator[Callable[[int], Place]]:
     places = []
 
     def mount(megabytes: int) -> Place:
-        folder = Path(tempfile.mkdtemp(prefix="recollect-disk-"))
+        folder = Path(tempfile.mkdtemp(prefix="recordari-disk-"))
         options = f"size={megabytes}m,mode=0755"
         if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], check=False).returncode:
             folder.rmdir()

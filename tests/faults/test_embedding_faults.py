@@ -1,6 +1,6 @@
 """Embedding under faults: a killed worker loses nothing, a broken embedder stops no write and no recall.
 
-`RECOLLECT_TEST_KILLS` sets how many times the worker is killed (the campaign uses 30), `RECOLLECT_TEST_ITEMS` how many items.
+`RECORDARI_TEST_KILLS` sets how many times the worker is killed (the campaign uses 30), `RECORDARI_TEST_ITEMS` how many items.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import pytest
 from tests.json_server import Reply, Request, json_server
 from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.items import NewItem
-from recollect.service import tenants
-from recollect.service.resources import Resources
-from recollect.storage.queries import Query
-from recollect.wiring import open_resources
-from recollect.worker.runner import background_worker
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.items import NewItem
+from recordari.service import tenants
+from recordari.service.resources import Resources
+from recordari.storage.queries import Query
+from recordari.wiring import open_resources
+from recordari.worker.runner import background_worker
 
 pytestmark = pytest.mark.faults
 
-KILLS = int(os.environ.get("RECOLLECT_TEST_KILLS", "5"))
-ITEMS = int(os.environ.get("RECOLLECT_TEST_ITEMS", "1500"))
+KILLS = int(os.environ.get("RECORDARI_TEST_KILLS", "5"))
+ITEMS = int(os.environ.get("RECORDARI_TEST_ITEMS", "1500"))
 IMPATIENT = {"dispatch_tick": 0.2, "job_retry_seconds": 0.05, "job_stalled_seconds": 1.0, "job_max_attempts": 50}
 COUNTS = Query(
     "tests.counts",
@@ -65,14 +65,14 @@ def start_worker(settings: Settings) -> subprocess.Popen[bytes]:
     environment = {
         **os.environ,
         **PATIENT_ENVIRONMENT,
-        "RECOLLECT_DATABASE_URL": settings.database_url.get_secret_value(),
-        "RECOLLECT_AUTO_MIGRATE": "false",
-        "RECOLLECT_HOME": str(settings.home),
-        "RECOLLECT_PROFILE": "fast",
-        **{f"RECOLLECT_{name.upper()}": str(value) for name, value in IMPATIENT.items()},
+        "RECORDARI_DATABASE_URL": settings.database_url.get_secret_value(),
+        "RECORDARI_AUTO_MIGRATE": "false",
+        "RECORDARI_HOME": str(settings.home),
+        "RECORDARI_PROFILE": "fast",
+        **{f"RECORDARI_{name.upper()}": str(value) for name, value in IMPATIENT.items()},
     }
     return subprocess.Popen(
-        [sys.executable, "-m", "recollect", "worker"],
+        [sys.executable, "-m", "recordari", "worker"],
         cwd=Path(__file__).parents[2],
         env=environment,
         stdout=subprocess.DEVNULL,
@@ -138,7 +138,7 @@ async def test_a_broken_embedder_stops_no_write_and_no_keyword_recall(broken: Re
 
 
 async def _chat(resources: Resources) -> Memory:
-    from recollect.domain.identity import Identity, Role
+    from recordari.domain.identity import Identity, Role
 
     tenant = await tenants.ensure_tenant(resources, "test")
     return Memory(resources, Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN)).acting_as(session="s", user="u")

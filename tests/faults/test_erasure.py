@@ -1,6 +1,6 @@
 """Erasing a user with 50 canaries in every layer, and a `kill -9` in the middle: no hit anywhere afterwards.
 
-`RECOLLECT_TEST_KILLS` sets how often the process that erases is killed. The killed process runs this module too.
+`RECORDARI_TEST_KILLS` sets how often the process that erases is killed. The killed process runs this module too.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 from tests.stored import rows
 from tests.working import settled, until_settled
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role
-from recollect.domain.items import NewItem
-from recollect.domain.runs import NewToolCall
-from recollect.domain.window import MessageRole, NewMessage
-from recollect.service import erase, tenants
-from recollect.service.journal import journal_file
-from recollect.storage import evidence
-from recollect.storage.evidence import Link
-from recollect.wiring import open_resources
-from recollect.worker.runner import run_worker
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role
+from recordari.domain.items import NewItem
+from recordari.domain.runs import NewToolCall
+from recordari.domain.window import MessageRole, NewMessage
+from recordari.service import erase, tenants
+from recordari.service.journal import journal_file
+from recordari.storage import evidence
+from recordari.storage.evidence import Link
+from recordari.wiring import open_resources
+from recordari.worker.runner import run_worker
 
 pytestmark = pytest.mark.faults
 
-KILLS = int(os.environ.get("RECOLLECT_TEST_KILLS", "4"))
+KILLS = int(os.environ.get("RECORDARI_TEST_KILLS", "4"))
 ROOT = Path(__file__).parents[2]
 CANARIES = [f"qxcanary{number:02d}zv" for number in range(50)]
 USER = f"user-{CANARIES[0]}"
@@ -58,12 +58,12 @@ def worker(settings: Settings, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     environment = {
         **os.environ,
         **PATIENT_ENVIRONMENT,
-        "RECOLLECT_DATABASE_URL": settings.database_url.get_secret_value(),
-        "RECOLLECT_AUTO_MIGRATE": "false",
-        "RECOLLECT_HOME": str(settings.home),
-        "RECOLLECT_PROFILE": "fast",
-        "RECOLLECT_LOG_LEVEL": "debug",
-        **{f"RECOLLECT_{name.upper()}": str(value) for name, value in IMPATIENT.items()},
+        "RECORDARI_DATABASE_URL": settings.database_url.get_secret_value(),
+        "RECORDARI_AUTO_MIGRATE": "false",
+        "RECORDARI_HOME": str(settings.home),
+        "RECORDARI_PROFILE": "fast",
+        "RECORDARI_LOG_LEVEL": "debug",
+        **{f"RECORDARI_{name.upper()}": str(value) for name, value in IMPATIENT.items()},
     }
     command = "import asyncio; from tests.faults.test_erasure import work; asyncio.run(work())"
     with log.open("ab") as output:
@@ -89,7 +89,7 @@ def hits(settings: Settings, *files: Path) -> list[str]:
         settings,
         """SELECT n.nspname AS schema_name, c.relname AS table_name, a.attname AS column_name
            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-           WHERE n.nspname IN ('recollect', 'recollect_queue') AND c.relkind IN ('r', 'p', 'm')
+           WHERE n.nspname IN ('recordari', 'recordari_queue') AND c.relkind IN ('r', 'p', 'm')
                AND a.attnum > 0 AND NOT a.attisdropped""",
     )
     found = []

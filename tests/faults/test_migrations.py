@@ -15,16 +15,16 @@ import pytest
 from tests.patience import PATIENCE
 from tests.stored import drop_database
 
-from recollect.errors import ConfigurationError
-from recollect.storage import migrate
-from recollect.storage.postgres import EmbeddedServer
-from recollect.wiring import APP_LOGIN
+from recordari.errors import ConfigurationError
+from recordari.storage import migrate
+from recordari.storage.postgres import EmbeddedServer
+from recordari.wiring import APP_LOGIN
 
 pytestmark = pytest.mark.faults
 
 MIGRATE = """
 import asyncio, os, sys
-from recollect.storage import migrate
+from recordari.storage import migrate
 die_before = int(sys.argv[3])
 apply, applied = migrate._apply, 0
 async def counted(connection, step):
@@ -33,7 +33,7 @@ async def counted(connection, step):
     if applied == die_before:
         # In the middle of a step: part of it was sent, nothing was committed.
         await connection.execute("BEGIN")
-        await connection.execute("CREATE TABLE recollect.half_done (x int)")
+        await connection.execute("CREATE TABLE recordari.half_done (x int)")
         os.kill(os.getpid(), 9)
     await apply(connection, step)
 migrate._apply = counted
@@ -78,7 +78,7 @@ def test_a_migration_killed_at_any_step_runs_again_cleanly(empty_database: str) 
         killed.communicate(timeout=PATIENCE)
         assert killed.returncode == -9
         with psycopg.connect(empty_database) as connection:
-            assert connection.execute("SELECT to_regclass('recollect.half_done')").fetchone() == (None,)
+            assert connection.execute("SELECT to_regclass('recordari.half_done')").fetchone() == (None,)
         left -= 1
         assert len(asyncio.run(migrate.pending(empty_database))) == left
     finished = start(empty_database)
@@ -90,7 +90,7 @@ async def test_a_step_that_was_changed_after_it_ran_is_refused(empty_database: s
     await migrate.prepare(empty_database, login=APP_LOGIN)
     async with await psycopg.AsyncConnection.connect(empty_database, autocommit=True) as connection:
         await connection.execute(
-            "UPDATE recollect.schema_migrations SET checksum = 'other' WHERE name = %s", [migrate.migrations()[0].name]
+            "UPDATE recordari.schema_migrations SET checksum = 'other' WHERE name = %s", [migrate.migrations()[0].name]
         )
     with pytest.raises(ConfigurationError, match="was changed after it was applied"):
         await migrate.prepare(empty_database, login=APP_LOGIN)
@@ -106,4 +106,4 @@ async def test_an_application_without_rights_is_told_what_to_run(empty_database:
     finally:
         async with await psycopg.AsyncConnection.connect(empty_database, autocommit=True) as connection:
             await connection.execute(f"DROP ROLE {login}")
-    assert "CREATE ROLE" in migrate.bootstrap_script() and "recollect_app" in migrate.login_script("x")
+    assert "CREATE ROLE" in migrate.bootstrap_script() and "recordari_app" in migrate.login_script("x")

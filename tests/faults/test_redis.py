@@ -1,6 +1,6 @@
 """Redis that is killed, hangs or comes and goes under load: no error, and no read older than one's own write.
 
-`RECOLLECT_TEST_REDIS_SECONDS` sets how long each campaign lasts.
+`RECORDARI_TEST_REDIS_SECONDS` sets how long each campaign lasts.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ import pytest
 from tests.patience import until
 from tests.redis_server import RedisServer, running_redis
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role
-from recollect.providers.breaker import CircuitBreaker
-from recollect.providers.cache import RedisCache
-from recollect.service.session_cache import SessionCache, Timing
-from recollect.service.tenants import ensure_tenant
-from recollect.wiring import open_resources
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role
+from recordari.providers.breaker import CircuitBreaker
+from recordari.providers.cache import RedisCache
+from recordari.service.session_cache import SessionCache, Timing
+from recordari.service.tenants import ensure_tenant
+from recordari.wiring import open_resources
 
 pytestmark = [pytest.mark.faults, pytest.mark.redis]
 
-SECONDS = float(os.environ.get("RECOLLECT_TEST_REDIS_SECONDS", "6"))
+SECONDS = float(os.environ.get("RECORDARI_TEST_REDIS_SECONDS", "6"))
 # The notice leaves a starved machine nearly a second for a commit.
 QUICK = Timing(lease=0.1, notice=1.0, suspension=0.2)
 CLIENTS = 6

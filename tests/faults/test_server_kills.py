@@ -1,6 +1,6 @@
 """The server killed while clients write: what was acknowledged is there, once.
 
-`RECOLLECT_TEST_MESSAGES` sets how many messages the eight clients send (the campaign sends 1,000).
+`RECORDARI_TEST_MESSAGES` sets how many messages the eight clients send (the campaign sends 1,000).
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from tests.folders import open_folder
 from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 from tests.ports import free_port
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Role
-from recollect.wiring import embedded_server
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Role
+from recordari.wiring import embedded_server
 
 pytestmark = pytest.mark.faults
 
-MESSAGES = int(os.environ.get("RECOLLECT_TEST_MESSAGES", "320"))
+MESSAGES = int(os.environ.get("RECORDARI_TEST_MESSAGES", "320"))
 CLIENTS = 8
 KILLS = 3
 
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    folder = open_folder("recollect-kills-")
+    folder = open_folder("recordari-kills-")
     yield folder / "home"
     shutil.rmtree(folder)
 
@@ -45,13 +45,13 @@ def home() -> Iterator[Path]:
 async def serving(home: Path, port: int) -> AsyncIterator[subprocess.Popen[bytes]]:
     """A real server on a real embedded database."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "recollect", "serve", "--port", str(port)],
+        [sys.executable, "-m", "recordari", "serve", "--port", str(port)],
         env={
             **os.environ,
             **PATIENT_ENVIRONMENT,
-            "RECOLLECT_HOME": str(home),
-            "RECOLLECT_PROFILE": "fast",
-            "RECOLLECT_RATE_LIMIT": "",
+            "RECORDARI_HOME": str(home),
+            "RECORDARI_PROFILE": "fast",
+            "RECORDARI_RATE_LIMIT": "",
         },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -81,7 +81,7 @@ async def send(port: int, key: str, mine: list[str], acknowledged: set[str], kil
                 answer = await client.post(
                     "/v1/sessions/chat/messages",
                     json=body,
-                    headers={"Authorization": f"Bearer {key}", "Recollect-User": "ana"},
+                    headers={"Authorization": f"Bearer {key}", "Recordari-User": "ana"},
                 )
             except httpx2.TransportError:
                 await asyncio.sleep(0.05)

@@ -1,6 +1,6 @@
 """Workers that are killed: nothing is lost, nothing has its effect twice, and what kills them is parked.
 
-`RECOLLECT_TEST_KILLS` sets how many kills the campaign makes. The killed process runs this module too.
+`RECORDARI_TEST_KILLS` sets how many kills the campaign makes. The killed process runs this module too.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ import psycopg
 import pytest
 from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role
-from recollect.ids import new_id
-from recollect.service import tenants
-from recollect.service.resources import Resources
-from recollect.storage import jobs, outbox
-from recollect.storage.outbox import Batch
-from recollect.storage.queries import Query
-from recollect.wiring import open_resources
-from recollect.worker.runner import run_worker
-from recollect.worker.tasks import Job, Topic
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role
+from recordari.ids import new_id
+from recordari.service import tenants
+from recordari.service.resources import Resources
+from recordari.storage import jobs, outbox
+from recordari.storage.outbox import Batch
+from recordari.storage.queries import Query
+from recordari.wiring import open_resources
+from recordari.worker.runner import run_worker
+from recordari.worker.tasks import Job, Topic
 
 pytestmark = pytest.mark.faults
 
-KILLS = int(os.environ.get("RECOLLECT_TEST_KILLS", "8"))
+KILLS = int(os.environ.get("RECORDARI_TEST_KILLS", "8"))
 ROOT = Path(__file__).parents[2]
 PER_TENANT = 150 + 25 * KILLS
 IMPATIENT = {"job_stalled_seconds": 1.0, "dispatch_tick": 0.2, "dispatch_batch": 8, "job_retry_seconds": 0.05}
@@ -111,12 +111,12 @@ def settings(settings: Settings) -> Settings:
     assert settings.database_owner_url is not None
     with psycopg.connect(settings.database_owner_url.get_secret_value()) as connection:
         connection.execute(
-            "CREATE TABLE recollect_queue.effects (kind text, ref uuid, pid int DEFAULT pg_backend_pid())"
+            "CREATE TABLE recordari_queue.effects (kind text, ref uuid, pid int DEFAULT pg_backend_pid())"
         )
         connection.execute(
-            "CREATE UNIQUE INDEX ON recollect_queue.effects (kind, ref) WHERE kind IN ('idempotent', 'job')"
+            "CREATE UNIQUE INDEX ON recordari_queue.effects (kind, ref) WHERE kind IN ('idempotent', 'job')"
         )
-        connection.execute("GRANT SELECT, INSERT ON recollect_queue.effects TO recollect_app")
+        connection.execute("GRANT SELECT, INSERT ON recordari_queue.effects TO recordari_app")
     return settings.model_copy(update=IMPATIENT)
 
 
@@ -127,10 +127,10 @@ def worker(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
     environment = {
         **os.environ,
         **PATIENT_ENVIRONMENT,
-        "RECOLLECT_DATABASE_URL": settings.database_url.get_secret_value(),
-        "RECOLLECT_AUTO_MIGRATE": "false",
-        "RECOLLECT_HOME": str(settings.home),
-        **{f"RECOLLECT_{name.upper()}": str(getattr(settings, name)) for name in (*IMPATIENT, "job_max_attempts")},
+        "RECORDARI_DATABASE_URL": settings.database_url.get_secret_value(),
+        "RECORDARI_AUTO_MIGRATE": "false",
+        "RECORDARI_HOME": str(settings.home),
+        **{f"RECORDARI_{name.upper()}": str(getattr(settings, name)) for name in (*IMPATIENT, "job_max_attempts")},
     }
     process = subprocess.Popen(
         [

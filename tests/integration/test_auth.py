@@ -20,16 +20,16 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from recollect.app import Memory
-from recollect.domain.identity import Role, tenant_id_of
-from recollect.domain.tenants import read_key, written_key
-from recollect.entry.auth import Authenticator, bearer, narrowed
-from recollect.entry.jwks import UNKNOWN_KEY_SECONDS, TokenVerifier, checked_url
-from recollect.errors import ConfigurationError, Forbidden, ProviderError, Unauthenticated
-from recollect.service import tenants
-from recollect.service.resources import Resources
+from recordari.app import Memory
+from recordari.domain.identity import Role, tenant_id_of
+from recordari.domain.tenants import read_key, written_key
+from recordari.entry.auth import Authenticator, bearer, narrowed
+from recordari.entry.jwks import UNKNOWN_KEY_SECONDS, TokenVerifier, checked_url
+from recordari.errors import ConfigurationError, Forbidden, ProviderError, Unauthenticated
+from recordari.service import tenants
+from recordari.service.resources import Resources
 
-ISSUER, AUDIENCE = "https://issuer.example", "recollect"
+ISSUER, AUDIENCE = "https://issuer.example", "recordari"
 
 
 @dataclass
@@ -147,8 +147,8 @@ async def test_every_wrong_key_is_refused_with_the_same_words(memory: Memory) ->
     wrong = [
         None,
         "",
-        "rcl_",
-        "rcl_x_y",
+        "rcd_",
+        "rcd_x_y",
         made.text[:-1],
         made.text + "x",
         "x" * 10_000,
@@ -216,7 +216,7 @@ async def test_a_good_token_opens_its_tenant_for_its_user(memory: Memory, issuer
 @pytest.mark.parametrize("role", ["admin", ["viewer", "admin"]])
 async def test_the_role_claim_may_say_admin(memory: Memory, issuer: Issuer, role: object) -> None:
     async with authenticator_of(memory.resources, issuer) as door:
-        assert (await door.authenticate(token(recollect_role=role))).role is Role.ADMIN
+        assert (await door.authenticate(token(recordari_role=role))).role is Role.ADMIN
 
 
 async def test_just_past_its_end_a_token_still_counts_for_clocks_that_differ(memory: Memory, issuer: Issuer) -> None:

@@ -21,16 +21,16 @@ from redis.asyncio import from_url
 from tests.conftest import cloned_database
 from tests.redis_server import RedisServer, running_redis
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role, SessionId
-from recollect.domain.window import NewMessage
-from recollect.errors import ConfigurationError, NotFound, QuotaExceeded
-from recollect.providers.cache import RedisCache
-from recollect.service.session_cache import SessionCache, Timing
-from recollect.service.tenants import ensure_tenant
-from recollect.storage.postgres import EmbeddedServer
-from recollect.wiring import APP_LOGIN, open_resources
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role, SessionId
+from recordari.domain.window import NewMessage
+from recordari.errors import ConfigurationError, NotFound, QuotaExceeded
+from recordari.providers.cache import RedisCache
+from recordari.service.session_cache import SessionCache, Timing
+from recordari.service.tenants import ensure_tenant
+from recordari.storage.postgres import EmbeddedServer
+from recordari.wiring import APP_LOGIN, open_resources
 
 pytestmark = pytest.mark.redis
 
@@ -77,7 +77,7 @@ def behind_its_back(settings: Settings, value: str) -> None:
     """Change the stored value without a word to the cache: whoever reads the old one read a copy."""
     assert settings.database_owner_url is not None
     with psycopg.connect(settings.database_owner_url.get_secret_value()) as connection:
-        connection.execute("UPDATE recollect.state SET value = to_json(%s::text)", [value])
+        connection.execute("UPDATE recordari.state SET value = to_json(%s::text)", [value])
 
 
 async def is_cached(memory: Memory, settings: Settings, value: str) -> bool:
@@ -278,14 +278,14 @@ async def test_one_breaker_keeps_every_caller_from_a_redis_that_is_away(
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1", "nonsense"])
 def test_an_address_that_is_none_is_refused_at_the_start(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="RECOLLECT_REDIS_URL") as refused:
+    with pytest.raises(ConfigurationError, match="RECORDARI_REDIS_URL") as refused:
         RedisCache(url)
     assert url not in str(refused.value)
 
 
 def test_without_an_address_the_package_is_not_even_imported() -> None:
     code = (
-        "import sys; from recollect.wiring import make_cache; from recollect.config import Settings; "
+        "import sys; from recordari.wiring import make_cache; from recordari.config import Settings; "
         "assert not make_cache(Settings()).is_on; assert 'redis' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, env={"PATH": "", "RECOLLECT_REDIS_URL": ""})
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PATH": "", "RECORDARI_REDIS_URL": ""})

@@ -14,13 +14,13 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.connected import ORDERS, TABLES, duckdb_of_a_user, filling, postgres_of_a_user, sqlite_of_a_user
 from tests.mariadb_server import MariaDb, running_mariadb
 
-from recollect.domain.databases import Engine, allowed_tables
-from recollect.domain.readonly_sql import check
-from recollect.errors import DatabaseUnavailable, Forbidden, InvalidInput, RecollectError, TimedOut
-from recollect.storage.connected.reader import Answer, Limits, read
-from recollect.storage.connected.schema import describe
-from recollect.storage.connected.targets import Place, Target, checked, read_target
-from recollect.storage.postgres import EmbeddedServer
+from recordari.domain.databases import Engine, allowed_tables
+from recordari.domain.readonly_sql import check
+from recordari.errors import DatabaseUnavailable, Forbidden, InvalidInput, RecordariError, TimedOut
+from recordari.storage.connected.reader import Answer, Limits, read
+from recordari.storage.connected.schema import describe
+from recordari.storage.connected.targets import Place, Target, checked, read_target
+from recordari.storage.postgres import EmbeddedServer
 
 SHORT = Limits(seconds=1.0)
 ANYWHERE = [
@@ -47,7 +47,7 @@ POSTGRES = [
     "SELECT lo_create(4711)",
     "SELECT set_config('transaction_read_only', 'off', false), set_config('app.trace', 'here', false)",
     "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE",
-    "SET ROLE recollect",
+    "SET ROLE recordari",
     "PREPARE p AS DELETE FROM orders",
     "LISTEN x",
     "SELECT pg_advisory_lock(4711)",
@@ -80,7 +80,7 @@ MYSQL = [
     "START TRANSACTION READ WRITE",
     "REPLACE INTO orders VALUES (1, 1, 'x', 1, '2025-01-01')",
     "SELECT GET_LOCK('trace', 1)",
-    "SELECT 1 INTO OUTFILE '/tmp/recollect-never'",
+    "SELECT 1 INTO OUTFILE '/tmp/recordari-never'",
     "LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE customers",
     "HANDLER orders OPEN",
     "SELECT NEXTVAL(numbers)",
@@ -152,12 +152,12 @@ async def at(dsn: str, files: Path | None = None) -> Target:
 
 async def try_all(
     target: Target, statements: list[str], *, limits: Limits | None = None, **more: Any
-) -> list[Answer | RecollectError]:
-    outcomes: list[Answer | RecollectError] = []
+) -> list[Answer | RecordariError]:
+    outcomes: list[Answer | RecordariError] = []
     for statement in statements:
         try:
             outcomes.append((await read(target, [statement], limits=limits or Limits(), **more))[0])
-        except RecollectError as error:
+        except RecordariError as error:
             outcomes.append(error)
     return outcomes
 
@@ -183,7 +183,7 @@ async def test_nothing_changes_a_postgresql_and_nothing_stays_in_its_session(pos
     before = of_postgres(owner)
     outcomes = await try_all(await at(dsn), POSTGRES)
     assert of_postgres(owner) == before
-    assert sum(isinstance(outcome, RecollectError) for outcome in outcomes) >= len(POSTGRES) - 1
+    assert sum(isinstance(outcome, RecordariError) for outcome in outcomes) >= len(POSTGRES) - 1
     trace = "SELECT current_setting('app.trace', true), current_setting('transaction_read_only')"
     (answer,) = await read(await at(dsn), [trace])
     assert answer.rows in ([[None, "on"]], [["", "on"]])
@@ -350,7 +350,7 @@ async def test_an_administrator_of_the_database_is_refused_and_an_owner_is_warne
     ],
 )
 async def test_a_private_address_needs_the_setting(dsn: str) -> None:
-    with pytest.raises(Forbidden, match="RECOLLECT_ALLOW_PRIVATE_DATABASES"):
+    with pytest.raises(Forbidden, match="RECORDARI_ALLOW_PRIVATE_DATABASES"):
         await checked(read_target(dsn), Place())
 
 
@@ -378,7 +378,7 @@ def test_a_dsn_that_cannot_be_taken_is_refused_without_being_repeated(dsn: str) 
 
 
 async def test_files_are_taken_from_their_folder_only(files: Path, tmp_path: Path) -> None:
-    with pytest.raises(Forbidden, match="RECOLLECT_DATABASE_FILES"):
+    with pytest.raises(Forbidden, match="RECORDARI_DATABASE_FILES"):
         await checked(read_target("sqlite:///shop.db"), Place())
     sqlite_of_a_user(tmp_path / "outside.db")
     (tmp_path / "inside").mkdir()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.working import work_off
 
-from recollect.app import Memory
-from recollect.domain.entities import Entity, EntityKind
-from recollect.storage import vectors
+from recordari.app import Memory
+from recordari.domain.entities import Entity, EntityKind
+from recordari.storage import vectors
 
 
 async def entity_hits(memory: Memory, question: str) -> int:

@@ -15,10 +15,10 @@ import pytest
 from tests.json_server import Answer, JsonServer, Reply, Request, json_server
 from tests.local_models import require_model
 
-from recollect.config import Settings
-from recollect.errors import ConfigurationError, ProviderError
-from recollect.providers.base import Embedder
-from recollect.providers.embedding import (
+from recordari.config import Settings
+from recordari.errors import ConfigurationError, ProviderError
+from recordari.providers.base import Embedder
+from recordari.providers.embedding import (
     EmbeddingProvider,
     EmbeddingSpec,
     FastembedEmbedder,
@@ -26,10 +26,10 @@ from recollect.providers.embedding import (
     SentenceTransformersEmbedder,
     make_embedder,
 )
-from recollect.providers.inference import InferenceThread, Urgency, cut_batches
-from recollect.providers.remote_embedding import OpenAIEmbedder, RemoteEmbedder, TEIEmbedder
-from recollect.providers.static import StaticEmbedder, StaticTokens
-from recollect.wiring import make_embedders
+from recordari.providers.inference import InferenceThread, Urgency, cut_batches
+from recordari.providers.remote_embedding import OpenAIEmbedder, RemoteEmbedder, TEIEmbedder
+from recordari.providers.static import StaticEmbedder, StaticTokens
+from recordari.wiring import make_embedders
 
 LOCAL_MODELS = ["e5-small-v2", "arctic-embed-s", "bge-small-en", "potion-base-8M"]
 PASSAGES = [
@@ -134,7 +134,7 @@ async def test_a_model_that_cannot_be_had_says_what_to_do_and_is_not_asked_for_a
     tmp_path: Path, start: Start
 ) -> None:
     embedder = start(LocalEmbedder(cache_dir=tmp_path, offline=True))
-    with pytest.raises(ProviderError, match="recollect models pull e5-small-v2"):
+    with pytest.raises(ProviderError, match="recordari models pull e5-small-v2"):
         await embedder.embed_query("anything")
     with pytest.raises(ProviderError, match="left alone"):
         await embedder.embed_passages(["anything"])

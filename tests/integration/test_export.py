@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from tests.stored import rows
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role
-from recollect.domain.window import MessageRole, NewMessage
-from recollect.errors import Forbidden, InvalidInput
-from recollect.service import tenants
-from recollect.storage import evidence
-from recollect.storage.evidence import Link
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role
+from recordari.domain.window import MessageRole, NewMessage
+from recordari.errors import Forbidden, InvalidInput
+from recordari.service import tenants
+from recordari.storage import evidence
+from recordari.storage.evidence import Link
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 
@@ -74,7 +74,7 @@ async def test_an_export_comes_back_the_same_in_another_tenant(
 ) -> None:
     await filled(memory, chat, settings)
     exported = await lines_of(memory)
-    assert json.loads(exported[0])["format"] == "recollect-export"
+    assert json.loads(exported[0])["format"] == "recordari-export"
     done = await elsewhere.import_export(exported)
     assert (done.written["item"], done.known_items, done.forgotten_items) == (6, 0, 0)
     assert without_derived(await lines_of(elsewhere)) == without_derived(exported)
@@ -149,7 +149,7 @@ async def test_an_older_export_does_not_bring_back_an_erased_user(
     ("line", "said"),
     [
         ('{"format": "other"}', "another format"),
-        ('{"format": "recollect-export", "version": 99}', "version 1 and 2 only"),
+        ('{"format": "recordari-export", "version": 99}', "version 1 and 2 only"),
         ("nonsense", "not a JSON object"),
         ("[1]", "not a JSON object"),
     ],

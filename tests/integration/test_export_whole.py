@@ -14,16 +14,16 @@ from tests.integration.test_export import lines_of, rows_of, without_derived
 from tests.stored import rows
 from tests.working import work_off
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role
-from recollect.domain.items import Kind
-from recollect.domain.tenants import AgentDefinition
-from recollect.domain.window import MessageRole, NewMessage
-from recollect.errors import Conflict, InvalidInput, NotFound
-from recollect.service import export, tenants
-from recollect.storage import evidence, exports
-from recollect.storage.evidence import Link
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role
+from recordari.domain.items import Kind
+from recordari.domain.tenants import AgentDefinition
+from recordari.domain.window import MessageRole, NewMessage
+from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.service import export, tenants
+from recordari.storage import evidence, exports
+from recordari.storage.evidence import Link
 
 TWICE = ("Ana prefers tea without sugar in the morning", "In the morning Ana prefers tea without any sugar")
 RULE = (
@@ -165,7 +165,7 @@ def forged(lines: list[str], kind: str, row: Mapping[str, Any]) -> list[str]:
 def test_every_table_is_carried_or_left_out_for_a_reason(settings: Settings) -> None:
     carried = {table for kind in exports.EXPORTED for table in CARRIED.get(kind, [f"{kind}s"])}
     assert carried.isdisjoint(LEFT_OUT)
-    found = rows(settings, "SELECT tablename FROM pg_tables WHERE schemaname = 'recollect'")
+    found = rows(settings, "SELECT tablename FROM pg_tables WHERE schemaname = 'recordari'")
     assert {row["tablename"] for row in found} == carried | LEFT_OUT.keys()
 
 

@@ -11,9 +11,9 @@ import pypdf
 import pytest
 from tests.pdf_writer import written
 
-from recollect.domain.documents import Block, BlockKind
-from recollect.errors import InvalidInput
-from recollect.providers.extraction import DOCX, HTML, PDF, PPTX, XLSX, Extractor, ReadingLimits, decoded, media_type_of
+from recordari.domain.documents import Block, BlockKind
+from recordari.errors import InvalidInput
+from recordari.providers.extraction import DOCX, HTML, PDF, PPTX, XLSX, Extractor, ReadingLimits, decoded, media_type_of
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 P = (

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from tests.doors.test_cli import connected
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.foreign import ENDED, NO_ID, NO_OWNER, NO_TEXT, NOT_AN_OBJECT
-from recollect.domain.identity import Identity
-from recollect.errors import InvalidInput
-from recollect.service.foreign import ANOTHERS, CHANGED
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.foreign import ENDED, NO_ID, NO_OWNER, NO_TEXT, NOT_AN_OBJECT
+from recordari.domain.identity import Identity
+from recordari.errors import InvalidInput
+from recordari.service.foreign import ANOTHERS, CHANGED
 
 MEM0: dict[str, Any] = {
     "results": [
@@ -109,7 +109,7 @@ async def test_a_file_of_something_else_is_refused(memory: Memory) -> None:
 
 
 def test_the_command_line_imports_a_file_and_tells_what_it_left_out(settings: Settings, tmp_path: Path) -> None:
-    command = connected(settings, tmp_path, RECOLLECT_PROFILE="fast")
+    command = connected(settings, tmp_path, RECORDARI_PROFILE="fast")
     (command.folder / "mem0.json").write_text(json.dumps(MEM0))
     (command.folder / "bad.json").write_text("{")
     summary = command.json("import", "--from", "mem0", "mem0.json")

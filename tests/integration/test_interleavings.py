@@ -19,22 +19,22 @@ import pytest
 from tests.patience import PATIENCE
 from tests.working import at, settled, work_off
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.conflict import Retirement
-from recollect.domain.entities import Entity, EntityKind
-from recollect.domain.extraction import Extracted
-from recollect.domain.identity import Identity
-from recollect.domain.items import REDACTED, Kind, NewItem, Tier
-from recollect.domain.sessions import SessionStatus
-from recollect.domain.window import NewMessage
-from recollect.errors import NotFound
-from recollect.providers.llm import OfflineRules
-from recollect.service.supersede import retire
-from recollect.storage import items, vectors
-from recollect.storage.asking import Asked
-from recollect.storage.database import Database
-from recollect.storage.queries import Query
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.conflict import Retirement
+from recordari.domain.entities import Entity, EntityKind
+from recordari.domain.extraction import Extracted
+from recordari.domain.identity import Identity
+from recordari.domain.items import REDACTED, Kind, NewItem, Tier
+from recordari.domain.sessions import SessionStatus
+from recordari.domain.window import NewMessage
+from recordari.errors import NotFound
+from recordari.providers.llm import OfflineRules
+from recordari.service.supersede import retire
+from recordari.storage import items, vectors
+from recordari.storage.asking import Asked
+from recordari.storage.database import Database
+from recordari.storage.queries import Query
 
 BOTH_ORDERS = pytest.mark.parametrize("swapped", [False, True], ids=["as named", "the other first"])
 AT_THE_ROW = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -59,7 +59,7 @@ async def owner(settings: Settings) -> AsyncIterator[psycopg.AsyncConnection[Any
     assert settings.database_owner_url is not None
     dsn = settings.database_owner_url.get_secret_value()
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
-        await connection.execute("SET search_path = recollect, public")
+        await connection.execute("SET search_path = recordari, public")
         yield connection
 
 

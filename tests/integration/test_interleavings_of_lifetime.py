@@ -12,16 +12,16 @@ import pytest
 from tests.stored import rows
 from tests.working import at, run_job, work_off
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role
-from recollect.domain.items import Kind
-from recollect.domain.patterns import Observed, Pattern, patterns_in
-from recollect.domain.window import NewMessage
-from recollect.errors import Conflict, NotFound
-from recollect.service import organise, tenants
-from recollect.service.consolidate import ENDED_FOR
-from recollect.service.resources import Resources
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role
+from recordari.domain.items import Kind
+from recordari.domain.patterns import Observed, Pattern, patterns_in
+from recordari.domain.window import NewMessage
+from recordari.errors import Conflict, NotFound
+from recordari.service import organise, tenants
+from recordari.service.consolidate import ENDED_FOR
+from recordari.service.resources import Resources
 
 WISH = "From now on, please answer me in Swedish."
 FACT = "The Harbour Project ships on 14 May"

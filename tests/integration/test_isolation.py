@@ -10,17 +10,17 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from recollect.app import Memory
-from recollect.domain.identity import AgentId, Identity, Role
-from recollect.domain.tenants import AgentDefinition
-from recollect.errors import DatabaseUnavailable, NotFound, UnsafeRole
-from recollect.service import tenants
-from recollect.service.resources import Resources
-from recollect.storage import tenants as tenants_rows
-from recollect.storage.asking import Asked
-from recollect.storage.database import Database, Transaction
-from recollect.storage.pool import PoolOptions
-from recollect.storage.queries import Query
+from recordari.app import Memory
+from recordari.domain.identity import AgentId, Identity, Role
+from recordari.domain.tenants import AgentDefinition
+from recordari.errors import DatabaseUnavailable, NotFound, UnsafeRole
+from recordari.service import tenants
+from recordari.service.resources import Resources
+from recordari.storage import tenants as tenants_rows
+from recordari.storage.asking import Asked
+from recordari.storage.database import Database, Transaction
+from recordari.storage.pool import PoolOptions
+from recordari.storage.queries import Query
 
 SELECT_ALL = Query("tests.all_tenants", "Every tenant that can be seen.", "SELECT tenant_id FROM tenants")
 SLEEP = Query("tests.sleep", "Waits.", "SELECT pg_sleep(30)")
@@ -53,7 +53,7 @@ async def visible_tables(tx: Transaction) -> dict[str, int]:
             "Tables with a tenant.",
             """SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped
-               WHERE n.nspname = 'recollect' AND c.relkind IN ('r', 'p', 'v') AND has_table_privilege(c.oid, 'SELECT')""",
+               WHERE n.nspname = 'recordari' AND c.relkind IN ('r', 'p', 'v') AND has_table_privilege(c.oid, 'SELECT')""",
         )
     )
     counts: dict[str, int] = {}
@@ -65,7 +65,7 @@ async def visible_tables(tx: Transaction) -> dict[str, int]:
 
 
 async def test_no_table_shows_a_row_of_another_tenant(memory: Memory, strangers: Memory) -> None:
-    for role in (None, "recollect_retention", "recollect_readonly"):
+    for role in (None, "recordari_retention", "recordari_readonly"):
         async with memory.resources.database.transaction(memory.identity, role=role) as tx:
             counts = await visible_tables(tx)
         assert counts, "there must be tables to look at"
@@ -205,7 +205,7 @@ async def test_a_role_that_could_bypass_isolation_is_refused(role: str, resource
     database = Database(dsn, PoolOptions(min_size=1, max_size=1))
     await database.open()
     try:
-        with pytest.raises(UnsafeRole, match="recollect db init"):
+        with pytest.raises(UnsafeRole, match="recordari db init"):
             await database.refuse_unsafe_role()
     finally:
         await database.close()
@@ -219,11 +219,11 @@ async def _make_unsafe(owner: str, login: str, power: str) -> str:
         name = sql.Identifier(login)
         await admin.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(name))
         await admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(name))
-        await admin.execute(sql.SQL("GRANT recollect_app TO {}").format(name))
+        await admin.execute(sql.SQL("GRANT recordari_app TO {}").format(name))
         if power == "bypassrls":
             await admin.execute(sql.SQL("ALTER ROLE {} BYPASSRLS").format(name))
         if power == "owner":
-            await admin.execute(sql.SQL("GRANT recollect_owner TO {}").format(name))
+            await admin.execute(sql.SQL("GRANT recordari_owner TO {}").format(name))
         if power == "truncate":
-            await admin.execute(sql.SQL("GRANT TRUNCATE ON recollect.agents TO {}").format(name))
+            await admin.execute(sql.SQL("GRANT TRUNCATE ON recordari.agents TO {}").format(name))
     return psycopg.conninfo.make_conninfo(owner, user=login)

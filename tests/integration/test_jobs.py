@@ -15,19 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.patience import PATIENCE, until
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role, TenantId, tenant_id_of
-from recollect.domain.jobs import JobStatus, Schedule, next_run
-from recollect.errors import DatabaseUnavailable, Forbidden, InvalidInput
-from recollect.service import jobs as job_service
-from recollect.service import tenants
-from recollect.service.resources import Resources
-from recollect.storage import jobs
-from recollect.storage.queries import Query
-from recollect.wiring import open_resources
-from recollect.worker.runner import run_worker
-from recollect.worker.tasks import JOBS, Job, schedules
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role, TenantId, tenant_id_of
+from recordari.domain.jobs import JobStatus, Schedule, next_run
+from recordari.errors import DatabaseUnavailable, Forbidden, InvalidInput
+from recordari.service import jobs as job_service
+from recordari.service import tenants
+from recordari.service.resources import Resources
+from recordari.storage import jobs
+from recordari.storage.queries import Query
+from recordari.wiring import open_resources
+from recordari.worker.runner import run_worker
+from recordari.worker.tasks import JOBS, Job, schedules
 
 MINUTELY = Schedule(job="count", cron="* * * * *", spread=timedelta(seconds=30), concurrency=1000)
 

@@ -11,15 +11,15 @@ import pytest
 from tests.json_server import JsonServer, Reply, Request, json_server
 from tests.working import work_off
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.items import Kind
-from recollect.domain.window import NewMessage
-from recollect.providers.language_model import fenced
-from recollect.providers.llm import OfflineRules
-from recollect.providers.sql_writing import ModelSqlWriter
-from recollect.providers.summarising import OfflineSummariser
-from recollect.wiring import make_tasks
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.items import Kind
+from recordari.domain.window import NewMessage
+from recordari.providers.language_model import fenced
+from recordari.providers.llm import OfflineRules
+from recordari.providers.sql_writing import ModelSqlWriter
+from recordari.providers.summarising import OfflineSummariser
+from recordari.wiring import make_tasks
 
 FACTS = {
     "facts": [

@@ -7,19 +7,19 @@ import inspect
 
 import pytest
 
-import recollect
-from recollect import sync
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.errors import NotFound
+import recordari
+from recordari import sync
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.errors import NotFound
 
 
 def test_every_public_name_can_be_imported() -> None:
-    for name in recollect.__all__:
-        assert getattr(recollect, name) is not None
-    assert len(recollect.__all__) <= 15
+    for name in recordari.__all__:
+        assert getattr(recordari, name) is not None
+    assert len(recordari.__all__) <= 15
     with pytest.raises(AttributeError):
-        _ = recollect.nothing
+        _ = recordari.nothing
 
 
 def test_the_sync_memory_remembers_and_recalls(settings: Settings) -> None:

@@ -17,11 +17,11 @@ from tests import s3_server
 from tests.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server
 from tests.working import at, run_job
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.errors import ConfigurationError, ProviderError
-from recollect.providers.objects import EncryptedObjects, LocalObjects, S3Objects, S3Spec, StoresByKey
-from recollect.wiring import make_objects
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.errors import ConfigurationError, ProviderError
+from recordari.providers.objects import EncryptedObjects, LocalObjects, S3Objects, S3Spec, StoresByKey
+from recordari.wiring import make_objects
 
 needs_s3 = pytest.mark.skipif(s3_server.program() is None, reason="rclone is not installed")
 TENANT = str(uuid4())
@@ -42,7 +42,7 @@ def bucket(server: S3Server) -> S3Objects:
             region="us-east-1",
             access_key=ACCESS_KEY,
             secret_key=SECRET_KEY,
-            prefix="recollect",
+            prefix="recordari",
         )
     )
 
@@ -116,7 +116,7 @@ async def test_keys_can_be_changed_while_old_objects_stay_readable(tmp_path: Pat
     assert await both.get(unsealed) == b"from before"
     only_new = EncryptedObjects(plain, (new,))
     assert await only_new.get(later) == b"under the new key"
-    with pytest.raises(ProviderError, match="RECOLLECT_OBJECT_KEYS"):
+    with pytest.raises(ProviderError, match="RECORDARI_OBJECT_KEYS"):
         await only_new.get(sealed)
 
 

@@ -13,20 +13,20 @@ from uuid import UUID
 import pytest
 from tests.patience import until
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role, TenantId
-from recollect.domain.jobs import DeadLetterKind
-from recollect.errors import Conflict, Forbidden, NotFound, ProviderError
-from recollect.ids import new_id
-from recollect.service import dispatch, tenants
-from recollect.service.resources import Resources
-from recollect.storage import outbox
-from recollect.storage.outbox import Batch
-from recollect.storage.queries import Query
-from recollect.wiring import open_resources
-from recollect.worker.runner import run_worker
-from recollect.worker.tasks import Topic
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role, TenantId
+from recordari.domain.jobs import DeadLetterKind
+from recordari.errors import Conflict, Forbidden, NotFound, ProviderError
+from recordari.ids import new_id
+from recordari.service import dispatch, tenants
+from recordari.service.resources import Resources
+from recordari.storage import outbox
+from recordari.storage.outbox import Batch
+from recordari.storage.queries import Query
+from recordari.wiring import open_resources
+from recordari.worker.runner import run_worker
+from recordari.worker.tasks import Topic
 
 SLOW_TICK = {"dispatch_tick": 60.0}
 

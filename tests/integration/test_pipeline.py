@@ -15,15 +15,15 @@ import pytest
 from psycopg.types.json import Jsonb
 from tests.patience import PATIENCE
 
-from recollect.app import Memory
-from recollect.domain.items import Kind
-from recollect.errors import DatabaseUnavailable, InvalidInput
-from recollect.storage import database as database_module
-from recollect.storage.asking import Asked
-from recollect.storage.database import Database
-from recollect.storage.pipeline import Part
-from recollect.storage.pool import Connection, PoolOptions
-from recollect.storage.queries import Query
+from recordari.app import Memory
+from recordari.domain.items import Kind
+from recordari.errors import DatabaseUnavailable, InvalidInput
+from recordari.storage import database as database_module
+from recordari.storage.asking import Asked
+from recordari.storage.database import Database
+from recordari.storage.pipeline import Part
+from recordari.storage.pool import Connection, PoolOptions
+from recordari.storage.queries import Query
 
 NOTE = Query(
     "tests.note", "Writes a row.", "INSERT INTO users (tenant_id, user_id) VALUES (%(tenant_id)s, %(user_id)s)"

@@ -11,17 +11,17 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role
-from recollect.domain.items import Kind, NewItem
-from recollect.domain.runs import NewToolCall
-from recollect.domain.text import terms
-from recollect.errors import InvalidInput
-from recollect.service import dispatch, tenants
-from recollect.service.index import EMBED_TOPIC, embed
-from recollect.service.resources import Resources
-from recollect.telemetry import configure_logging
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role
+from recordari.domain.items import Kind, NewItem
+from recordari.domain.runs import NewToolCall
+from recordari.domain.text import terms
+from recordari.errors import InvalidInput
+from recordari.service import dispatch, tenants
+from recordari.service.index import EMBED_TOPIC, embed
+from recordari.service.resources import Resources
+from recordari.telemetry import configure_logging
 
 # Put together here, so that no scanner takes this file for a leak.
 TOKEN = "ghp_" + "C4naryT0ken" * 4
@@ -59,7 +59,7 @@ def stored_text(settings: Settings) -> str:
         settings,
         sql.SQL(
             """SELECT ARRAY[n.nspname, c.relname] FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-               WHERE c.relkind IN ('r', 'p') AND n.nspname LIKE 'recollect%'"""
+               WHERE c.relkind IN ('r', 'p') AND n.nspname LIKE 'recordari%'"""
         ),
     )
     kept = [
@@ -67,13 +67,13 @@ def stored_text(settings: Settings) -> str:
         for name in tables
         for text in rows(settings, sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(*name)))
     ]
-    kept += rows(settings, sql.SQL("SELECT convert_from(body, 'UTF8') FROM recollect.payloads WHERE body IS NOT NULL"))
+    kept += rows(settings, sql.SQL("SELECT convert_from(body, 'UTF8') FROM recordari.payloads WHERE body IS NOT NULL"))
     kept += [file.read_bytes().decode(errors="replace") for file in settings.home.rglob("*") if file.is_file()]
     return "\n".join(kept)
 
 
 def masked_column(settings: Settings) -> list[Any]:
-    return rows(settings, sql.SQL("SELECT masked FROM recollect.items ORDER BY item_id"))
+    return rows(settings, sql.SQL("SELECT masked FROM recordari.items ORDER BY item_id"))
 
 
 async def index_all(resources: Resources) -> None:
@@ -125,7 +125,7 @@ async def test_the_answer_row_and_metrics_count_what_was_masked(
     assert plain.masked == {} and remembered.masked == {"email": 2, "secret": 1}
     assert masked_column(settings) == [None, {"email": 2, "secret": 1}]
     assert (await chat.get_item(remembered.id)).content == "[EMAIL] and [EMAIL], token [SECRET]"
-    assert b'recollect_masked_total{type="email"} 2.0' in await resources.telemetry.render()
+    assert b'recordari_masked_total{type="email"} 2.0' in await resources.telemetry.render()
 
 
 async def test_a_tenant_decides_what_is_kept(chat: Memory, memory: Memory, resources: Resources) -> None:

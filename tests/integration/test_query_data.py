@@ -22,10 +22,10 @@ from tests.doors.rest_door import logs
 from tests.json_server import JsonServer, Reply, Request, json_server
 from tests.patience import PATIENCE, until
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Role
-from recollect.errors import (
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Role
+from recordari.errors import (
     ConfigurationError,
     Conflict,
     DatabaseUnavailable,
@@ -35,13 +35,13 @@ from recollect.errors import (
     Overloaded,
     ProviderError,
 )
-from recollect.providers.language_model import LanguageModel, ModelSpec
-from recollect.providers.secrets import KEY_FILE, Secrets
-from recollect.providers.sql_writing import ModelSqlWriter
-from recollect.service.connect import refresh_databases
-from recollect.service.tenants import ensure_tenant
-from recollect.storage.postgres import EmbeddedServer
-from recollect.wiring import make_language_model
+from recordari.providers.language_model import LanguageModel, ModelSpec
+from recordari.providers.secrets import KEY_FILE, Secrets
+from recordari.providers.sql_writing import ModelSqlWriter
+from recordari.service.connect import refresh_databases
+from recordari.service.tenants import ensure_tenant
+from recordari.storage.postgres import EmbeddedServer
+from recordari.wiring import make_language_model
 
 QUESTION = "How many orders are paid?"
 GOLD = "SELECT count(*) AS paid FROM orders WHERE status = 'paid'"
@@ -181,7 +181,7 @@ async def test_a_model_may_say_that_it_cannot(shop: Memory, model: JsonServer) -
 
 
 async def test_without_a_model_a_question_says_what_to_configure_and_sql_works(shop: Memory) -> None:
-    with pytest.raises(InvalidInput, match="RECOLLECT_LLM_MODEL"):
+    with pytest.raises(InvalidInput, match="RECORDARI_LLM_MODEL"):
         await shop.query_data(QUESTION)
     answer = await shop.query_data(sql=GOLD)
     assert (answer.rows, answer.written_by) == (ANSWER, "caller")
@@ -251,7 +251,7 @@ async def test_the_dsn_is_sealed_and_never_shown_again(
     assert "hunter2" not in shown
     assert settings.database_owner_url is not None
     with psycopg.connect(settings.database_owner_url.get_secret_value()) as connection:
-        (stored,) = connection.execute("SELECT databases::text FROM recollect.databases").fetchone() or ("",)
+        (stored,) = connection.execute("SELECT databases::text FROM recordari.databases").fetchone() or ("",)
     assert "hunter2" not in stored and b"hunter2".hex() not in stored
     key = memory.resources.settings.home / KEY_FILE
     assert key.stat().st_mode & 0o777 == 0o600
@@ -266,7 +266,7 @@ def test_a_secret_opens_only_for_what_it_was_sealed_for(tmp_path: Path) -> None:
     assert seal.seal("secret", purpose="a") != sealed
     other = Secrets(home=tmp_path, key=base64.b64encode(bytes(32)).decode())
     for wrong, row in ((seal, "b"), (other, "a")):
-        with pytest.raises(ConfigurationError, match="RECOLLECT_SECRET_KEY"):
+        with pytest.raises(ConfigurationError, match="RECORDARI_SECRET_KEY"):
             wrong.open(sealed, purpose=row)
     with pytest.raises(ConfigurationError, match="32 bytes"):
         Secrets(home=tmp_path, key="short").seal("x")
@@ -350,6 +350,6 @@ async def test_a_question_or_a_statement_is_needed_and_not_both(shop: Memory) ->
 
 def test_a_provider_without_a_model_is_a_wrong_setting() -> None:
     assert make_language_model(Settings()) is None
-    with pytest.raises(ConfigurationError, match="RECOLLECT_LLM_MODEL"):
+    with pytest.raises(ConfigurationError, match="RECORDARI_LLM_MODEL"):
         make_language_model(Settings(llm_provider="openai"))
     assert make_language_model(Settings(llm_provider="openai", llm_model="m", llm_api_key=SecretStr("k"))) is not None

@@ -19,25 +19,25 @@ from pydantic import SecretStr
 from tests.conftest import cloned_database
 from tests.working import settled
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role, Scope, TenantId, UserId, tenant_id_of
-from recollect.domain.items import Kind, NewItem
-from recollect.domain.temporal import Interval
-from recollect.providers.embedders import Embedders
-from recollect.service import tenants
-from recollect.service import vector_indexes as service
-from recollect.service.doctor import State, check_vector_indexes
-from recollect.service.recall_search import exact_below
-from recollect.service.resources import Resources
-from recollect.service.vector_indexes import Changes, decide
-from recollect.storage import search, vector_indexes
-from recollect.storage.database import Database, Transaction
-from recollect.storage.postgres import EmbeddedServer
-from recollect.storage.queries import Query
-from recollect.storage.search import Search
-from recollect.storage.vector_indexes import IndexSpec, VectorIndex
-from recollect.wiring import APP_LOGIN
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role, Scope, TenantId, UserId, tenant_id_of
+from recordari.domain.items import Kind, NewItem
+from recordari.domain.temporal import Interval
+from recordari.providers.embedders import Embedders
+from recordari.service import tenants
+from recordari.service import vector_indexes as service
+from recordari.service.doctor import State, check_vector_indexes
+from recordari.service.recall_search import exact_below
+from recordari.service.resources import Resources
+from recordari.service.vector_indexes import Changes, decide
+from recordari.storage import search, vector_indexes
+from recordari.storage.database import Database, Transaction
+from recordari.storage.postgres import EmbeddedServer
+from recordari.storage.queries import Query
+from recordari.storage.search import Search
+from recordari.storage.vector_indexes import IndexSpec, VectorIndex
+from recordari.wiring import APP_LOGIN
 
 MODEL_ID = "random@1"
 DIMENSIONS = 16
@@ -119,13 +119,13 @@ def crowd(server: EmbeddedServer) -> Iterator[tuple[str, str]]:
     with cloned_database(server) as name:
         owner = server.dsn(database=name)
         with psycopg.connect(owner, autocommit=True) as connection:
-            connection.execute("SET search_path = recollect, public; SET session_replication_role = replica")
+            connection.execute("SET search_path = recordari, public; SET session_replication_role = replica")
             connection.execute("SELECT setseed(0.5)")
             for tenant, rows in EACH.items():
                 parameters = {"tenant": tenant_id_of(tenant), "name": tenant, "model": MODEL_ID, "rows": rows}
                 for statement in LOAD.split(";"):
                     connection.execute(statement, parameters)
-            connection.execute("VACUUM (ANALYZE) recollect.items, recollect.vectors")
+            connection.execute("VACUUM (ANALYZE) recordari.items, recordari.vectors")
         yield server.dsn(user=APP_LOGIN, database=name), owner
 
 
@@ -194,7 +194,7 @@ def exact(owner_dsn: str, identity: Identity, wanted: Search) -> set[UUID]:
     """The ten nearest that the identity may see, by looking at every vector."""
     with psycopg.connect(owner_dsn, row_factory=dict_row) as connection:
         rows = connection.execute(
-            "SELECT item_id, scope, user_id, embedding::text FROM recollect.vectors WHERE tenant_id = %s AND live",
+            "SELECT item_id, scope, user_id, embedding::text FROM recordari.vectors WHERE tenant_id = %s AND live",
             [identity.tenant_id],
         ).fetchall()
     seen = [
@@ -319,7 +319,7 @@ async def test_an_interrupted_build_is_made_good(indexed: Resources, crowd: tupl
     (index,) = await catalogue(indexed)
     with psycopg.connect(crowd[1], autocommit=True) as connection:
         connection.execute(
-            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", [f"recollect.{index.name}"]
+            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", [f"recordari.{index.name}"]
         )
     await service.maintain(indexed, who(LARGE))
     assert [found.is_valid for found in await catalogue(indexed)] == [True]

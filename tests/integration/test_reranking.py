@@ -12,9 +12,9 @@ import pytest
 from tests.json_server import Reply, Request, json_server
 from tests.local_models import require_model
 
-from recollect.errors import ConfigurationError, InvalidInput, ProviderError
-from recollect.providers.base import Reranker, fail_open
-from recollect.providers.reranking import (
+from recordari.errors import ConfigurationError, InvalidInput, ProviderError
+from recordari.providers.base import Reranker, fail_open
+from recordari.providers.reranking import (
     HttpReranker,
     LocalCrossEncoder,
     RerankProvider,
@@ -74,7 +74,7 @@ async def test_no_passages_need_no_model(start: Start, tmp_path: Path) -> None:
 
 async def test_a_missing_model_fails_open_with_the_merge_order(start: Start, tmp_path: Path) -> None:
     reranker = start(LocalCrossEncoder(cache_dir=tmp_path, offline=True))
-    with pytest.raises(ProviderError, match="recollect models pull ms-marco-MiniLM-L-12"):
+    with pytest.raises(ProviderError, match="recordari models pull ms-marco-MiniLM-L-12"):
         await reranker.rerank(QUESTION, PASSAGES)
     scores, ran = await fail_open(
         "rerank", lambda: reranker.rerank(QUESTION, PASSAGES), fallback=[3.0, 2.0, 1.0], seconds=1

@@ -10,14 +10,14 @@ from decimal import Decimal
 import pytest
 from tests.working import at, run_job
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity
-from recollect.domain.runs import ABANDONED, NewToolCall, RunStatus, Usage
-from recollect.domain.sessions import NoteKind
-from recollect.domain.tenants import AgentDefinition
-from recollect.domain.window import NewMessage
-from recollect.errors import Conflict, InvalidInput, NotFound
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity
+from recordari.domain.runs import ABANDONED, NewToolCall, RunStatus, Usage
+from recordari.domain.sessions import NoteKind
+from recordari.domain.tenants import AgentDefinition
+from recordari.domain.window import NewMessage
+from recordari.errors import Conflict, InvalidInput, NotFound
 
 # What jsonb would change: order of keys, spaces, forms of numbers, a key twice, U+0000, and text that is not JSON at all.
 EXACT = [

@@ -13,13 +13,13 @@ import pytest
 from tests.conftest import cloned_database
 from tests.stored import rows
 
-import recollect
-from recollect.config import Settings
-from recollect.storage import search
-from recollect.storage.queries import Queries, Query
-from recollect.storage.search import Search
+import recordari
+from recordari.config import Settings
+from recordari.storage import search
+from recordari.storage.queries import Queries, Query
+from recordari.storage.search import Search
 
-STORAGE = Path(recollect.__file__).parent / "storage"
+STORAGE = Path(recordari.__file__).parent / "storage"
 NOT_OF_A_TENANT = {"schema_migrations"}
 STEMS = sorted(path.stem for path in STORAGE.glob("*.sql") if path.read_text().startswith("-- name:"))
 
@@ -32,7 +32,7 @@ def test_every_tenant_table_forces_row_level_security(settings: Settings) -> Non
                EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND a.attnotnull)
                    AS has_tenant
            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-           WHERE n.nspname = 'recollect' AND c.relkind IN ('r', 'p')""",
+           WHERE n.nspname = 'recordari' AND c.relkind IN ('r', 'p')""",
     )
     tables = {row["relname"]: row for row in found if row["relname"] not in NOT_OF_A_TENANT}
     assert "tenants" in tables and "audit" in tables
@@ -46,11 +46,11 @@ def test_every_policy_binds_the_tenant(settings: Settings) -> None:
         """SELECT polname, polrelid::regclass::text AS table_name, pg_get_expr(polqual, polrelid) AS condition,
                pg_get_expr(polwithcheck, polrelid) AS checked, polroles::regrole[]::text AS roles
            FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-           WHERE n.nspname = 'recollect'""",
+           WHERE n.nspname = 'recordari'""",
     )
     assert policies
     for policy in policies:
-        if policy["roles"] in {"{recollect.recollect_owner}", "{recollect_owner}", "{recollect_search}"}:
+        if policy["roles"] in {"{recordari.recordari_owner}", "{recordari_owner}", "{recordari_search}"}:
             continue  # not roles that a request ever acts under
         for condition in filter(None, [policy["condition"], policy["checked"]]):
             assert "tenant_id = " in condition and "current_tenant()" in condition, policy
@@ -62,14 +62,14 @@ def test_every_key_and_foreign_key_begins_with_the_tenant(settings: Settings) ->
         """SELECT i.indexrelid::regclass::text AS index_name,
                (SELECT attname FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = i.indkey[0]) AS first
            FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-           WHERE n.nspname = 'recollect' AND i.indisunique AND c.relname <> 'schema_migrations'""",
+           WHERE n.nspname = 'recordari' AND i.indisunique AND c.relname <> 'schema_migrations'""",
     )
     assert found and all(row["first"] == "tenant_id" for row in found), found
     keys = rows(
         settings,
         """SELECT conname, (SELECT attname FROM pg_attribute a WHERE a.attrelid = conrelid AND a.attnum = conkey[1]) AS first
            FROM pg_constraint k JOIN pg_namespace n ON n.oid = k.connamespace
-           WHERE n.nspname = 'recollect' AND contype = 'f'""",
+           WHERE n.nspname = 'recordari' AND contype = 'f'""",
     )
     assert keys and all(key["first"] == "tenant_id" for key in keys), keys
 
@@ -77,8 +77,8 @@ def test_every_key_and_foreign_key_begins_with_the_tenant(settings: Settings) ->
 def test_the_application_cannot_alter_the_audit(settings: Settings) -> None:
     (privileges,) = rows(
         settings,
-        """SELECT bool_or(has_table_privilege(r, 'recollect.audit', p)) AS held
-           FROM unnest(ARRAY['recollect_app', 'recollect_retention', 'recollect_readonly']) r,
+        """SELECT bool_or(has_table_privilege(r, 'recordari.audit', p)) AS held
+           FROM unnest(ARRAY['recordari_app', 'recordari_retention', 'recordari_readonly']) r,
                 unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE']) p""",
     )
     assert privileges["held"] is False
@@ -88,7 +88,7 @@ def test_no_view_reads_with_its_owners_rights(settings: Settings) -> None:
     views = rows(
         settings,
         """SELECT relname, relkind, reloptions FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-           WHERE n.nspname = 'recollect' AND relkind IN ('v', 'm')""",
+           WHERE n.nspname = 'recordari' AND relkind IN ('v', 'm')""",
     )
     for view in views:
         assert view["relkind"] == "v" and "security_invoker=true" in (view["reloptions"] or []), view
@@ -129,7 +129,7 @@ def test_every_query_prepares_on_the_migrated_schema(query: Query, prepared_conn
 @pytest.fixture(scope="module")
 def prepared_connection(server: Any) -> Any:
     with cloned_database(server) as name, psycopg.connect(server.dsn(database=name), autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, recollect_queue, public")
+        connection.execute("SET search_path = recordari, recordari_queue, public")
         yield connection
 
 

@@ -11,15 +11,15 @@ from itertools import pairwise
 import pytest
 from tests.working import at, run_job, work_off
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Role
-from recollect.domain.sessions import CloseReason, NoteKind, SessionStatus
-from recollect.domain.summaries import Said
-from recollect.domain.tenants import AgentDefinition
-from recollect.domain.window import HINT, MessageRole, NewMessage
-from recollect.errors import Conflict, Forbidden, InvalidInput, NotFound
-from recollect.service import tenants
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Role
+from recordari.domain.sessions import CloseReason, NoteKind, SessionStatus
+from recordari.domain.summaries import Said
+from recordari.domain.tenants import AgentDefinition
+from recordari.domain.window import HINT, MessageRole, NewMessage
+from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
+from recordari.service import tenants
 
 HOUR = timedelta(hours=1)
 

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from tests.working import work_off
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.arms import Depths
-from recollect.domain.identity import Identity, RunId, Scope
-from recollect.domain.items import NewItem
-from recollect.errors import Conflict
-from recollect.service import recall, shelves, tenants
-from recollect.service.shelves import Shelves
-from recollect.wiring import open_resources
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.arms import Depths
+from recordari.domain.identity import Identity, RunId, Scope
+from recordari.domain.items import NewItem
+from recordari.errors import Conflict
+from recordari.service import recall, shelves, tenants
+from recordari.service.shelves import Shelves
+from recordari.wiring import open_resources
 
 PETS = [
     "The puppy chewed my slippers",

@@ -30,17 +30,17 @@ import pytest
 from psycopg.rows import dict_row
 from tests.working import run_job, work_off
 
-from recollect import storage
-from recollect.app import Memory
-from recollect.domain.identity import Identity, Role, Scope
-from recollect.domain.items import Kind
-from recollect.domain.runs import NewToolCall
-from recollect.domain.state import OwnerKind
-from recollect.domain.tenants import AgentDefinition
-from recollect.domain.window import NewMessage
-from recollect.service import tenants
-from recollect.storage.database import Transaction
-from recollect.storage.search import Search
+from recordari import storage
+from recordari.app import Memory
+from recordari.domain.identity import Identity, Role, Scope
+from recordari.domain.items import Kind
+from recordari.domain.runs import NewToolCall
+from recordari.domain.state import OwnerKind
+from recordari.domain.tenants import AgentDefinition
+from recordari.domain.window import NewMessage
+from recordari.service import tenants
+from recordari.storage.database import Transaction
+from recordari.storage.search import Search
 
 CANARY = "zanzibar"
 NOW = datetime.now(UTC)
@@ -73,7 +73,7 @@ Function = Callable[..., Awaitable[Any]]
 def _storage_functions() -> dict[str, Function]:
     found = {}
     for module in pkgutil.iter_modules(storage.__path__):
-        loaded = importlib.import_module(f"recollect.storage.{module.name}")
+        loaded = importlib.import_module(f"recordari.storage.{module.name}")
         for name, function in vars(loaded).items():
             is_ours = inspect.isfunction(function) and function.__module__ == loaded.__name__
             if is_ours and inspect.iscoroutinefunction(function) and not name.startswith("_"):
@@ -90,7 +90,7 @@ BOUND = {name: function for name, function in FUNCTIONS.items() if _first(functi
 ASKED = {
     f"{module.name}.{name}": function
     for module in pkgutil.iter_modules(storage.__path__)
-    for name, function in vars(importlib.import_module(f"recollect.storage.{module.name}")).items()
+    for name, function in vars(importlib.import_module(f"recordari.storage.{module.name}")).items()
     if name.startswith("ask_") and inspect.isfunction(function)
 }
 """Functions that only say what is to be asked; `Database.together` binds it to an identity."""
@@ -245,7 +245,7 @@ async def _rows_of(memory: Memory) -> dict[str, list[dict[str, Any]]]:
     assert owner is not None
     tables = """SELECT n.nspname || '.' || c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped
-        WHERE n.nspname IN ('recollect', 'recollect_queue') AND c.relkind IN ('r', 'p') ORDER BY 1"""
+        WHERE n.nspname IN ('recordari', 'recordari_queue') AND c.relkind IN ('r', 'p') ORDER BY 1"""
     async with await psycopg.AsyncConnection.connect(owner.get_secret_value(), row_factory=dict_row) as connection:
         found = {}
         for row in await (await connection.execute(tables)).fetchall():
@@ -257,7 +257,7 @@ async def _rows_of(memory: Memory) -> dict[str, list[dict[str, Any]]]:
 def _known(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[Any]]:
     """The values of each column, those of items with most around them first."""
     known: dict[str, list[Any]] = {}
-    for table in sorted(rows, key=lambda name: (name != "recollect.holds", name != "recollect.items", name)):
+    for table in sorted(rows, key=lambda name: (name != "recordari.holds", name != "recordari.items", name)):
         for row in rows[table]:
             for column, value in row.items():
                 if isinstance(value, UUID | str) and column not in {"tenant_id", "settings"}:
@@ -347,7 +347,7 @@ async def test_no_storage_function_changes_another_tenants_rows(wall: str, memor
     before = await _rows_of(strangers)
     arguments = Arguments(_known(before), memory.identity)
     filter_by = memory.identity if wall == "filter" else strangers.identity
-    watched = [table for table in before if wall == "filter" or not table.startswith("recollect_queue.")]
+    watched = [table for table in before if wall == "filter" or not table.startswith("recordari_queue.")]
     ran = 0
     for name, function in BOUND.items():
         try:

@@ -12,17 +12,17 @@ from uuid import UUID
 import pytest
 from tests.working import settled
 
-from recollect.app import Memory
-from recollect.domain.conflict import Retirement, Ruling, Statement, Verdict
-from recollect.domain.extraction import Extracted
-from recollect.domain.identity import Identity, Role
-from recollect.domain.items import Item, Kind
-from recollect.errors import NotFound
-from recollect.providers.llm import OfflineRules
-from recollect.service import judge, tenants
-from recollect.service.supersede import retire
-from recollect.storage import facts
-from recollect.wiring import make_embedders
+from recordari.app import Memory
+from recordari.domain.conflict import Retirement, Ruling, Statement, Verdict
+from recordari.domain.extraction import Extracted
+from recordari.domain.identity import Identity, Role
+from recordari.domain.items import Item, Kind
+from recordari.errors import NotFound
+from recordari.providers.llm import OfflineRules
+from recordari.service import judge, tenants
+from recordari.service.supersede import retire
+from recordari.storage import facts
+from recordari.wiring import make_embedders
 
 JANUARY = datetime(2026, 1, 10, tzinfo=UTC)
 END_ALL = Ruling(verdict=Verdict.SUPERSEDE, rule="test")

@@ -1,6 +1,6 @@
 """Whatever is done to facts, in any order, the real database and a plain Python model agree about what is true and was.
 
-`RECOLLECT_TEST_EXAMPLES` sets how many histories are tried; by default a few, the same ones in every run.
+`RECORDARI_TEST_EXAMPLES` sets how many histories are tried; by default a few, the same ones in every run.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.conflict import Retirement
-from recollect.domain.identity import Identity, Role
-from recollect.domain.items import Kind
-from recollect.errors import Conflict, InvalidInput, NotFound
-from recollect.service import tenants
-from recollect.service.resources import Resources
-from recollect.service.supersede import retire
-from recollect.wiring import open_resources
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.conflict import Retirement
+from recordari.domain.identity import Identity, Role
+from recordari.domain.items import Kind
+from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.service import tenants
+from recordari.service.resources import Resources
+from recordari.service.supersede import retire
+from recordari.wiring import open_resources
 
-EXAMPLES = os.environ.get("RECOLLECT_TEST_EXAMPLES")
+EXAMPLES = os.environ.get("RECORDARI_TEST_EXAMPLES")
 TEXTS = tuple(f"note about {word}" for word in ("tea", "rain", "trains", "maps", "bread"))
 
 texts = st.sampled_from(TEXTS)

@@ -14,16 +14,16 @@ from typing import cast
 import pytest
 from tests.working import work_off
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.identity import Identity, Scope
-from recollect.domain.items import NewItem
-from recollect.errors import DatabaseUnavailable
-from recollect.providers.base import Embedder, Matrix, Vector
-from recollect.providers.embedders import Embedders
-from recollect.service.views import MODEL_SECONDS, TenantView, TenantViews
-from recollect.storage import vectors
-from recollect.wiring import open_resources
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Identity, Scope
+from recordari.domain.items import NewItem
+from recordari.errors import DatabaseUnavailable
+from recordari.providers.base import Embedder, Matrix, Vector
+from recordari.providers.embedders import Embedders
+from recordari.service.views import MODEL_SECONDS, TenantView, TenantViews
+from recordari.storage import vectors
+from recordari.wiring import open_resources
 
 
 class Renamed:

@@ -11,14 +11,14 @@ import pytest
 from tests.local_models import require_model
 from tests.working import work_off
 
-from recollect.app import Memory
-from recollect.config import Settings
-from recollect.domain.items import NewItem
-from recollect.providers.base import Embedder, Vector
-from recollect.providers.embedders import Embedders
-from recollect.providers.static import STATIC_MODEL, StaticTokens
-from recollect.storage import outbox
-from recollect.wiring import open_resources
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.items import NewItem
+from recordari.providers.base import Embedder, Vector
+from recordari.providers.embedders import Embedders
+from recordari.providers.static import STATIC_MODEL, StaticTokens
+from recordari.storage import outbox
+from recordari.wiring import open_resources
 
 TURNS = ["My sister Ana moved to Lisbon in March", "Does she like it there?", "She loves the sea, and Tom misses her"]
 

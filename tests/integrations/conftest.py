@@ -11,13 +11,13 @@ from contextlib import contextmanager
 import pytest
 import uvicorn
 
-from recollect import sync
-from recollect.app import Memory
-from recollect.client import Client
-from recollect.config import Settings
-from recollect.domain.identity import Identity
-from recollect.entry.rest.app import create_app
-from recollect.integrations.base import Verbs
+from recordari import sync
+from recordari.app import Memory
+from recordari.client import Client
+from recordari.config import Settings
+from recordari.domain.identity import Identity
+from recordari.entry.rest.app import create_app
+from recordari.integrations.base import Verbs
 
 
 @pytest.fixture(params=["library", "client"])

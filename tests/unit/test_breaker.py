@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.errors import ProviderError
-from recollect.providers.breaker import BreakerState, CircuitBreaker
+from recordari.errors import ProviderError
+from recordari.providers.breaker import BreakerState, CircuitBreaker
 
 
 class Clock:

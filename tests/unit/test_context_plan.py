@@ -7,13 +7,13 @@ from uuid import UUID
 
 import pytest
 
-from recollect.domain.context import PROFILES, ROUTER, STABLE, SectionName, Situation, plan, steady_tail
-from recollect.domain.identity import Scope
-from recollect.domain.steps import is_multi_step, joined, next_questions
-from recollect.domain.tokens import prudent_tokens
-from recollect.domain.window import Message, MessageRole
-from recollect.errors import ConfigurationError
-from recollect.providers.tokenising import make_token_counter
+from recordari.domain.context import PROFILES, ROUTER, STABLE, SectionName, Situation, plan, steady_tail
+from recordari.domain.identity import Scope
+from recordari.domain.steps import is_multi_step, joined, next_questions
+from recordari.domain.tokens import prudent_tokens
+from recordari.domain.window import Message, MessageRole
+from recordari.errors import ConfigurationError
+from recordari.providers.tokenising import make_token_counter
 
 NOW = datetime(2026, 5, 11, 9, tzinfo=UTC)
 

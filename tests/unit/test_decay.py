@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.domain.decay import (
+from recordari.domain.decay import (
     ARCHIVE_BELOW,
     BASE,
     Fate,
@@ -22,7 +22,7 @@ from recollect.domain.decay import (
     retention,
     strength,
 )
-from recollect.domain.items import Kind, Tier, Trust
+from recordari.domain.items import Kind, Tier, Trust
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 TRACE = Trace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.domain.documents import (
+from recordari.domain.documents import (
     MOST_CHARACTERS,
     MOST_TOKENS,
     Block,
@@ -14,8 +14,8 @@ from recollect.domain.documents import (
     context_of,
     title_of,
 )
-from recollect.domain.markup import blocks_of_html, blocks_of_markdown, blocks_of_text
-from recollect.domain.tokens import estimated_tokens
+from recordari.domain.markup import blocks_of_html, blocks_of_markdown, blocks_of_text
+from recordari.domain.tokens import estimated_tokens
 
 SENTENCE = "The tall ship sails past the old harbour wall every morning. "
 

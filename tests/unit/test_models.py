@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.json_server import JsonServer, Reply, Request, json_server
 
-from recollect.errors import ConfigurationError, ProviderError
-from recollect.providers import models
-from recollect.providers.models import (
+from recordari.errors import ConfigurationError, ProviderError
+from recordari.providers import models
+from recordari.providers.models import (
     FileState,
     ModelFile,
     ModelKind,
@@ -22,7 +22,7 @@ from recollect.providers.models import (
     list_models,
     verify,
 )
-from recollect.providers.pull import PullProgress, PullStage, pull
+from recordari.providers.pull import PullProgress, PullStage, pull
 
 WEIGHTS = b"\x00weights\x01" * 1000
 TOKENIZER = b'{\n  "tokens": []\n}\n'
@@ -154,7 +154,7 @@ def test_when_every_origin_serves_something_else_nothing_of_it_is_kept(
     mirror = make_mirror(tmp_path / "mirror", model=wrong)
     with pytest.raises(ProviderError, match="does not match the pinned SHA-256") as refused:
         pull("tiny", cache_dir=cache, mirror=mirror)
-    assert "recollect models pull tiny" in refused.value.message
+    assert "recordari models pull tiny" in refused.value.message
     assert "model.onnx" not in names(cache / "tiny")
     assert not installed("tiny", cache)
 
@@ -181,7 +181,7 @@ def test_verify_tells_missing_files(tiny: ModelSpec, cache: Path) -> None:
 
 def test_offline_asks_no_address_and_says_what_to_do(tiny: ModelSpec, cache: Path) -> None:
     with json_server(serve_files) as server:
-        with pytest.raises(ProviderError, match="recollect models pull tiny"):
+        with pytest.raises(ProviderError, match="recordari models pull tiny"):
             pull("tiny", cache_dir=cache, mirror=server.url, offline=True)
         assert server.requests == []
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.domain.extraction import Category
-from recollect.domain.identity import Scope
-from recollect.domain.items import Kind, Trust
-from recollect.domain.patterns import Observed, patterns_in, shape_of, topic_of
+from recordari.domain.extraction import Category
+from recordari.domain.identity import Scope
+from recordari.domain.items import Kind, Trust
+from recordari.domain.patterns import Observed, patterns_in, shape_of, topic_of
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.domain.privacy import HIDDEN, PrivacyPolicy, find, sanitise, sanitise_value
-from recollect.domain.privacy_findings import DataType
-from recollect.errors import InvalidInput
+from recordari.domain.privacy import HIDDEN, PrivacyPolicy, find, sanitise, sanitise_value
+from recordari.domain.privacy_findings import DataType
+from recordari.errors import InvalidInput
 
 POLICY = PrivacyPolicy()
 EVERYTHING = PrivacyPolicy.read({"default": "mask"})

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from recollect.domain.items import Trust
-from recollect.domain.proposals import (
+from recordari.domain.items import Trust
+from recordari.domain.proposals import (
     Input,
     InputNow,
     NewProposal,

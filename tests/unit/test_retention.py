@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.domain.items import Tier
-from recollect.domain.quotas import PLANS, Quota, Usage, quota_of, require_room, warnings_of
-from recollect.domain.retention import (
+from recordari.domain.items import Tier
+from recordari.domain.quotas import PLANS, Quota, Usage, quota_of, require_room, warnings_of
+from recordari.domain.retention import (
     Ended,
     RetentionPolicy,
     Verdict,
@@ -23,8 +23,8 @@ from recollect.domain.retention import (
     verdict,
     without_fold,
 )
-from recollect.domain.sessions import Fold
-from recollect.errors import InvalidInput, QuotaExceeded
+from recordari.domain.sessions import Fold
+from recordari.errors import InvalidInput, QuotaExceeded
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 LIVE = Ended(

@@ -18,9 +18,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from recollect.domain.identity import Role
-from recollect.errors import DatabaseUnavailable, NotFound
-from recollect.telemetry import (
+from recordari.domain.identity import Role
+from recordari.errors import DatabaseUnavailable, NotFound
+from recordari.telemetry import (
     Telemetry,
     configure_logging,
     get_log,
@@ -65,11 +65,11 @@ def test_a_value_is_logged_only_when_it_cannot_be_content() -> None:
 
 def test_an_event_carries_its_fields_and_the_request(lines: io.StringIO) -> None:
     token = request_id.set("request-77")
-    get_log("recollect.test").info("saved", count=2, text=SECRET)
+    get_log("recordari.test").info("saved", count=2, text=SECRET)
     request_id.reset(token)
     (line,) = read(lines)
     assert (line["event"], line["count"], line["request_id"]) == ("saved", 2, "request-77")
-    assert (line["level"], line["logger"]) == ("info", "recollect.test")
+    assert (line["level"], line["logger"]) == ("info", "recordari.test")
     assert SECRET not in lines.getvalue()
 
 
@@ -80,7 +80,7 @@ def int_of(text: str) -> int:
 def test_an_error_is_logged_by_class_and_place(lines: io.StringIO) -> None:
     with pytest.raises(ValueError, match="patient") as caught:
         int_of(SECRET)
-    get_log("recollect.test").error("failed", error=caught.value)
+    get_log("recordari.test").error("failed", error=caught.value)
     (line,) = read(lines)
     assert line["error"] == "ValueError"
     assert "test_telemetry.py" in str(line["at_code"])
@@ -88,7 +88,7 @@ def test_an_error_is_logged_by_class_and_place(lines: io.StringIO) -> None:
 
 
 def test_code_that_logs_through_structlog_is_held_to_the_same_rules(lines: io.StringIO) -> None:
-    log = structlog.get_logger("recollect.worker")
+    log = structlog.get_logger("recordari.worker")
     log.info("claimed", count=2, text=SECRET)
     log.warning("slow", error=ValueError(SECRET))
     try:
@@ -96,7 +96,7 @@ def test_code_that_logs_through_structlog_is_held_to_the_same_rules(lines: io.St
     except ValueError:
         log.exception("failed", job_id=7)
     claimed, slow, failed = read(lines)
-    assert (claimed["event"], claimed["count"], claimed["logger"]) == ("claimed", 2, "recollect.worker")
+    assert (claimed["event"], claimed["count"], claimed["logger"]) == ("claimed", 2, "recordari.worker")
     assert slow["error"] == "ValueError"
     assert (failed["error"], failed["level"], failed["job_id"]) == ("ValueError", "error", 7)
     assert "int_of" in str(failed["at_code"])
@@ -127,8 +127,8 @@ def test_other_packages_are_logged_without_their_values(lines: io.StringIO) -> N
 def test_a_console_gets_text(lines: io.StringIO) -> None:
     stream = io.StringIO()
     configure_logging(form="console", level="warning", stream=stream)
-    get_log("recollect.test").warning("slow", ms=12)
-    get_log("recollect.test").info("not shown")
+    get_log("recordari.test").warning("slow", ms=12)
+    get_log("recordari.test").info("not shown")
     assert "slow" in stream.getvalue()
     assert "ms=12" in stream.getvalue()
     assert "not shown" not in stream.getvalue()
@@ -154,9 +154,9 @@ async def test_an_operation_is_timed_by_outcome() -> None:
     with pytest.raises(KeyError), carrier.telemetry.measured("block"):
         raise KeyError(SECRET)
     text = (await carrier.telemetry.render()).decode()
-    assert 'recollect_operation_seconds_count{operation="look",outcome="ok"} 1.0' in text
-    assert 'recollect_operation_seconds_count{operation="look",outcome="not_found"} 1.0' in text
-    assert 'recollect_operation_seconds_count{operation="block",outcome="error"} 1.0' in text
+    assert 'recordari_operation_seconds_count{operation="look",outcome="ok"} 1.0' in text
+    assert 'recordari_operation_seconds_count{operation="look",outcome="not_found"} 1.0' in text
+    assert 'recordari_operation_seconds_count{operation="block",outcome="error"} 1.0' in text
 
 
 async def test_two_sets_of_metrics_do_not_mix() -> None:
@@ -175,14 +175,14 @@ async def test_gauges_are_read_when_asked_for_and_one_that_fails_is_left_out() -
     def away() -> dict[str, float]:
         raise DatabaseUnavailable
 
-    telemetry.watch("recollect_queue", "Jobs.", queue)
-    telemetry.watch("recollect_away", "Nothing.", away)
-    assert 'recollect_queue{state="todo"} 1.0' in (await telemetry.render()).decode()
+    telemetry.watch("recordari_queue", "Jobs.", queue)
+    telemetry.watch("recordari_away", "Nothing.", away)
+    assert 'recordari_queue{state="todo"} 1.0' in (await telemetry.render()).decode()
     waiting = {"doing": 5.0}
     text = (await telemetry.render()).decode()
-    assert 'recollect_queue{state="doing"} 5.0' in text
+    assert 'recordari_queue{state="doing"} 5.0' in text
     assert 'state="todo"' not in text
-    assert "recollect_away{" not in text
+    assert "recordari_away{" not in text
 
 
 async def test_a_span_has_figures_and_the_class_of_an_error_but_no_text(
@@ -199,7 +199,7 @@ async def test_a_span_has_figures_and_the_class_of_an_error_but_no_text(
     recall, remember = exporter.get_finished_spans()
     assert recall.name == "memory.recall"
     assert recall.attributes is not None
-    assert recall.attributes["recollect.candidates"] == 20
+    assert recall.attributes["recordari.candidates"] == 20
     assert remember.attributes is not None
     assert remember.attributes["error.type"] == "error"
     assert SECRET not in remember.to_json()
@@ -216,7 +216,7 @@ def test_a_request_id_is_repeated_only_when_it_looks_like_one(text: str, fine: b
 
 def test_importing_telemetry_loads_none_of_the_heavy_packages() -> None:
     code = (
-        "import sys, recollect.telemetry;"
+        "import sys, recordari.telemetry;"
         "print([m for m in ('structlog', 'prometheus_client', 'opentelemetry') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.domain.identity import Scope, SessionId
-from recollect.domain.sessions import Session, SessionStatus, session_policy
-from recollect.domain.tokens import cut_to_tokens, estimated_tokens, message_tokens
-from recollect.domain.window import (
+from recordari.domain.identity import Scope, SessionId
+from recordari.domain.sessions import Session, SessionStatus, session_policy
+from recordari.domain.tokens import cut_to_tokens, estimated_tokens, message_tokens
+from recordari.domain.window import (
     CUT,
     HINT,
     Message,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.domain.wording import asked_by
+from recordari.domain.wording import asked_by
 
 
 @pytest.mark.parametrize(

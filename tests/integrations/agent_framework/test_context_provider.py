@@ -1,4 +1,4 @@
-"""Microsoft Agent Framework's `ContextProvider` over Recollect, in the framework's own agent with a local model."""
+"""Microsoft Agent Framework's `ContextProvider` over Recordari, in the framework's own agent with a local model."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ pytest.importorskip("agent_framework", reason="tested by `make test-agent-framew
 
 from agent_framework import Agent, BaseChatClient, ChatResponse, Message
 
-from recollect.integrations.agent_framework import RecollectContextProvider
-from recollect.integrations.base import Verbs
+from recordari.integrations.agent_framework import RecordariContextProvider
+from recordari.integrations.base import Verbs
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -34,7 +34,7 @@ class Echo(BaseChatClient):  # type: ignore[misc,type-arg,unused-ignore]
 
 async def test_an_agent_remembers_in_a_later_session_what_was_said_in_an_earlier_one(verbs: Verbs) -> None:
     def agent(user: str) -> Agent:
-        provider = RecollectContextProvider(verbs, user=user, agent="support")
+        provider = RecordariContextProvider(verbs, user=user, agent="support")
         return Agent(client=Echo(), name="support", context_providers=[provider])
 
     ana = agent("ana")

@@ -1,4 +1,4 @@
-"""Claude's memory tool over Recollect: the same words as the SDK's own implementation, and nothing outside `/memories`."""
+"""Claude's memory tool over Recordari: the same words as the SDK's own implementation, and nothing outside `/memories`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.json_server import Reply, Request, json_server
 
-from recollect.integrations.anthropic import AsyncRecollectMemoryTool, RecollectMemoryTool, place_of
-from recollect.integrations.base import Verbs
-from recollect.sync import Facade
+from recordari.integrations.anthropic import AsyncRecordariMemoryTool, RecordariMemoryTool, place_of
+from recordari.integrations.base import Verbs
+from recordari.sync import Facade
 
 NOTES = "/memories/notes.txt"
 SCRIPT: list[dict[str, Any]] = [
@@ -76,7 +76,7 @@ async def told(tool: Any, command: dict[str, Any]) -> str:
 
 
 async def test_every_command_answers_word_for_word_as_the_sdks_own_tool(verbs: Verbs, tmp_path: Path) -> None:
-    ours = AsyncRecollectMemoryTool(verbs, user="ana")
+    ours = AsyncRecordariMemoryTool(verbs, user="ana")
     theirs = BetaAsyncLocalFilesystemMemoryTool(str(tmp_path))
     assert ours.to_dict() == theirs.to_dict()
     for command in SCRIPT:
@@ -84,14 +84,14 @@ async def test_every_command_answers_word_for_word_as_the_sdks_own_tool(verbs: V
 
 
 async def test_what_a_file_says_is_recalled_and_belongs_to_its_user(verbs: Verbs) -> None:
-    tool = AsyncRecollectMemoryTool(verbs, user="ana")
+    tool = AsyncRecordariMemoryTool(verbs, user="ana")
     await tool.call({"command": "create", "path": "/memories/tea.md", "file_text": "Ana prefers oolong"})
     assert (await verbs.acting_as(user="ana").recall("which oolong")).items[0].content == "Ana prefers oolong"
-    other = AsyncRecollectMemoryTool(verbs, user="bo")
+    other = AsyncRecordariMemoryTool(verbs, user="bo")
     with pytest.raises(ToolError, match="does not exist"):
         await other.call({"command": "view", "path": "/memories/tea.md"})
     assert "tea.md" not in str(await other.call({"command": "view", "path": "/memories"}))
-    shared = [AsyncRecollectMemoryTool(verbs, user=user, agent="helper", scope="agent") for user in ("ana", "bo")]
+    shared = [AsyncRecordariMemoryTool(verbs, user=user, agent="helper", scope="agent") for user in ("ana", "bo")]
     await shared[0].call({"command": "create", "path": "/memories/how.md", "file_text": "Ask first"})
     assert "Ask first" in str(await shared[1].call({"command": "view", "path": "/memories/how.md"}))
     assert await tool.clear_all_memory() == "All memory cleared"
@@ -145,7 +145,7 @@ def test_whatever_is_accepted_lies_below_the_folder(rest: str) -> None:
 
 
 async def test_a_file_is_no_folder_and_a_folder_does_not_move_into_itself(verbs: Verbs) -> None:
-    tool = AsyncRecollectMemoryTool(verbs, user="ana")
+    tool = AsyncRecordariMemoryTool(verbs, user="ana")
     await tool.call({"command": "create", "path": "/memories/a/b.txt", "file_text": "x"})
     for command, words in (
         ({"command": "create", "path": "/memories/a/b.txt/c", "file_text": "x"}, "is not a directory"),
@@ -191,7 +191,7 @@ def test_claude_writes_a_file_through_the_sdks_tool_runner(waiting: Facade) -> N
             model="claude-test",
             max_tokens=100,
             messages=[{"role": "user", "content": "Remember that I drink tea"}],
-            tools=[RecollectMemoryTool(waiting, user="ana")],
+            tools=[RecordariMemoryTool(waiting, user="ana")],
         )
         last = runner.until_done()
         claude.close()

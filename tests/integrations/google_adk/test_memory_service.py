@@ -1,4 +1,4 @@
-"""ADK's `BaseMemoryService` over Recollect, with ADK's own session service and types."""
+"""ADK's `BaseMemoryService` over Recordari, with ADK's own session service and types."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
-from recollect.integrations.base import Verbs
-from recollect.integrations.google_adk import RecollectMemoryService
+from recordari.integrations.base import Verbs
+from recordari.integrations.google_adk import RecordariMemoryService
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -24,7 +24,7 @@ def said(text: str, author: str = "user", number: int = 1) -> Event:
 
 
 async def test_a_session_is_found_in_another_one_of_the_same_user_only(verbs: Verbs) -> None:
-    service: BaseMemoryService = RecollectMemoryService(verbs)
+    service: BaseMemoryService = RecordariMemoryService(verbs)
     sessions = InMemorySessionService()
     session = await sessions.create_session(app_name="shop", user_id="ana", session_id="s1")
     await sessions.append_event(session, said("I am allergic to walnuts"))
@@ -50,7 +50,7 @@ async def test_a_session_is_found_in_another_one_of_the_same_user_only(verbs: Ve
 
 
 async def test_events_and_facts_are_added_and_an_empty_question_finds_nothing(verbs: Verbs) -> None:
-    service = RecollectMemoryService(verbs)
+    service = RecordariMemoryService(verbs)
     await service.add_events_to_memory(app_name="shop", user_id="ana", events=[said("My size is 42")])
     fact = MemoryEntry(content=types.Content(parts=[types.Part(text="Ana prefers blue")]), custom_metadata={"a": 1})
     await service.add_memory(app_name="shop", user_id="ana", memories=[fact])
@@ -63,7 +63,7 @@ async def test_events_and_facts_are_added_and_an_empty_question_finds_nothing(ve
 
 
 async def test_a_deleted_memory_does_not_come_back(verbs: Verbs) -> None:
-    service = RecollectMemoryService(verbs)
+    service = RecordariMemoryService(verbs)
     for _ in range(2):
         await service.add_events_to_memory(app_name="shop", user_id="ana", events=[said("My size is 42")])
         for one in (await service.search_memory(app_name="shop", user_id="ana", query="size")).memories:

@@ -1,4 +1,4 @@
-"""LangGraph's `BaseStore` over Recollect: what LangGraph's own stores promise, and that recall finds it too."""
+"""LangGraph's `BaseStore` over Recordari: what LangGraph's own stores promise, and that recall finds it too."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 from tests.working import settled
 
-from recollect.app import Memory
-from recollect.domain.identity import Identity
-from recollect.errors import ConfigurationError, Unauthenticated
-from recollect.integrations.base import Verbs
-from recollect.integrations.langgraph import RecollectStore
-from recollect.sync import Facade
+from recordari.app import Memory
+from recordari.domain.identity import Identity
+from recordari.errors import ConfigurationError, Unauthenticated
+from recordari.integrations.base import Verbs
+from recordari.integrations.langgraph import RecordariStore
+from recordari.sync import Facade
 
 
 @pytest.fixture
-def store(verbs: Verbs) -> RecollectStore:
-    return RecollectStore(verbs.acting_as(agent="assistant"))
+def store(verbs: Verbs) -> RecordariStore:
+    return RecordariStore(verbs.acting_as(agent="assistant"))
 
 
-async def test_an_item_is_put_read_replaced_and_deleted(store: RecollectStore) -> None:
+async def test_an_item_is_put_read_replaced_and_deleted(store: RecordariStore) -> None:
     await store.aput(("users", "ana"), "profile", {"name": "Ana", "tags": ["a"], "n": {"x": None}})
     item = await store.aget(("users", "ana"), "profile")
     assert item is not None
@@ -58,7 +58,7 @@ async def test_an_item_is_put_read_replaced_and_deleted(store: RecollectStore) -
     assert await store.asearch(("users",)) == []
 
 
-async def test_a_batch_answers_in_order_reads_before_it_writes_and_keeps_the_last_write(store: RecollectStore) -> None:
+async def test_a_batch_answers_in_order_reads_before_it_writes_and_keeps_the_last_write(store: RecordariStore) -> None:
     await store.aput(("test",), "key1", {"data": "value1"})
     results = await store.abatch(
         [
@@ -96,7 +96,7 @@ FILTERS: list[dict[str, Any]] = [
 ]
 
 
-async def test_filters_pages_and_listings_answer_as_langgraphs_own_store_does(store: RecollectStore) -> None:
+async def test_filters_pages_and_listings_answer_as_langgraphs_own_store_does(store: RecordariStore) -> None:
     own = InMemoryStore()
     for number, value in enumerate(
         [
@@ -133,7 +133,7 @@ async def test_filters_pages_and_listings_answer_as_langgraphs_own_store_does(st
         await store.asearch((), filter={"score": {"$near": 1}})
 
 
-async def test_namespaces_that_langgraph_forbids_are_refused(store: RecollectStore) -> None:
+async def test_namespaces_that_langgraph_forbids_are_refused(store: RecordariStore) -> None:
     for bad in ((), ("the.thing",), ("",), ("langgraph", "x")):
         with pytest.raises(InvalidNamespaceError):
             await store.aput(bad, "key", {"a": 1})
@@ -143,7 +143,7 @@ async def test_an_item_lives_for_its_minutes_and_a_read_renews_them(memory: Memo
     agent = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(agent="assistant")
     now = [datetime(2026, 5, 2, 12, 0, tzinfo=UTC)]
     timed = Memory(replace(memory.resources, clock=lambda: now[0]), agent.identity)
-    store = RecollectStore(timed, ttl={"default_ttl": 10, "refresh_on_read": True})
+    store = RecordariStore(timed, ttl={"default_ttl": 10, "refresh_on_read": True})
     await store.aput(("n",), "default", {"a": 1})
     await store.aput(("n",), "short", {"a": 1}, ttl=0.5)
     await store.aput(("n",), "always", {"a": 1}, ttl=None)
@@ -160,7 +160,7 @@ async def test_an_item_lives_for_its_minutes_and_a_read_renews_them(memory: Memo
 
 async def test_a_question_finds_by_meaning_and_recall_finds_it_too(memory: Memory) -> None:
     agent = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(agent="assistant")
-    store = RecollectStore(agent, fields=["text"])
+    store = RecordariStore(agent, fields=["text"])
     await store.aput(("m",), "food", {"text": "I love pizza and pasta", "mood": "astronomy"})
     await store.aput(("m",), "job", {"text": "I am a software engineer"})
     await store.aput(("m",), "hobby", {"text": "nothing", "also": "I look at the stars"}, index=["also"])
@@ -178,15 +178,15 @@ async def test_a_question_finds_by_meaning_and_recall_finds_it_too(memory: Memor
 
 
 async def test_a_store_shows_one_owner_only(verbs: Verbs) -> None:
-    mine = RecollectStore(verbs.acting_as(user="ana", agent="assistant"))
+    mine = RecordariStore(verbs.acting_as(user="ana", agent="assistant"))
     await mine.aput(("n",), "k", {"a": 1})
-    await RecollectStore(verbs.acting_as(user="ana", agent="assistant"), scope="agent").aput(("n",), "k", {"a": 2})
-    assert await RecollectStore(verbs.acting_as(user="bo", agent="assistant")).asearch(()) == []
-    shared = await RecollectStore(verbs.acting_as(user="bo", agent="assistant"), scope="agent").aget(("n",), "k")
+    await RecordariStore(verbs.acting_as(user="ana", agent="assistant"), scope="agent").aput(("n",), "k", {"a": 2})
+    assert await RecordariStore(verbs.acting_as(user="bo", agent="assistant")).asearch(()) == []
+    shared = await RecordariStore(verbs.acting_as(user="bo", agent="assistant"), scope="agent").aget(("n",), "k")
     assert shared is not None
     assert shared.value == {"a": 2}
     with pytest.raises(Unauthenticated):
-        await RecollectStore(verbs).aput(("n",), "k", {"a": 1})
+        await RecordariStore(verbs).aput(("n",), "k", {"a": 1})
 
 
 class Talk(TypedDict):
@@ -209,11 +209,11 @@ def test_a_graph_remembers_between_threads_without_an_event_loop(waiting: Facade
     builder.add_edge(START, "learn")
     builder.add_edge("learn", "answer")
     builder.add_edge("answer", END)
-    graph = builder.compile(store=RecollectStore(waiting.acting_as(agent="assistant")))
+    graph = builder.compile(store=RecordariStore(waiting.acting_as(agent="assistant")))
     assert graph.invoke({"said": "I like tea"}) == {"said": "you said: I like tea"}
     assert asyncio.run(graph.ainvoke({"said": "Coffee now"})) == {"said": "you said: Coffee now"}
 
 
 def test_sync_calls_on_an_async_memory_say_what_to_give_instead(memory: Memory) -> None:
-    with pytest.raises(ConfigurationError, match=r"recollect\.sync"):
-        RecollectStore(memory.acting_as(agent="a")).get(("n",), "k")
+    with pytest.raises(ConfigurationError, match=r"recordari\.sync"):
+        RecordariStore(memory.acting_as(agent="a")).get(("n",), "k")

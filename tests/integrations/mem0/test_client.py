@@ -16,8 +16,8 @@ from mem0 import AsyncMemoryClient, MemoryClient
 from mem0.exceptions import AuthenticationError, MemoryNotFoundError
 from tests.integrations.conftest import served
 
-from recollect import sync
-from recollect.config import Settings
+from recordari import sync
+from recordari.config import Settings
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -149,7 +149,7 @@ def test_an_administrators_client_lists_and_erases_users(address: str, admin_key
 
 def test_a_wrong_key_and_a_foreign_memory_are_refused(address: str, client: Any, settings: Settings) -> None:
     with pytest.raises(ValueError, match="credential"):
-        MemoryClient(api_key="rcl_nonsense", host=address)
+        MemoryClient(api_key="rcd_nonsense", host=address)
     (made,) = client.add("Ana lives in Porto", user_id="ana", infer=False)["results"]
     with sync.Memory.open(settings=settings, tenant="elsewhere", worker=False) as other:
         foreign_key = other.create_key("agent").text

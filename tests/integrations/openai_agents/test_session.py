@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK's `Session` over Recollect, with the SDK's own runner against a local server for the model."""
+"""The OpenAI Agents SDK's `Session` over Recordari, with the SDK's own runner against a local server for the model."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agents.models.openai_responses import OpenAIResponsesModel
 from openai import AsyncOpenAI
 from tests.json_server import JsonServer, Reply, Request, json_server
 
-from recollect.domain.window import NewMessage
-from recollect.integrations.base import Verbs
-from recollect.integrations.openai_agents import RecollectSession
+from recordari.domain.window import NewMessage
+from recordari.integrations.base import Verbs
+from recordari.integrations.openai_agents import RecordariSession
 
 ITEMS: list[Any] = [
     {"role": "user", "content": "Where is my parcel?"},
@@ -34,7 +34,7 @@ ITEMS: list[Any] = [
 
 
 async def test_items_come_back_exactly_in_order_and_the_latest_can_be_asked_for(verbs: Verbs) -> None:
-    session = RecollectSession("chat-1", verbs, user="ana")
+    session = RecordariSession("chat-1", verbs, user="ana")
     assert isinstance(session, Session)
     assert await session.get_items() == []
     assert await session.pop_item() is None
@@ -44,13 +44,13 @@ async def test_items_come_back_exactly_in_order_and_the_latest_can_be_asked_for(
     assert await session.get_items() == ITEMS
     assert await session.get_items(limit=2) == ITEMS[-2:]
     assert await session.get_items(limit=0) == []
-    few = RecollectSession("chat-1", verbs, user="ana", session_settings=SessionSettings(limit=1))
+    few = RecordariSession("chat-1", verbs, user="ana", session_settings=SessionSettings(limit=1))
     assert await few.get_items() == ITEMS[-1:]
     assert await few.get_items(limit=3) == ITEMS[-3:]
 
 
 async def test_popped_and_cleared_items_are_gone_for_good(verbs: Verbs) -> None:
-    session = RecollectSession("chat-1", verbs, user="ana")
+    session = RecordariSession("chat-1", verbs, user="ana")
     await session.add_items(ITEMS)
     assert [await session.pop_item() for _ in range(2)] == [ITEMS[4], ITEMS[3]]
     assert await session.get_items(limit=2) == ITEMS[1:3]
@@ -65,7 +65,7 @@ async def test_popped_and_cleared_items_are_gone_for_good(verbs: Verbs) -> None:
 
 
 async def test_a_long_history_is_read_whole(verbs: Verbs) -> None:
-    session = RecollectSession("long", verbs, user="ana")
+    session = RecordariSession("long", verbs, user="ana")
     items: list[Any] = [{"role": "user", "content": f"message {number}"} for number in range(230)]
     await session.add_items(items)
     assert await session.get_items() == items
@@ -73,13 +73,13 @@ async def test_a_long_history_is_read_whole(verbs: Verbs) -> None:
 
 
 async def test_a_session_is_recalled_belongs_to_its_user_and_takes_messages_of_other_doors(verbs: Verbs) -> None:
-    session = RecollectSession("chat-1", verbs, user="ana", agent="support")
+    session = RecordariSession("chat-1", verbs, user="ana", agent="support")
     await session.add_items(ITEMS)
     here = verbs.acting_as(user="ana", agent="support", session="chat-1")
     assert (await here.recall("Where is the parcel?")).items
     await here.add_messages([NewMessage(content="Thanks!")], session_id="chat-1")
     assert (await session.get_items())[-1] == {"role": "user", "content": "Thanks!"}
-    assert await RecollectSession("chat-2", verbs, user="ana").get_items() == []
+    assert await RecordariSession("chat-2", verbs, user="ana").get_items() == []
 
 
 def answer(request: Request) -> Reply:
@@ -145,10 +145,10 @@ async def test_the_sdks_runner_goes_on_from_the_turn_before(verbs: Verbs) -> Non
     with json_server(answer) as server:
         client, agent = agent_at(server)
         async with client:
-            session = RecollectSession("chat-1", verbs, user="ana", agent="support")
+            session = RecordariSession("chat-1", verbs, user="ana", agent="support")
             first = await Runner.run(agent, "Where is my parcel?", session=session)
             assert first.final_output == "It is in Porto (7)."
-            again = RecollectSession("chat-1", verbs, user="ana", agent="support")  # as another process would
+            again = RecordariSession("chat-1", verbs, user="ana", agent="support")  # as another process would
             second = await Runner.run(agent, "What did I ask?", session=again)
     assert second.final_output == "You asked 2 things; first: Where is my parcel?"
     kinds = [item.get("type", item.get("role")) for item in await session.get_items()]

@@ -1,4 +1,4 @@
-"""Pydantic AI's toolset and capability over Recollect, in real agents with a local model."""
+"""Pydantic AI's toolset and capability over Recordari, in real agents with a local model."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from recollect.integrations.base import Verbs
-from recollect.integrations.pydantic_ai import memory_capability, memory_toolset
+from recordari.integrations.base import Verbs
+from recordari.integrations.pydantic_ai import memory_capability, memory_toolset
 
 pytestmark = pytest.mark.filterwarnings("default")
 

@@ -1,6 +1,0 @@
-"""Recollect as the memory of agent frameworks: one module for each, loaded only when it is imported.
-
-Each needs its framework, which `pip install 'recollect[NAME]'` brings: `langgraph`, `openai-agents`, `anthropic`,
-`pydantic-ai`, `google-adk`, `llama-index`, `agent-framework`. All work alike over a `Memory` in this process and over a
-`Client` of a server; nothing else in Recollect imports them.
-"""

@@ -1,0 +1,8 @@
+"""`python -m recordari` is the command line."""
+
+from __future__ import annotations
+
+from recordari.entry.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,298 @@
+"""Settings: the only reader of the environment. Each is `RECORDARI_<NAME>`, from the environment or a `.env` file."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import platformdirs
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+
+from recordari.errors import ConfigurationError
+
+
+def _default_home() -> Path:
+    # Root's home is closed to the unprivileged user that the embedded server runs under.
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        return Path("/var/lib/recordari")
+    return Path(platformdirs.user_data_dir("recordari", appauthor=False))
+
+
+class Settings(BaseSettings):
+    """Every setting of Recordari, with its default."""
+
+    model_config = SettingsConfigDict(env_prefix="RECORDARI_", env_file=".env", extra="ignore", frozen=True)
+
+    # Where things live
+    home: Path = Field(default_factory=_default_home, description="Folder of the embedded database and of payloads.")
+    cache_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_cache_dir("recordari", appauthor=False)),
+        description="Folder of models and other things that can be fetched again.",
+    )
+
+    # Database
+    database_url: SecretStr | None = Field(
+        default=None, description="Your own PostgreSQL, as the application role. Unset: the embedded server."
+    )
+    database_owner_url: SecretStr | None = Field(
+        default=None,
+        description="The same database as a role that may migrate it and index the vectors of large tenants.",
+    )
+    postgres_bin_dir: Path | None = Field(default=None, description="Folder of postgres binaries to use instead.")
+    postgres_user: str | None = Field(
+        default=None, description="System user that runs the embedded server when started as root."
+    )
+    pool_min_size: int = Field(default=2, ge=1, le=100, description="Connections kept open per process.")
+    pool_max_size: int = Field(default=8, ge=1, le=200, description="Most connections per process.")
+    pool_timeout: float = Field(default=2.0, gt=0, description="Seconds to wait for a connection before 503.")
+    statement_timeout: float = Field(default=15.0, gt=0, description="Seconds a statement of a request may run.")
+    auto_migrate: bool = Field(default=True, description="Bring the schema up to date at start, where permitted.")
+
+    # Server
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: int = Field(default=8765, ge=0, le=65535, description="Port to listen on.")
+    worker: bool = Field(default=True, description="Run background jobs inside the server process.")
+    worker_concurrency: int = Field(default=4, ge=1, le=64, description="Jobs one worker runs at a time.")
+    max_body_bytes: int = Field(default=10 * 2**20, ge=1024, description="Largest request body.")
+    max_json_depth: int = Field(default=32, ge=4, le=200, description="Deepest nesting of a JSON body.")
+    max_concurrent_requests: int = Field(default=64, ge=1, description="Requests worked on at once.")
+    max_queued_requests: int = Field(default=64, ge=0, description="Requests that may wait for a place.")
+    max_queue_seconds: float = Field(default=1.0, ge=0, description="Longest wait for a place before 503.")
+    max_tenant_share: float = Field(
+        default=0.5, gt=0, le=1, description="Part of the places that one tenant may hold while others wait."
+    )
+    rate_limit: str = Field(default="6000/minute", description="Requests per key, such as `100/second`; empty: none.")
+    request_timeout: float = Field(default=30.0, gt=0, description="Seconds a request may take in all.")
+    allowed_hosts: list[str] = Field(
+        default=["127.0.0.1", "localhost", "[::1]"], description="Host names the server answers to; `*`: any."
+    )
+
+    # Credentials
+    development_key: bool = Field(
+        default=True, description="Make a key at the first start while listening on loopback only."
+    )
+    key_cache_seconds: float = Field(
+        default=5.0, ge=0, le=10, description="Time for which a checked credential is trusted again."
+    )
+    jwt_jwks_url: str | None = Field(default=None, description="JWKS address; set it to accept JWTs.")
+    jwt_issuer: str | None = Field(default=None, description="Required `iss` of a JWT.")
+    jwt_audience: str | None = Field(default=None, description="Required `aud` of a JWT.")
+    jwt_tenant_claim: str = Field(default="tenant", description="Claim that names the tenant.")
+    jwt_user_claim: str = Field(default="sub", description="Claim that names the user; empty: none.")
+    jwt_role_claim: str = Field(default="recordari_role", description="Claim that may say `admin`.")
+
+    # Secrets at rest, and what is sent to the outside
+    secret_key: SecretStr | None = Field(
+        default=None,
+        description="Key that encrypts secrets in the database, Base64 of 32 bytes; unset: secret.key in the home folder.",
+    )
+    webhook_allow_private: bool = Field(
+        default=False, description="Let webhooks reach private, loopback and link-local addresses."
+    )
+    webhook_timeout: float = Field(default=10.0, gt=0, le=15, description="Seconds that a webhook may take to answer.")
+    event_days: int = Field(default=7, ge=1, le=90, description="Days for which the feed of changes reaches back.")
+
+    # Jobs
+    job_max_attempts: int = Field(default=5, ge=1, le=50, description="Tries of a job, crashes included.")
+    job_stalled_seconds: float = Field(default=20.0, gt=0, description="Silence after which a job counts as stalled.")
+    job_retry_seconds: float = Field(
+        default=2.0, gt=0, description="Wait before the second try; each further one is four times as long."
+    )
+    job_concurrency: dict[str, int] = Field(
+        default={},
+        description='Most open runs of a scheduled job over all workers: {"housekeeping": 2}; 0 starts none by the clock.',
+    )
+    job_history_days: int = Field(default=7, ge=1, description="Days for which finished jobs stay listed.")
+    dead_letter_days: int = Field(default=90, ge=1, description="Days for which failed jobs can be replayed.")
+    dispatch_tick: float = Field(default=5.0, gt=0, description="Longest time until a missed wake-up is made good.")
+    dispatch_concurrency: int = Field(
+        default=4, ge=1, le=64, description="Batches of one topic that a worker has in flight."
+    )
+    dispatch_batch: int = Field(default=64, ge=1, le=1000, description="Most entries of one tenant in a batch.")
+
+    # Models
+    profile: Literal["best", "fast"] = Field(
+        default="best", description="best: a small transformer embeds; fast: static vectors, no transformer."
+    )
+    embedding_provider: Literal["local", "openai", "tei", "fastembed", "sentence-transformers", "none"] = Field(
+        default="local", description="Who embeds texts; `none`: keyword recall only."
+    )
+    embedding_model: str | None = Field(default=None, description="Name of the embedding model; unset: the profile's.")
+    embedding_url: str | None = Field(default=None, description="Address of an OpenAI-compatible or TEI embedder.")
+    embedding_api_key: SecretStr | None = Field(default=None, description="Key for that address.")
+    embedding_dimensions: int | None = Field(
+        default=None, ge=1, le=4000, description="Length of vectors to ask an OpenAI-compatible embedder for."
+    )
+    embedding_query_prefix: str = Field(
+        default="", description="Text put before every question, as some models want it: `query: `. Not for `local`."
+    )
+    embedding_passage_prefix: str = Field(
+        default="", description="Text put before every text that is embedded: `passage: `. Not for `local`."
+    )
+    embedding_threads: int = Field(default=2, ge=1, le=32, description="Threads of the local model.")
+    embedding_timeout: float = Field(default=5.0, gt=0, description="Seconds to wait for a question's vector.")
+    model_mirror: str | None = Field(default=None, description="Folder or address to take models from first.")
+    offline: bool = Field(default=False, description="Never download a model.")
+    rerank_provider: Literal["none", "local", "tei", "cohere", "jina"] = Field(
+        default="none", description="Cross-encoder that reorders the best candidates."
+    )
+    rerank_url: str | None = Field(default=None, description="Address of the reranker.")
+    rerank_model: str | None = Field(default=None, description="Model that the reranker shall use.")
+    rerank_api_key: SecretStr | None = Field(default=None, description="Key for that address.")
+    rerank_timeout: float = Field(default=0.5, gt=0, description="Seconds a rerank may take before it is left out.")
+
+    # Language model
+    llm_provider: Literal["none", "openai", "anthropic"] = Field(
+        default="none",
+        description="The language model for `llm_tasks`; `openai`: any service that speaks as OpenAI does.",
+    )
+    llm_model: str | None = Field(default=None, description="Name of the language model.")
+    llm_url: str | None = Field(default=None, description="Address of the language model; unset: the provider's own.")
+    llm_api_key: SecretStr | None = Field(default=None, description="Key for that address.")
+    llm_tasks: list[Literal["facts", "summaries", "steps", "sql"]] = Field(
+        default=["facts", "summaries", "sql"],
+        description="What the language model does: `facts` takes facts from messages and judges contradictions, "
+        "`summaries` of sessions and profiles, `sql` for databases, `steps` of a context's question (which waits for it).",
+    )
+    judge_candidates: int = Field(
+        default=5, ge=0, le=20, description="Facts that each new one is compared with; 0 switches the judge off."
+    )
+    judge_distance: float | None = Field(
+        default=None, ge=0, le=1, description="Cosine distance below which facts are compared; unset: by the model."
+    )
+    llm_timeout: float = Field(default=20.0, gt=0, description="Seconds to wait for the language model.")
+
+    # Databases of the user
+    allow_private_databases: bool = Field(
+        default=False, description="Let databases be on this machine or in a private network."
+    )
+    database_files: Path | None = Field(
+        default=None, description="Folder of the SQLite and DuckDB files that may be asked; unset: none."
+    )
+    query_concurrency: int = Field(
+        default=4, ge=1, le=100, description="Questions to databases that a tenant may have open in a process."
+    )
+
+    # Recall
+    recall_weight_session: float = Field(default=1.3, description="Weight of the scope session; 0 mutes it.")
+    recall_weight_user: float = Field(default=1.1, description="Weight of the scope user; 0 mutes it.")
+    recall_weight_agent: float = Field(default=1.0, description="Weight of the scope agent; 0 mutes it.")
+    recall_weight_tenant: float = Field(default=1.0, description="Weight of the scope tenant; 0 mutes it.")
+    vector_index_from: int = Field(
+        default=5_000, ge=100, description="Live vectors from which a tenant gets an index of its own."
+    )
+    vector_index_most: int = Field(default=50, ge=0, description="Most tenants that have an index of their own.")
+
+    # Documents
+    document_folders: list[Path] = Field(
+        default=[], description='Folders that documents may be taken from: ["/srv/handbook"]. None unless set.'
+    )
+    document_max_bytes: int = Field(default=50 * 2**20, ge=1024, description="Largest document.")
+    document_seconds: float = Field(default=300.0, gt=0, description="Time in which a document must be read.")
+    document_memory: int = Field(
+        default=1024, ge=128, description="Megabytes that reading a document may take (Linux only)."
+    )
+
+    # Objects: large bodies and files of documents
+    object_bucket: str | None = Field(
+        default=None, description="S3 bucket for large bodies (needs the extra `s3`). Unset: a folder in the home."
+    )
+    object_prefix: str = Field(default="", description="Folder of the bucket to keep to.")
+    object_endpoint: str | None = Field(default=None, description="Address of a service that speaks S3; unset: AWS.")
+    object_region: str | None = Field(default=None, description="Region of the bucket.")
+    object_access_key: SecretStr | None = Field(default=None, description="Access key id; unset: as AWS tools find it.")
+    object_secret_key: SecretStr | None = Field(default=None, description="Secret access key.")
+    object_keys: list[SecretStr] = Field(
+        default=[],
+        description="Keys to encrypt objects with, each 32 bytes in base64: the first encrypts, all decrypt.",
+    )
+    object_grace_hours: float = Field(
+        default=24.0, ge=1, description="Age from which an object that nothing points to is removed."
+    )
+
+    # Context
+    token_counter: str = Field(
+        default="estimate",
+        description="Who counts the tokens of a context: `estimate`, or a vocabulary such as `o200k_base` or `llama3` "
+        "(needs the extra `tokens`).",
+    )
+
+    # Sessions
+    window_override: int | None = Field(
+        default=None, ge=100, description="Tokens to take for every model's window. For development only."
+    )
+
+    # State and the cache in front of it
+    state_ttl_seconds: float = Field(
+        default=3600.0, gt=0, le=30 * 86400, description="Time for which a key of state lives unless said otherwise."
+    )
+    redis_url: SecretStr | None = Field(
+        default=None, description="Redis as a cache of session state; the same for all processes. Unset: none."
+    )
+    redis_timeout: float = Field(default=0.05, gt=0, le=5, description="Seconds a command of Redis may take.")
+    redis_ttl_seconds: float = Field(default=300.0, ge=1, description="Time for which Redis keeps a copy.")
+
+    # Observability
+    log_format: Literal["auto", "console", "json"] = Field(default="auto", description="auto: json unless a terminal.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
+    metrics_token: SecretStr | None = Field(
+        default=None, description="Bearer token for /metrics from other machines; unset: refused."
+    )
+    tracing: bool = Field(default=False, description="Make OpenTelemetry spans (needs the extra `otel`).")
+
+    @field_validator(
+        "recall_weight_session", "recall_weight_user", "recall_weight_agent", "recall_weight_tenant", mode="wrap"
+    )
+    @classmethod
+    def _bad_weight_is_default(cls, value: object, check: Any, info: Any) -> float:
+        """A weight that is negative or not a number falls back to its default: recall never stops for it (R1)."""
+        try:
+            weight = float(check(value))
+        except ValidationError:
+            weight = -1.0
+        return weight if 0 <= weight < math.inf else float(cls.model_fields[info.field_name].default)
+
+    @field_validator(
+        "database_url",
+        "database_owner_url",
+        "redis_url",
+        "secret_key",
+        "embedding_model",
+        "embedding_url",
+        "embedding_api_key",
+        "embedding_dimensions",
+        "rerank_url",
+        "rerank_model",
+        "rerank_api_key",
+        "judge_distance",
+        "llm_model",
+        "llm_url",
+        "llm_api_key",
+        "database_files",
+        "metrics_token",
+        "jwt_jwks_url",
+        "window_override",
+        mode="before",
+    )
+    @classmethod
+    def _empty_is_unset(cls, value: object) -> object:
+        return None if value == "" else value
+
+
+def load_settings(**given: Any) -> Settings:
+    """Read the settings of the environment, changed by what is given; `ConfigurationError` names a wrong one."""
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        # Never the value: it may be a password.
+        names = ((str(found["loc"][0]).upper(), found["msg"]) for found in error.errors())
+        wrong = "; ".join(f"RECORDARI_{name}: {reason}" for name, reason in names)
+        raise ConfigurationError(f"a setting is not valid: {wrong}") from None
+    except SettingsError as error:
+        named = re.search(r'field "(\w+)"', str(error))
+        wrong = f"RECORDARI_{named[1].upper()}" if named else str(error)
+        raise ConfigurationError(f'a setting cannot be read: {wrong} must be JSON, such as ["one", "two"]') from None

@@ -1,0 +1,166 @@
+"""What a short statement claims: whose it is, which relation, which value; by rules that run in linear time (English).
+
+Only relations that the rules know are named. A relation is *single-valued* where a new value ends the old one: somebody
+lives in one place, but likes many things. What is not recognised is no claim, and nothing follows from it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from recordari.domain.text import terms
+
+EXAMINED = 600  # characters; a longer text is no short statement
+SELF = "user"
+_GENERIC_SPEAKERS = frozenset({"", "user", "human", "me"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Subject, predicate and object of a statement, and what its object is for, where it says so."""
+
+    subject: str
+    predicate: str
+    object: str
+    complement: str = ""
+    is_single: bool = False
+    """Whether a subject has only one value of this predicate (and complement) at a time."""
+
+
+_ADVERBS = (
+    r"(?:\s(?:now|currently|actually|just|recently|really|usually|always|still|also|already|finally|normally"
+    r"|officially))"
+)
+_NAME = r"(?-i:[A-Z][\w-]{1,30}(?:\s[A-Z][\w-]{1,30})?)"
+_SUBJECT = (
+    rf"^(?P<subject>i|we|(?:the )?user|(?:my|our)(?:\s[\w'-]{{1,30}}){{1,3}}?|{_NAME})"
+    rf"(?:'ve|'m|'re|\s(?:have|has|am|is|are))?{_ADVERBS}{{0,2}}"
+)
+_REST = r"(?P<object>[^.;!?\n]{1,120})"
+# A name: "in a small town" does not contradict "in Lund".
+_PLACE = r"(?P<object>(?-i:[A-Z][\w'-]{1,40}(?:[ ,]{1,2}[A-Z][\w'-]{1,40}){0,3}))"
+# Of these a person has one. A budget or a deadline belongs to a matter that the sentence may not name.
+_ATTRIBUTE = (
+    r"favou?rite(?:\s[\w-]{1,30}){1,3}|name|nickname|surname|age|birthday|birth date|(?:home )?address|e-?mail(?: address)?"
+    r"|job|job title|employer|boss|manager|salary|phone(?: number)?|time ?zone|shoe size|weight|height|diet|landlord"
+    r"|doctor|dentist|therapist|bedtime|major"
+)
+
+# (predicate, single-valued, pattern): the first that fits names the claim.
+_RELATIONS: tuple[tuple[str, bool, re.Pattern[str]], ...] = (
+    (
+        "lives in",
+        True,
+        re.compile(
+            rf"{_SUBJECT}\s(?:lives?|living|resides?|based|moved|relocated)(?:\sback)?\s(?:in|to)\s{_PLACE}",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "works at",
+        True,
+        re.compile(rf"{_SUBJECT}\s(?:(?:works?|working|employed)\s(?:at|for|by)|joined)\s{_PLACE}", re.IGNORECASE),
+    ),
+    (
+        "prefers",
+        False,
+        re.compile(
+            rf"{_SUBJECT}\sprefers?\s(?P<object>[^.;!?\n,]{{1,80}}?)"
+            r"(?:\s(?:over|to|rather than|instead of)\s(?P<rejected>[^.;!?\n,]{1,60}))?(?=[.;!?\n,]|$)",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "uses",
+        True,
+        re.compile(
+            rf"{_SUBJECT}\s(?:uses?|using)\s(?P<object>[^.;!?\n,]{{1,60}}?)\s(?:for|as)\s(?P<complement>[^.;!?\n,]{{1,60}})",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "likes",
+        False,
+        re.compile(rf"{_SUBJECT}\s(?:likes?|loves?|enjoys?|hates?|dislikes?)\s{_REST}", re.IGNORECASE),
+    ),
+    ("has", False, re.compile(rf"{_SUBJECT}\s(?:has|have|own|owns)\s(?!to\b|been\b|not\b){_REST}", re.IGNORECASE)),
+    (
+        "is",
+        False,
+        re.compile(
+            rf"^(?P<subject>i|we|(?:the )?user|{_NAME})(?:'m|'re|\s(?:am|is|are)){_ADVERBS}{{0,2}}"
+            r"\s(?P<object>an?\s[^.;!?\n,]{1,80})",
+            re.IGNORECASE,
+        ),
+    ),
+)
+_HAS_ATTRIBUTE = re.compile(
+    rf"^(?:(?P<mine>my|our|the user's)|(?P<whose>{_NAME}|my(?:\s[\w-]{{1,30}}){{1,2}})'s)\s"
+    rf"(?:current\s|new\s)?(?P<attribute>{_ATTRIBUTE})\s(?:is|are|was changed to|has changed to|changed to)"
+    rf"{_ADVERBS}?\s{_REST}",
+    re.IGNORECASE,
+)
+_PROCESS = re.compile(
+    r"^(?:not|going|getting|coming|being|so|very|really|quite|too|that)\b|^\w{2,30}ing\b", re.IGNORECASE
+)
+_CLAUSE = re.compile(r"(?:,\s{0,2}|\s)(?:and|but|so|because|although|which|since|while|when)\s|[;:]\s|\s[-–—]\s|,\s")
+
+
+def claims_of(text: str, *, speaker: str | None = None) -> tuple[Claim, ...]:
+    """What the clauses of a statement claim; the first person is its speaker."""
+    me = SELF if (speaker or "").casefold() in _GENERIC_SPEAKERS else (speaker or "").casefold()
+    found = []
+    for clause in _CLAUSE.split(text[:EXAMINED].replace("’", "'")):
+        claim = _attribute_claim(clause.strip(), me) or _relation_claim(clause.strip(), me)
+        if claim is not None:
+            found.append(claim)
+    return tuple(found)
+
+
+def _attribute_claim(clause: str, me: str) -> Claim | None:
+    """ "My favourite colour is green": an attribute of which there is one."""
+    match = _HAS_ATTRIBUTE.search(clause)
+    if match is None or _PROCESS.search(match["object"]):
+        return None
+    subject = me if match["mine"] else match["whose"].casefold()
+    attribute = " ".join(terms(match["attribute"]))
+    return Claim(subject=subject, predicate=attribute, object=match["object"].strip(), is_single=True)
+
+
+def _relation_claim(clause: str, me: str) -> Claim | None:
+    for predicate, is_single, pattern in _RELATIONS:
+        match = pattern.search(clause)
+        if match is None:
+            continue
+        groups = match.groupdict()
+        return Claim(
+            subject=_subject(groups["subject"], me),
+            predicate=predicate,
+            object=groups["object"].strip(),
+            complement=(groups.get("complement") or groups.get("rejected") or "").strip(),
+            is_single=is_single,
+        )
+    return None
+
+
+def _subject(written: str, me: str) -> str:
+    name = written.casefold()
+    if name in {"i", "we"}:
+        return me
+    if name in {"user", "the user"}:
+        return SELF
+    return " ".join(terms(name)) if name.startswith(("my ", "our ")) else name
+
+
+SINGLE_PREDICATES = frozenset(
+    """lives_in live_in located_in resides_in works_at works_for employer is_named name timezone time_zone email phone
+    address birthday age job job_title role title status manager reports_to deadline due_date budget goal version
+    language currency home_city prefers_channel owner owned_by price salary married_to""".split()
+)
+
+
+def is_single(predicate: str) -> bool:
+    """Whether a predicate that a caller named has one value at a time, as far as is known."""
+    written = "_".join(predicate.casefold().replace("-", "_").split())
+    return written in SINGLE_PREDICATES or written.startswith(("favorite_", "favourite_", "current_", "preferred_"))

@@ -1,0 +1,171 @@
+"""Databases of the user that may be asked: where they are, which of their tables, and what is known of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.privacy import find
+from recordari.errors import InvalidInput
+
+MAX_TABLES = 500
+MAX_COLUMNS = 500
+MAX_NAME_LENGTH = 100
+MAX_SAMPLES = 5
+MAX_SAMPLE_LENGTH = 40
+
+
+class Engine(StrEnum):
+    """The kind of a database; the value is the name of its dialect."""
+
+    POSTGRES = "postgres"
+    MYSQL = "mysql"
+    SQLITE = "sqlite"
+    DUCKDB = "duckdb"
+
+    @property
+    def label(self) -> str:
+        """The name for people."""
+        return _LABELS[self]
+
+    @property
+    def default_schema(self) -> str:
+        """The schema that a table without one is in."""
+        return {"postgres": "public", "mysql": "", "sqlite": "main", "duckdb": "main"}[self.value]
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the database is a file on the machine that runs Recordari."""
+        return self in {Engine.SQLITE, Engine.DUCKDB}
+
+
+_LABELS = {
+    Engine.POSTGRES: "PostgreSQL",
+    Engine.MYSQL: "MySQL or MariaDB",
+    Engine.SQLITE: "SQLite",
+    Engine.DUCKDB: "DuckDB",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowedTable:
+    """A table that may be read; `columns` None: all of its columns."""
+
+    name: str
+    schema: str | None = None
+    columns: tuple[str, ...] | None = None
+
+    @property
+    def label(self) -> str:
+        """The name with its schema."""
+        return f"{self.schema}.{self.name}" if self.schema else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectedDatabase:
+    """A database as it is shown: everything but how to get in."""
+
+    database_id: UUID
+    name: str
+    description: str
+    engine: Engine
+    tables: dict[str, list[str] | None]
+    """The allowed tables, each with its allowed columns; None: all of them."""
+    schema: list[dict[str, Any]] = field(default_factory=list)
+    """What was last seen of them: columns, types, comments and sample values."""
+    warnings: list[str] = field(default_factory=list)
+    """What is wrong with the role that connects, in words for its owner."""
+    refreshed_at: datetime | None = None
+    created_at: datetime
+    updated_at: datetime
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "engine", Engine(self.engine))
+
+    @property
+    def allowed(self) -> list[AllowedTable]:
+        """The allowed tables."""
+        return allowed_tables(self.tables, self.engine)
+
+
+def allowed_tables(tables: Mapping[str, Sequence[str] | None], engine: Engine) -> list[AllowedTable]:
+    """Read `{"schema.table": [columns] | None}`; a PostgreSQL table without a schema is in `public`."""
+    if not tables:
+        raise InvalidInput("name at least one table that may be read", field="tables")
+    if len(tables) > MAX_TABLES:
+        raise InvalidInput(f"at most {MAX_TABLES} tables can be allowed", field="tables")
+    return [_allowed_table(label, columns, engine) for label, columns in tables.items()]
+
+
+def _allowed_table(label: str, columns: Sequence[str] | None, engine: Engine) -> AllowedTable:
+    schema, _, name = label.rpartition(".")
+    names = [name, *([schema] if schema else []), *(columns or ())]
+    if any(not each or len(each) > 200 or not each.isprintable() or each != each.strip() for each in names):
+        raise InvalidInput(
+            f"{label[:100]!r} is not the name of a table; write `table` or `schema.table`", field="tables"
+        )
+    if columns is not None and not 0 < len(columns) <= MAX_COLUMNS:
+        raise InvalidInput(
+            f"name 1 to {MAX_COLUMNS} columns of {label[:100]}, or leave them out for all", field="tables"
+        )
+    if not schema and engine is Engine.POSTGRES:
+        schema = engine.default_schema
+    return AllowedTable(name=name, schema=schema or None, columns=tuple(columns) if columns is not None else None)
+
+
+def sample_values(values: Sequence[Any]) -> list[str]:
+    """A few short values of a column, to show what it holds; none that look like personal data or a secret."""
+    shown: dict[str, None] = {}
+    for value in values:
+        text = str(value)
+        if len(text) <= MAX_SAMPLE_LENGTH and text.isprintable() and not find(text):
+            shown[text] = None
+        if len(shown) == MAX_SAMPLES:
+            break
+    return list(shown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataAnswer:
+    """What a database answered: rows as JSON values, and the statement that ran."""
+
+    database: str
+    sql: str
+    columns: list[str]
+    rows: list[list[Any]]
+    truncated: bool
+    """Whether rows are missing because there were more than may be given."""
+    written_by: str
+    """`caller`, or the model that wrote the statement."""
+    attempts: int = 1
+    """How many statements were tried."""
+    seconds: float = 0.0
+
+
+def schema_text(database: ConnectedDatabase, *, most: int = 24_000) -> str:
+    """Describe the allowed tables for whoever writes SQL, columns with types and sample values; at most so many characters."""
+    lines: list[str] = []
+    for table in database.schema:
+        comment = f"  -- {table['comment']}" if table.get("comment") else ""
+        lines.append(f"TABLE {table['name']}{comment}")
+        for column in table["columns"]:
+            said = [f"  {column['name']} {column['type']}"]
+            if column.get("comment"):
+                said.append(f"-- {column['comment']}")
+            if column.get("references"):
+                said.append(f"-> {column['references']}")
+            if column.get("samples"):
+                said.append("e.g. " + ", ".join(map(str, column["samples"])))
+            lines.append(" ".join(said))
+    text = "\n".join(lines)
+    if len(text) <= most:
+        return text
+    # Too many tables: names and types say more than samples do.
+    return "\n".join(
+        f"{table['name']}({', '.join(' '.join([column['name'], column['type']]) for column in table['columns'])})"
+        for table in database.schema
+    )[:most]

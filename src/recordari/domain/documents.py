@@ -1,0 +1,266 @@
+"""Documents: what one is made of, and how it is cut into chunks that can be found and cited.
+
+A document is a row of blocks: headings, paragraphs, lists, tables, code. Chunks follow that structure: about 200 to 350
+tokens, never across pages of different chapters where it can be helped, never in the middle of a sentence unless a
+sentence alone is too long. Each chunk knows the headings above it, which are embedded and searched with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.tokens import cut_to_tokens, estimated_tokens
+
+TARGET_TOKENS = 280
+MOST_TOKENS = 350
+FEW_TOKENS = 200  # what is shorter than this is joined by the next section
+SCRAP_TOKENS = 60  # so little is not left for a chunk of its own
+MOST_CHARACTERS = 4_000  # of a chunk, whatever the estimate says
+MOST_HEADING = 120  # characters of one heading in a path
+SEPARATOR = "\n\n"
+PATH = " › "
+
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+
+
+class BlockKind(StrEnum):
+    """What a block of a document is."""
+
+    HEADING = "heading"
+    PARAGRAPH = "paragraph"
+    LIST = "list"
+    TABLE = "table"
+    CODE = "code"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One block of a document, in the order of reading."""
+
+    kind: BlockKind
+    text: str
+    level: int = 0
+    """Of a heading: 1 is the highest."""
+    page: int | None = None
+    shown: bool = True
+    """False for a heading that stands in a table of contents only and not in the text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A piece of a document that is found and cited as one."""
+
+    content: str
+    heading: tuple[str, ...] = ()
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One document of a source, at its present revision."""
+
+    document_id: UUID
+    source_id: UUID
+    source: str
+    name: str
+    title: str
+    media_type: str
+    revision: int
+    bytes: int
+    characters: int
+    chunks: int
+    pages: int | None
+    metadata: dict[str, Any]
+    has_original: bool
+    """Whether the file itself is kept; not where something had to be taken out of it."""
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentChunk:
+    """A chunk where it stands in its document; `first` and `past` count characters of the document's text."""
+
+    ordinal: int
+    item_id: UUID
+    heading: tuple[str, ...]
+    page: int | None
+    first: int
+    past: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Citation:
+    """Where in which document a chunk stands."""
+
+    document_id: UUID
+    document: str
+    title: str
+    source_id: UUID
+    source: str
+    revision: int
+    ordinal: int
+    heading: tuple[str, ...]
+    page: int | None
+    first: int
+    past: int
+
+
+def clean(text: str) -> str:
+    """Text that a database takes and a person can read."""
+    return _UNPRINTABLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def title_of(blocks: Sequence[Block], name: str) -> str:
+    """What a document is called: its first heading of the highest level, else its name."""
+    headings = [block for block in blocks if block.kind is BlockKind.HEADING and block.shown]
+    top = min((block.level for block in headings), default=0)
+    if headings and headings[0].level == top:
+        return _heading(headings[0].text)
+    stem = name.rpartition("/")[2]
+    return (stem.rpartition(".")[0] or stem).replace("_", " ").strip() or name
+
+
+def context_of(title: str, heading: Sequence[str]) -> str:
+    """The line that says where a chunk stands: the document, then the headings above the chunk."""
+    path = [title, *(one for one in heading if one.casefold() != title.casefold())]
+    return PATH.join(path)
+
+
+def chunked(blocks: Sequence[Block]) -> list[Chunk]:
+    """Cut a document into chunks along its structure."""
+    chunks: list[Chunk] = []
+    open_pieces: list[_Piece] = []
+    size = 0
+    for piece in _pieces(blocks):
+        if open_pieces and not _joins(open_pieces, size, piece):
+            chunks.append(_joined(open_pieces))
+            open_pieces, size = [], 0
+        open_pieces.append(piece)
+        size += piece.tokens
+    if open_pieces:
+        chunks.append(_joined(open_pieces))
+    return [chunk for chunk in chunks if chunk.content]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A block, or as much of one as fits into a chunk."""
+
+    text: str
+    tokens: int
+    heading: tuple[str, ...]
+    page: int | None
+    opens: bool = False
+    """A heading, which belongs to what follows it."""
+
+
+@dataclass(slots=True)
+class _Path:
+    """The headings above the present place."""
+
+    stack: list[tuple[int, str]] = field(default_factory=list)
+
+    def enter(self, level: int, text: str) -> None:
+        while self.stack and self.stack[-1][0] >= level:
+            self.stack.pop()
+        self.stack.append((level, _heading(text)))
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        return tuple(text for _, text in self.stack)
+
+
+def _pieces(blocks: Sequence[Block]) -> Iterator[_Piece]:
+    path = _Path()
+    for block in blocks:
+        text = block.text.strip()
+        if not text:
+            continue
+        if block.kind is BlockKind.HEADING:
+            path.enter(block.level, text)
+            if block.shown:
+                line = cut_to_tokens(text, MOST_TOKENS)
+                yield _Piece(line, estimated_tokens(line), path.headings, block.page, opens=True)
+            continue
+        for number, part in enumerate(_parts(block.kind, text)):
+            heading = path.headings
+            if number and block.kind is BlockKind.TABLE:
+                heading = (*heading, _heading(text.partition("\n")[0]))  # what the columns are
+            yield _Piece(part, estimated_tokens(part), heading, block.page)
+
+
+def _parts(kind: BlockKind, text: str) -> Iterator[str]:
+    """The block, in parts that are each small enough: along its lines or sentences, its words if need be."""
+    if _fits(text):
+        yield text
+        return
+    lines = kind in {BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE}
+    yield from _packed(text.split("\n") if lines else _SENTENCE_END.split(text), "\n" if lines else " ")
+
+
+def _packed(units: Sequence[str], glue: str) -> Iterator[str]:
+    """As many units together as fit; one that alone does not is cut at its words."""
+    held: list[str] = []
+    tokens = characters = 0
+    for unit in units:
+        for part in [unit] if _fits(unit) else _cut(unit):
+            cost = estimated_tokens(part) + 1
+            if held and (tokens + cost > TARGET_TOKENS or characters + len(part) > MOST_CHARACTERS):
+                yield glue.join(held)
+                held, tokens, characters = [], 0, 0
+            held.append(part)
+            tokens += cost
+            characters += len(part) + len(glue)
+    if held:
+        yield glue.join(held)
+
+
+def _cut(text: str) -> Iterator[str]:
+    rest = text
+    while rest:
+        head = cut_to_tokens(rest[:MOST_CHARACTERS], TARGET_TOKENS)
+        if len(head) < len(rest) and (space := head.rfind(" ")) > len(head) // 2:
+            head = head[:space]
+        yield head.strip()
+        rest = rest[len(head) :].lstrip()
+
+
+def _fits(text: str) -> bool:
+    return len(text) <= MOST_CHARACTERS and estimated_tokens(text) <= MOST_TOKENS
+
+
+def _joins(open_pieces: Sequence[_Piece], size: int, piece: _Piece) -> bool:
+    """Whether a piece goes into the chunk that is open."""
+    if size + piece.tokens > MOST_TOKENS:
+        return False
+    last = open_pieces[-1]
+    if last.opens:
+        return True  # a heading is never left alone at the end of a chunk
+    if piece.heading == last.heading:
+        return size + piece.tokens <= TARGET_TOKENS or piece.tokens < SCRAP_TOKENS
+    # Another section begins: it joins only a chunk that is still small.
+    return size < FEW_TOKENS and size + piece.tokens <= TARGET_TOKENS
+
+
+def _joined(pieces: Sequence[_Piece]) -> Chunk:
+    heading = pieces[0].heading
+    for piece in pieces[1:]:
+        common = 0
+        while common < min(len(heading), len(piece.heading)) and heading[common] == piece.heading[common]:
+            common += 1
+        heading = heading[:common] or heading[:1]
+    return Chunk(content=SEPARATOR.join(piece.text for piece in pieces).strip(), heading=heading, page=pieces[0].page)
+
+
+def _heading(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MOST_HEADING else f"{line[: MOST_HEADING - 1].rstrip()}…"

@@ -1,0 +1,125 @@
+"""What changed in memory, told by ids and types; and the webhooks that carry it on."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from recordari.errors import InvalidInput
+
+MOST_WEBHOOKS = 20
+MAX_URL = 2000
+SECRET_PREFIX = "whsec_"  # noqa: S105 - how such a secret begins, not one
+SECRET_BYTES = 32
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_PORTS = range(1, 65536)
+
+
+class EventType(StrEnum):
+    """What may happen to memory."""
+
+    ITEM_CREATED = "item.created"
+    ITEM_CHANGED = "item.changed"
+    ITEM_SUPERSEDED = "item.superseded"
+    ITEM_INVALIDATED = "item.invalidated"
+    ITEM_RESTORED = "item.restored"
+    ITEM_ARCHIVED = "item.archived"
+    ITEM_FORGOTTEN = "item.forgotten"
+    ITEM_REMOVED = "item.removed"
+    USER_ERASED = "user.erased"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One change: what happened to which thing, at which place of the feed."""
+
+    position: int
+    at: datetime
+    type: EventType
+    subject_id: UUID
+    kind: str | None
+
+    def written(self) -> dict[str, Any]:
+        """The event as a webhook carries it."""
+        return {
+            "position": self.position,
+            "at": self.at.isoformat(),
+            "type": str(self.type),
+            "subject_id": str(self.subject_id),
+            "kind": self.kind,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """Where events are sent, and how that goes; the secret is encrypted."""
+
+    webhook_id: UUID
+    url: str
+    types: tuple[EventType, ...]
+    secret: str
+    is_active: bool
+    position: int
+    failing_since: datetime | None
+    failures: int
+    last_error: str | None
+    delivered_at: datetime | None
+    created_at: datetime
+
+
+def checked_url(url: str) -> str:
+    """The address of a webhook; `InvalidInput` unless it is one that can be posted to."""
+    try:
+        parts = urlsplit(url)
+        is_good = (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and parts.username is None
+            and parts.password is None
+            and not parts.fragment
+            and (parts.port is None or parts.port in _PORTS)
+            and url.isascii()
+            and url.isprintable()
+            and " " not in url
+        )
+    except ValueError:
+        is_good = False
+    if not is_good or len(url) > MAX_URL:
+        raise InvalidInput("url must be an http or https address without a user name or a fragment", field="url")
+    return url
+
+
+def is_public(address: str) -> bool:
+    """Whether an address lies outside this machine and outside every private or special network."""
+    ip = ipaddress.ip_address(address)
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        if inner is None and ip in _NAT64:
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
+        if inner is not None:
+            return is_public(str(inner))
+    return ip.is_global and not ip.is_multicast and not ip.is_reserved and not ip.is_unspecified
+
+
+def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
+    """What proves that a delivery comes from us: an HMAC-SHA256 over its id, its time and its body."""
+    key = base64.b64decode(secret.removeprefix(SECRET_PREFIX))
+    digest = hmac.new(key, f"{message_id}.{timestamp}.".encode() + body, hashlib.sha256).digest()
+    return f"v1,{base64.b64encode(digest).decode()}"
+
+
+def checked_types(types: Sequence[str]) -> tuple[EventType, ...]:
+    """The types of events that a webhook wants; empty: every type."""
+    try:
+        return tuple(dict.fromkeys(EventType(each) for each in types))
+    except ValueError:
+        raise InvalidInput(f"events must be among {', '.join(EventType)}", field="types") from None

@@ -1,0 +1,121 @@
+"""Who asks, and who may see: typed ids, `Identity` and `Scope`.
+
+The tenant always comes from a credential. Every storage function is bound to an `Identity`, so that no code path builds
+a key or a filter from loose strings (S1).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import NewType, TypeVar
+from uuid import UUID, uuid5
+
+from recordari.errors import InvalidInput
+
+TenantId = NewType("TenantId", UUID)
+UserId = NewType("UserId", str)
+AgentId = NewType("AgentId", str)
+SessionId = NewType("SessionId", str)
+RunId = NewType("RunId", str)
+Choice = TypeVar("Choice", bound=StrEnum)
+
+MAX_ID_LENGTH = 200
+TENANT_NAMESPACE = UUID("6f0f4cf8-9a52-5c1c-8f3e-6c1d2b7a9e10")
+
+
+class Scope(StrEnum):
+    """Who may see an item."""
+
+    SESSION = "session"
+    USER = "user"
+    AGENT = "agent"
+    TENANT = "tenant"
+
+
+class AskedScope(StrEnum):
+    """Where a question looks: in one scope, or in all that the identity has."""
+
+    SESSION = "session"
+    USER = "user"
+    AGENT = "agent"
+    TENANT = "tenant"
+    ANY = "any"
+
+    @property
+    def scope(self) -> Scope | None:
+        """The one scope; None: all of them."""
+        return None if self is AskedScope.ANY else Scope(self.value)
+
+
+class Role(StrEnum):
+    """What a credential may do: an agent remembers and recalls, an administrator also governs."""
+
+    AGENT = "agent"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who asks: the tenant always; user, agent, session and run where known."""
+
+    tenant_id: TenantId
+    user_id: UserId | None = None
+    agent_id: AgentId | None = None
+    session_id: SessionId | None = None
+    run_id: RunId | None = None
+    role: Role = Role.AGENT
+    actor: str = "library"
+    """Which credential acts (a key's id, a token's subject, `library`, `cli`, `job`): written to the audit."""
+
+    def narrowed(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        run_id: str | None = None,
+    ) -> Identity:
+        """The same tenant and role, with more said about who asks; what is not given stays."""
+        return replace(
+            self,
+            user_id=UserId(checked_id("user_id", user_id)) if user_id is not None else self.user_id,
+            agent_id=AgentId(checked_id("agent_id", agent_id)) if agent_id is not None else self.agent_id,
+            session_id=(SessionId(checked_id("session_id", session_id)) if session_id is not None else self.session_id),
+            run_id=RunId(checked_id("run_id", run_id)) if run_id is not None else self.run_id,
+        )
+
+    @property
+    def viewpoint(self) -> Identity:
+        """The same without what does not decide what may be seen: the run, and the credential that acts."""
+        return replace(self, run_id=None, actor="")
+
+
+def checked_id(field: str, value: str) -> str:
+    """Return `value` if it can be an id: 1 to 200 printable characters, no white space at the ends."""
+    if not value or value != value.strip() or len(value) > MAX_ID_LENGTH:
+        raise InvalidInput(
+            f"{field} must have 1 to {MAX_ID_LENGTH} characters and no white space at its ends", field=field
+        )
+    if any(unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"} for character in value):
+        raise InvalidInput(f"{field} must not contain control characters", field=field)
+    return value
+
+
+def checked_choice(field: str, choices: type[Choice], value: str) -> Choice:
+    """Return the member of `choices` that `value` names, or say which there are."""
+    try:
+        return choices(value)
+    except ValueError:
+        raise InvalidInput(f"{field} must be one of {', '.join(choices)}", field=field) from None
+
+
+def optional_choice(field: str, choices: type[Choice], value: str | None) -> Choice | None:
+    """Return the member of `choices` that `value` names, or None where nothing is said."""
+    return checked_choice(field, choices, value) if value is not None else None
+
+
+def tenant_id_of(name: str) -> TenantId:
+    """The id of the tenant called `name`: the same name always gives the same id, with no look-up."""
+    return TenantId(uuid5(TENANT_NAMESPACE, checked_id("tenant", name)))

@@ -1,0 +1,438 @@
+"""Items: what is remembered. The kind table here replaces branches all over the code."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.given import check_moment, check_text, check_times
+from recordari.domain.identity import (
+    AgentId,
+    Identity,
+    RunId,
+    Scope,
+    SessionId,
+    UserId,
+    checked_choice,
+    checked_id,
+    optional_choice,
+)
+from recordari.domain.json_values import json_text
+from recordari.errors import InvalidInput, Unauthenticated
+
+MAX_CONTENT_BYTES = 16 * 1024  # R5: an item carries a copy of at most 16 KiB
+PREVIEW_BYTES = 2 * 1024
+LONGEST_CHARACTER = 4  # bytes of UTF-8
+MAX_SOURCE_REF = 500  # it stands in an index, whose entries are bounded
+MAX_LABEL = 1_000
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+REDACTED = "[REDACTED]"
+EDITED_FROM = "edited_from"  # in the metadata of a version that a person worded: which one it corrects
+
+
+class Kind(StrEnum):
+    """What an item is."""
+
+    CHAT_MESSAGE = "chat_message"
+    TOOL_OUTPUT = "tool_output"
+    SESSION_SUMMARY = "session_summary"
+    EPISODE = "episode"
+    FACT = "fact"
+    PROCEDURE = "procedure"
+    ENTRY = "entry"
+    DOCUMENT_CHUNK = "document_chunk"
+
+
+class Tier(StrEnum):
+    """What ends an item."""
+
+    RUN = "run"
+    SESSION = "session"
+    RECENT = "recent"
+    PERSISTENT = "persistent"
+
+
+class Trust(StrEnum):
+    """Who carried the text to us; text of an untrusted carrier is never promoted without review."""
+
+    USER = "user"
+    AGENT = "agent"
+    TOOL = "tool"
+    DOCUMENT = "document"
+    EXTERNAL = "external"
+
+
+class Typology(StrEnum):
+    """What sort of knowledge a kind is; derived, never stored."""
+
+    EPISODIC = "episodic"
+    SEMANTIC = "semantic"
+    PROCEDURAL = "procedural"
+    REFERENCE = "reference"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindRule:
+    """Everything that differs from kind to kind."""
+
+    typology: Typology
+    default_scope: Scope
+    scopes: frozenset[Scope]
+    default_tier: Tier
+    tiers: frozenset[Tier]
+    default_trust: Trust
+    replaces: bool = False
+    """Whether the same `source_ref` with another text replaces the row (else it is refused as a conflict)."""
+    tenant_scope_needs_admin: bool = True
+
+
+_ALL_SCOPES = frozenset(Scope)
+_LASTING = frozenset({Scope.USER, Scope.AGENT, Scope.TENANT})
+
+KINDS: dict[Kind, KindRule] = {
+    Kind.CHAT_MESSAGE: KindRule(
+        typology=Typology.EPISODIC,
+        default_scope=Scope.SESSION,
+        scopes=_ALL_SCOPES - {Scope.TENANT},
+        default_tier=Tier.RECENT,
+        tiers=frozenset({Tier.RUN, Tier.SESSION, Tier.RECENT}),
+        default_trust=Trust.USER,
+    ),
+    Kind.TOOL_OUTPUT: KindRule(
+        typology=Typology.EPISODIC,
+        default_scope=Scope.SESSION,
+        scopes=_ALL_SCOPES - {Scope.TENANT},
+        default_tier=Tier.RECENT,
+        tiers=frozenset({Tier.RUN, Tier.SESSION, Tier.RECENT}),
+        default_trust=Trust.TOOL,
+    ),
+    Kind.SESSION_SUMMARY: KindRule(
+        typology=Typology.EPISODIC,
+        default_scope=Scope.SESSION,
+        scopes=_ALL_SCOPES - {Scope.TENANT},
+        default_tier=Tier.SESSION,
+        tiers=frozenset({Tier.SESSION, Tier.RECENT, Tier.PERSISTENT}),
+        default_trust=Trust.AGENT,
+        replaces=True,
+    ),
+    Kind.EPISODE: KindRule(
+        typology=Typology.EPISODIC,
+        default_scope=Scope.AGENT,
+        scopes=_ALL_SCOPES - {Scope.TENANT},
+        default_tier=Tier.RECENT,
+        tiers=frozenset({Tier.RUN, Tier.SESSION, Tier.RECENT}),
+        default_trust=Trust.AGENT,
+    ),
+    Kind.FACT: KindRule(
+        typology=Typology.SEMANTIC,
+        default_scope=Scope.USER,
+        scopes=_LASTING,
+        default_tier=Tier.PERSISTENT,
+        tiers=frozenset({Tier.SESSION, Tier.RECENT, Tier.PERSISTENT}),
+        default_trust=Trust.AGENT,
+    ),
+    Kind.PROCEDURE: KindRule(
+        typology=Typology.PROCEDURAL,
+        default_scope=Scope.AGENT,
+        scopes=_LASTING,
+        default_tier=Tier.PERSISTENT,
+        tiers=frozenset({Tier.SESSION, Tier.PERSISTENT}),
+        default_trust=Trust.AGENT,
+    ),
+    Kind.ENTRY: KindRule(
+        typology=Typology.SEMANTIC,
+        default_scope=Scope.USER,
+        scopes=_LASTING,
+        default_tier=Tier.PERSISTENT,
+        tiers=frozenset({Tier.PERSISTENT}),
+        default_trust=Trust.AGENT,
+        replaces=True,
+    ),
+    Kind.DOCUMENT_CHUNK: KindRule(
+        typology=Typology.REFERENCE,
+        default_scope=Scope.TENANT,
+        scopes=_ALL_SCOPES,
+        default_tier=Tier.PERSISTENT,
+        tiers=frozenset({Tier.PERSISTENT}),
+        default_trust=Trust.DOCUMENT,
+        replaces=True,
+    ),
+}
+
+
+def layer(kind: Kind, tier: Tier) -> str:
+    """The storey an item stands on, as people draw it: L1 working, L2 recent, L3 lasting, L4 looked up."""
+    if kind is Kind.DOCUMENT_CHUNK:
+        return "L4"
+    return {Tier.RUN: "L1", Tier.SESSION: "L1", Tier.RECENT: "L2", Tier.PERSISTENT: "L3"}[tier]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewItem:
+    """What a caller hands in to be remembered; what is None is filled in from the kind and the identity."""
+
+    content: str
+    kind: Kind = Kind.CHAT_MESSAGE
+    scope: Scope | None = None
+    tier: Tier | None = None
+    source_ref: str | None = None
+    speaker: str | None = None
+    event_time: datetime | None = None
+    session_id: str | None = None
+    trust: Trust | None = None
+    subject: str | None = None
+    predicate: str | None = None
+    object: str | None = None
+    confidence: float | None = None
+    category: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One remembered thing."""
+
+    item_id: UUID
+    kind: Kind
+    scope: Scope
+    tier: Tier
+    user_id: UserId | None
+    agent_id: AgentId | None
+    session_id: SessionId | None
+    run_id: RunId | None
+    source_ref: str
+    content: str
+    speaker: str | None
+    trust: Trust
+    event_time: datetime
+    created_at: datetime
+    valid_at: datetime
+    invalid_at: datetime | None
+    superseded_by: UUID | None
+    subject: str | None
+    predicate: str | None
+    object: str | None
+    confidence: float | None
+    category: str | None
+    payload_key: str | None
+    metadata: dict[str, Any]
+    shared_from: str | None = None
+    """The tenant that shares it; None for what is the tenant's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """An item ready to be written: every rule applied, nothing left to decide."""
+
+    kind: Kind
+    scope: Scope
+    tier: Tier
+    user_id: UserId | None
+    agent_id: AgentId | None
+    session_id: SessionId | None
+    run_id: RunId | None
+    source_ref: str
+    content: str
+    content_hash: bytes
+    speaker: str | None
+    trust: Trust
+    event_time: datetime
+    valid_at: datetime
+    subject: str | None
+    predicate: str | None
+    object: str | None
+    confidence: float | None
+    category: str | None
+    payload: str | None
+    payload_key: str | None
+    metadata: dict[str, Any]
+
+
+def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool) -> Prepared:
+    """Apply the kind's rules to what a caller handed in, or raise what is wrong with it."""
+    new = _checked(new)
+    rule = KINDS[new.kind]
+    scope = new.scope or _default_scope(rule, identity)
+    tier = new.tier or rule.default_tier
+    _check_combination(new.kind, rule, scope, tier)
+    if scope is Scope.TENANT and rule.tenant_scope_needs_admin and not is_admin:
+        raise InvalidInput("only an administrator writes for the whole tenant; use scope user or agent", field="scope")
+    session_id = SessionId(new.session_id) if new.session_id else identity.session_id
+    require_owner(scope, identity, session_id)
+    content = checked_content(new.content)
+    event_time = new.event_time or now
+    check_times(event_time=event_time)
+    check_moment("event_time", event_time)
+    if new.confidence is not None and not 0 <= new.confidence <= 1:
+        raise InvalidInput("confidence must lie between 0 and 1", field="confidence")
+    # Cross-session by definition: a lasting fact does not belong to the session it was said in.
+    lasting = new.kind is Kind.FACT and tier is Tier.PERSISTENT
+    user_id = identity.user_id if scope is not Scope.TENANT else None
+    source_ref = new.source_ref or derived_ref(new, scope, identity, content, event_time)
+    copy, payload = elided(content)
+    return Prepared(
+        kind=new.kind,
+        scope=scope,
+        tier=tier,
+        user_id=user_id,
+        agent_id=identity.agent_id,
+        session_id=None if lasting else session_id,
+        run_id=identity.run_id,
+        source_ref=source_ref,
+        content=copy,
+        content_hash=_content_hash(new.kind, content),
+        speaker=new.speaker,
+        trust=new.trust or rule.default_trust,
+        event_time=event_time,
+        valid_at=event_time,
+        subject=new.subject,
+        predicate=new.predicate,
+        object=new.object,
+        confidence=new.confidence,
+        category=new.category,
+        payload=payload,
+        payload_key=payload_key(new.kind, source_ref) if payload is not None else None,
+        metadata=new.metadata,
+    )
+
+
+def _checked(new: NewItem) -> NewItem:
+    """The same with names turned into members and every text found good: a program may hand in anything."""
+    if new.event_time is not None and not isinstance(new.event_time, datetime):
+        raise InvalidInput("event_time must be a datetime", field="event_time")
+    for name in ("source_ref", "speaker", "subject", "predicate", "object", "category"):
+        text = getattr(new, name)
+        if text is not None:
+            _check_label(name, text, MAX_SOURCE_REF if name == "source_ref" else MAX_LABEL)
+    json_text(new.metadata, field="metadata")
+    return replace(
+        new,
+        kind=checked_choice("kind", Kind, new.kind),
+        scope=optional_choice("scope", Scope, new.scope),
+        tier=optional_choice("tier", Tier, new.tier),
+        trust=optional_choice("trust", Trust, new.trust),
+        session_id=checked_id("session_id", new.session_id) if new.session_id is not None else None,
+    )
+
+
+def _check_label(field: str, text: str, most: int) -> None:
+    if not text.strip() or len(text) > most:
+        raise InvalidInput(f"{field} must have 1 to {most} characters", field=field)
+    if "\x00" in text or _HALF_PAIR.search(text) is not None:
+        raise InvalidInput(f"{field} must be text without U+0000 and without half surrogate pairs", field=field)
+
+
+def _content_hash(kind: Kind, content: str) -> bytes:
+    """What tells whether a key still stands for the same text; a fact is the same however it is written."""
+    return hashlib.sha256((normalised(content) if kind is Kind.FACT else content).encode()).digest()
+
+
+def _default_scope(rule: KindRule, identity: Identity) -> Scope:
+    if rule.default_scope is Scope.USER and identity.user_id is None and identity.agent_id is not None:
+        return Scope.AGENT
+    return rule.default_scope
+
+
+def _check_combination(kind: Kind, rule: KindRule, scope: Scope, tier: Tier) -> None:
+    if scope not in rule.scopes:
+        allowed = ", ".join(sorted(rule.scopes))
+        raise InvalidInput(f"a {kind} cannot have the scope {scope}; use one of {allowed}", field="scope")
+    if tier not in rule.tiers:
+        allowed = ", ".join(sorted(rule.tiers))
+        raise InvalidInput(f"a {kind} cannot have the tier {tier}; use one of {allowed}", field="tier")
+
+
+def require_owner(scope: Scope, identity: Identity, session_id: SessionId | None) -> None:
+    """Raise unless the identity carries what the scope is keyed by (R1)."""
+    if scope is Scope.USER and identity.user_id is None:
+        raise Unauthenticated(
+            "scope user needs a user: use a credential of a person, or name the user (Recordari-User, --user)"
+        )
+    if scope is Scope.AGENT and identity.agent_id is None:
+        raise Unauthenticated("scope agent needs an agent: name the agent that asks (Recordari-Agent, --agent)")
+    if scope is Scope.SESSION and session_id is None:
+        raise InvalidInput(
+            "scope session needs a session: name it (session_id, Recordari-Session, --session)", field="session_id"
+        )
+
+
+def checked_content(content: str, *, field: str = "content") -> str:
+    """Text that can be kept: not empty, valid Unicode, without the NUL that no database takes."""
+    if not isinstance(content, str):
+        raise InvalidInput(f"{field} must be text", field=field)
+    if not content.strip():
+        raise InvalidInput(f"{field} must not be empty", field=field)
+    check_text(field, content)
+    return content
+
+
+def elided(content: str) -> tuple[str, str | None]:
+    """The copy an item carries, and the whole body when the copy is only a preview of it."""
+    if len(content.encode()) <= MAX_CONTENT_BYTES:
+        return content, None
+    head = cut_to_bytes(content, PREVIEW_BYTES * 3 // 4)
+    tail = content.encode()[-(PREVIEW_BYTES // 4) :].decode(errors="ignore")
+    left_out = len(content) - len(head) - len(tail)
+    return f"{head}\n… [{left_out} characters left out] …\n{tail}", content
+
+
+def cut_to_bytes(text: str, limit: int) -> str:
+    """The longest beginning of `text` that is at most `limit` bytes of UTF-8."""
+    return text.encode()[:limit].decode(errors="ignore")
+
+
+def characters_begun(body: bytes, length: int | None) -> tuple[int, int]:
+    """Where in the bytes the characters stand that begin in the first `length` of them: first byte, and the one past.
+
+    So ranges that follow each other hold every character once, wherever they are cut; `body` goes on for as many bytes as
+    the last character needs.
+    """
+    first = next((place for place, byte in enumerate(body[:LONGEST_CHARACTER]) if not _continues(byte)), len(body))
+    past = len(body) if length is None else min(length, len(body))
+    while past < len(body) and _continues(body[past]):
+        past += 1
+    return min(first, past), past
+
+
+def _continues(byte: int) -> bool:
+    """Whether the byte stands inside a character of UTF-8."""
+    return byte & 0xC0 == 0x80
+
+
+def payload_key(kind: Kind, source_ref: str) -> str:
+    """The key under which the whole body can be read again."""
+    return "tout_" + hashlib.sha256(f"{kind}\x1f{source_ref}".encode()).hexdigest()[:32]
+
+
+def derived_ref(new: NewItem, scope: Scope, identity: Identity, content: str, event_time: datetime) -> str:
+    """A reference made from what is said, so that saying it again finds the same row.
+
+    A fact is the same whenever the same owner states the same normalised text (F2). Anything else is the same only
+    when it happened in the same session at the same moment: people do repeat themselves.
+    """
+    digest = hashlib.sha256(normalised(content).encode()).hexdigest()[:16]
+    if new.kind is Kind.FACT:
+        owner = {Scope.USER: identity.user_id, Scope.AGENT: identity.agent_id}.get(scope)
+        return f"fact:{scope}:{owner or identity.tenant_id}:{digest}"
+    moment = event_time.isoformat()
+    session_id = new.session_id or identity.session_id
+    # An agent hears the same from many users: what is a user's is told apart by both.
+    user_id = identity.user_id if scope is Scope.USER or identity.agent_id is None else None
+    place = session_id or ":".join(filter(None, (identity.agent_id, user_id)))
+    return f"{new.kind}:{place}:{moment}:{digest}"
+
+
+_SPACE = re.compile(r"\s+")
+
+
+def normalised(text: str) -> str:
+    """Text with differences that nobody means taken out: Unicode form, white space, letter case, final full stop."""
+    if text.isascii():
+        return " ".join(text.split()).rstrip(".").casefold()
+    return _SPACE.sub(" ", unicodedata.normalize("NFKC", text)).strip().rstrip(".").casefold()

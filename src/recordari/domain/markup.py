@@ -1,0 +1,198 @@
+"""Reading text, Markdown and HTML into blocks. Every pattern runs in linear time on any text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+from recordari.domain.documents import Block, BlockKind, clean
+
+_BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
+_HEADING = re.compile(r"^ {0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*$")
+_CLOSING_MARKS = re.compile(r"[ \t]+#+$")
+_UNDERLINE = re.compile(r"^ {0,3}(=+|-{2,})[ \t]*$")
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_LIST_MARK = re.compile(r"^\s{0,12}(?:[-*+]|\d{1,9}[.)])\s")
+_TABLE_RULE = re.compile(r"^[ \t]*\|?[ \t:|-]+\|?[ \t]*$")
+
+
+def blocks_of_text(text: str, *, page: int | None = None) -> list[Block]:
+    """Paragraphs, which blank lines part."""
+    parts = (part.strip() for part in _BLANK_LINES.split(clean(text)))
+    return [Block(kind=BlockKind.PARAGRAPH, text=part, page=page) for part in parts if part]
+
+
+def blocks_of_markdown(text: str) -> list[Block]:
+    """Headings, paragraphs, lists, tables and code of a Markdown text; other marks stay as they are written."""
+    return list(_Markdown(clean(text).split("\n")).blocks())
+
+
+class _Markdown:
+    """Goes through the lines once."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._open: list[str] = []
+
+    def blocks(self) -> Iterator[Block]:
+        number = 0
+        while number < len(self._lines):
+            line = self._lines[number]
+            if fence := _FENCE.match(line):
+                yield from self._closed()
+                end = self._end_of_code(number, fence[1])
+                yield Block(kind=BlockKind.CODE, text="\n".join(self._lines[number : end + 1]))
+                number = end
+            elif heading := _HEADING.match(line):
+                yield from self._closed()
+                said = _CLOSING_MARKS.sub("", heading[2] or "").strip("# \t")
+                if said:
+                    yield Block(kind=BlockKind.HEADING, text=said, level=len(heading[1]))
+            elif len(self._open) == 1 and (mark := _UNDERLINE.match(line)) and "|" not in self._open[0]:
+                said = self._open.pop().strip()
+                yield Block(kind=BlockKind.HEADING, text=said, level=1 if mark[1][0] == "=" else 2)
+            elif not line.strip():
+                yield from self._closed()
+            else:
+                self._open.append(line)
+            number += 1
+        yield from self._closed()
+
+    def _end_of_code(self, start: int, fence: str) -> int:
+        for number in range(start + 1, len(self._lines)):
+            closing = self._lines[number].strip()
+            if closing.startswith(fence) and not closing.strip(fence[0]):
+                return number
+        return len(self._lines) - 1
+
+    def _closed(self) -> Iterator[Block]:
+        lines, self._open = self._open, []
+        if not lines:
+            return
+        if len(lines) > 1 and "|" in lines[0] and "-" in lines[1] and _TABLE_RULE.match(lines[1]):
+            rows = [" | ".join(cell.strip() for cell in line.strip().strip("|").split("|")) for line in lines]
+            yield Block(kind=BlockKind.TABLE, text="\n".join([rows[0], *rows[2:]]))
+        elif any(_LIST_MARK.match(line) for line in lines):
+            yield Block(kind=BlockKind.LIST, text="\n".join(line.rstrip() for line in lines))
+        else:
+            yield Block(kind=BlockKind.PARAGRAPH, text="\n".join(line.strip() for line in lines))
+
+
+def blocks_of_html(text: str) -> list[Block]:
+    """Headings, paragraphs, lists, tables and code that a page shows; scripts and styles are not text."""
+    parser = _Html()
+    parser.feed(clean(text))
+    parser.close()
+    parser.end_block()
+    return parser.blocks
+
+
+_HIDDEN = frozenset({"script", "style", "template", "noscript", "svg", "math", "iframe", "object", "head"})
+_BREAKING = frozenset(
+    "address article aside blockquote body dd details div dl dt fieldset figcaption figure footer form header hr html"
+    " legend main nav ol p section summary ul".split()
+)
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+
+
+class _Html(HTMLParser):
+    """Collects what is shown, block by block."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.blocks: list[Block] = []
+        self._text: list[str] = []
+        self._kind = BlockKind.PARAGRAPH
+        self._level = 0
+        self._hidden: list[str] = []
+        self._rows: list[list[str]] | None = None
+        self._tables = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin what the tag stands for."""
+        if self._hidden or tag in _HIDDEN:
+            if tag not in _VOID and (not self._hidden or tag == self._hidden[-1]):
+                self._hidden.append(tag)
+            return
+        if tag == "br":
+            self._text.append("\n")
+        elif tag == "table":
+            self._tables += 1
+            if self._tables == 1:
+                self.end_block()
+                self._rows = []
+        elif tag == "tr" and self._rows is not None:
+            self._end_cell()
+            self._rows.append([])
+        elif tag in {"td", "th"} and self._rows is not None:
+            self._end_cell()
+        elif self._rows is not None:
+            self._text.append(" ")
+        elif tag in _HEADINGS:
+            self.end_block()
+            self._kind, self._level = BlockKind.HEADING, _HEADINGS[tag]
+        elif tag == "pre":
+            self.end_block()
+            self._kind = BlockKind.CODE
+        elif tag == "li":
+            self._begin_list_item()
+        elif tag in _BREAKING and self._kind is not BlockKind.CODE:
+            self.end_block()
+
+    def handle_endtag(self, tag: str) -> None:
+        """End what the tag stands for."""
+        if self._hidden:
+            if tag == self._hidden[-1]:
+                self._hidden.pop()
+            return
+        if tag == "table" and self._tables:
+            self._tables -= 1
+            if self._tables == 0:
+                self._end_table()
+        elif self._rows is not None:
+            if tag in {"td", "th", "tr"}:
+                self._end_cell()
+        elif tag in _HEADINGS or tag == "pre" or tag in _BREAKING:
+            self.end_block()
+
+    def handle_data(self, data: str) -> None:
+        """Take text that is shown."""
+        if not self._hidden:
+            self._text.append(data if self._kind is BlockKind.CODE else data.replace("\n", " "))
+
+    def end_block(self) -> None:
+        """Keep the block that is open, if it says anything."""
+        text = "".join(self._text)
+        said = text.strip("\n") if self._kind is BlockKind.CODE else _flowing(text)
+        if said.strip():
+            self.blocks.append(Block(kind=self._kind, text=said, level=self._level))
+        self._text, self._kind, self._level = [], BlockKind.PARAGRAPH, 0
+
+    def _begin_list_item(self) -> None:
+        if self._kind is not BlockKind.LIST:
+            self.end_block()
+            self._kind = BlockKind.LIST
+        self._text.append("\n- ")
+
+    def _end_cell(self) -> None:
+        said = " ".join("".join(self._text).split())
+        self._text = []
+        if self._rows is not None and said:
+            if not self._rows:
+                self._rows.append([])
+            self._rows[-1].append(said)
+
+    def _end_table(self) -> None:
+        self._end_cell()
+        rows, self._rows = self._rows or [], None
+        text = "\n".join(" | ".join(row) for row in rows if row)
+        if text:
+            self.blocks.append(Block(kind=BlockKind.TABLE, text=text))
+
+
+def _flowing(text: str) -> str:
+    """Text as a browser flows it: white space is one space, lines break where they were broken on purpose."""
+    lines = (" ".join(line.split()) for line in text.split("\n"))
+    return "\n".join(line for line in lines if line)

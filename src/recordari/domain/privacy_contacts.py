@@ -1,0 +1,249 @@
+"""Where a person can be reached: e-mail and telephone, addresses of machines and of houses; and dates of birth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from ipaddress import AddressValueError, IPv6Address
+
+from recordari.domain.privacy_findings import (
+    NOT_AFTER_WORD,
+    NOT_BEFORE_WORD,
+    DataType,
+    Finding,
+    Text,
+)
+
+# Letters that stand in addresses; Chinese, Japanese and Thai text runs into an address without a space.
+_LETTER = "A-Za-z0-9\u00c0-\u024f\u0370-\u052f\u0590-\u05ff\u0620-\u064a\u0900-\u097f\u1e00-\u1fff"
+_LOCAL_REVERSED = re.compile(f"[{_LETTER}._%+'!#$&*/?^`{{|}}~-]{{1,64}}")
+_VERP_REVERSED = re.compile(r"=[A-Za-z0-9._+-]{0,40}\d[A-Za-z0-9._+-]{0,40}")
+_DOMAIN = re.compile(
+    f"@((?:[{_LETTER}](?:[{_LETTER}-]{{0,62}})\\.){{1,8}}(?:[A-Za-z\u00c0-\u024f\u0370-\u052f\u0900-\u097f]{{2,24}}|xn--[a-z0-9-]{{2,59}}))"
+    r"(?![A-Za-z0-9_])"
+)
+_FILE_ENDINGS = frozenset(
+    "png jpg jpeg gif svg webp pdf css js mjs json html htm xml txt yaml yml toml lock tsx jsx exe dll csv gz".split()
+)
+
+_MAC = re.compile(
+    r"(?<![A-Za-z0-9:-])(?:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5}"
+    r"|[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4})(?![A-Za-z0-9]|[:.-][A-Za-z0-9])"
+)
+_IPV4 = re.compile(
+    r"(?<![A-Za-z0-9_.])(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}"
+    r"(?![A-Za-z0-9_]|\.\d|-[A-Za-z])"
+)
+_IPV6 = re.compile(r"(?<![A-Za-z0-9:.])[0-9A-Fa-f]{1,4}:[0-9A-Fa-f:]{3,35}(?![A-Za-z0-9:])")
+_NOT_AN_ADDRESS = re.compile(
+    r"version|\bver\b|release|section|chapter|clause|article|paragraph|figure|§|upgrad|downgrad|\bbuild|firmware|driver"
+    r"|\bv\.?$|[<>=~^]=? ?$"
+)
+_NETWORK = re.compile(r"\bip|addr|server|host|ping|\bdns|from|port|client|login|log(?:ged)? in|ssh|router|gateway")
+
+_PHONE = re.compile(
+    r"(?<![A-Za-z0-9])(?:\+\(?\d{1,4}\)?(?:[ .()/-]{0,3}\d){5,14}"
+    r"|\(?\d{1,5}\)?(?:[ .()/-]{1,3}\d{2,8}){1,6}|\d{7,15})(?:(?: ?x| ext\.?) ?\d{1,6})?(?![A-Za-z0-9])"
+)
+_NANP = re.compile(r"(?:1[ .-])?(?:\([2-9]\d\d\) ?|[2-9]\d\d[ .-])[2-9]\d\d[ .-]\d{4}")
+_ABROAD = re.compile(r"00[1-9]\d{0,3}(?:[ ./-]{1,2}\d{2,8}){1,5}")
+_TRUNK = re.compile(r"\(?0[1-9]\d{0,4}\)?(?:[ ./-]{1,2}\d{2,8}){1,5}")
+_AREA = re.compile(r"\(\d{2,5}\) ?\d{3,5}[ -]?\d{3,4}(?:[ -]?\d{1,4})?")
+_DATE_LIKE = re.compile(
+    r"(?:19|20)\d\d[ ./-]\d{1,2}[ ./-]\d{1,2}.{0,20}|\d{1,2}[ ./-]\d{1,2}[ ./-](?:19|20)\d\d.{0,20}|(?:19|20)\d{6}.{0,20}"
+    r"|(?:19|20)\d\d ?[-/.] ?(?:19|20)\d\d"
+)
+_PHONE_WORDS = re.compile(
+    r"phone|mobile|cell\b|\btel\b|tel[.:]|\bfax|whats ?app|\bsms\b|hotline|\bdial|handy\b|telefon|mobil|rufnummer|t[ée]l[ée]ph"
+    r"|portable|tel[ée]fono|móvil|celular|cellulare|телефон|тел\.|电话|電話|手机|手機|携帯|전화|फोन|هاتف|טלפון"
+    r"|\b(?:desk|office|home|work):|answering at|(?:my|his|her|their|contact|call|reach|ring|text)\s(?:\w{1,10}\s){0,2}number"
+    r"|\b(?:call|ring|reach|text|phone)(?: (?:me|us|him|her|them))?(?: (?:at|on|under))?:? ?$"
+)
+_NOT_A_PHONE = re.compile(
+    r"(?:order|invoice|ticket|case|ref(?:erence)?|\bid|account|serial|sku|part|isbn|issn|tracking|item|version|build|model"
+    r"|port|isin|vin|asset|number of|score|ratio|room|page|line|chapter|section|\bpr|issue|commit|iban|card|ssn|lat|long?)s?"
+    r"(?: (?:no|number|nr|id|is|was))?[.:#]? ?[#(]?$|[#$€£¥%]$"
+)
+_PHONE_LABEL = re.compile(r"[ (-]{1,2}(?:office|fax|mobile|cell|home|work|desk|phone|tel)(?![a-z])")
+_THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
+_EXTENSION = re.compile(r"(?: ?x| ext\.?) ?\d{1,6}$")
+_REGIONS = ("GB", "DE", "FR", "IT", "ES", "NL", "CH", "AU", "ZA", "JP", "SE", "BR", "IN", "KR", "PL", "BE", "CN")
+MAX_LOOKED_UP = 200  # numbers of one text that are looked up; beyond, their shape decides
+
+_STREET_TYPE = (
+    "Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Place|Pl|Terrace|Square|Sq|Highway|Hwy|Parkway"
+    "|Pkwy|Circle|Cir|Crescent|Cres|Close|Row|Mews|Trail|Way"
+)
+_NAME_WORD = "[A-Z\u00c0-\u00de][\\w'’.-]{0,30}"
+_ENGLISH_STREET = (
+    rf"\d{{1,6}}[A-Za-z]?,? (?:{_NAME_WORD} |\d{{1,3}}(?:st|nd|rd|th) ){{1,4}}(?:{_STREET_TYPE})\b\.?"
+    r"(?:,? (?:Apt|Apartment|Suite|Unit|Ste|Flat|Floor|#)\.? ?\w{1,6})?(?:, [A-Z][\w .'-]{1,30}){0,2}"
+    r"(?:,? [A-Z]{2} \d{5}(?:-\d{4})?)?|P\.? ?O\.? Box \d{1,7}"
+)
+_OTHER_STREET = (
+    rf"{_NAME_WORD}(?:stra(?:ß|ss)e|str\.|weg|platz|allee|gasse|straat|laan|vägen|gatan|vej|gade) \d{{1,4}} ?[a-z]?"
+    rf"(?:, \d{{4,5}} {_NAME_WORD})?"
+    r"|\d{1,4}(?: ?bis| ?ter)?,? (?:rue|avenue|boulevard|place|chemin|allée|impasse|quai|cours) (?:[\w'’-]{1,20} ){0,4}"
+    rf"{_NAME_WORD}"
+    r"|(?:Calle|Avenida|Av\.|Plaza|Paseo|Carrera|Rua|Via|Viale|Piazza|Corso) (?:[\w'’.-]{1,20} ){0,4}"
+    rf"{_NAME_WORD},? (?:n[.°º]? ?)?\d{{1,5}}"
+)
+_STREET = re.compile(f"{NOT_AFTER_WORD}(?:{_ENGLISH_STREET}|{_OTHER_STREET}){NOT_BEFORE_WORD}")
+_MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}"
+_BIRTH_STEMS = ("born", "birth", "dob", "d.o.b", "geb", "naissance", "né", "naci", "出生", "生日")
+_BORN = re.compile(
+    r"(?:\bborn(?: on)?|date of birth|\bd\.?o\.?b\.?(?![a-z])|birth ?date|birthday(?: is| on|'s)?(?: on)?|geboren am"
+    r"|geburtsdatum|née? le|date de naissance|nacid[oa] el|fecha de nacimiento|出生日期|出生于|生日)"
+    r"(?:\s{0,2}[:=]| is| was| on|是)?\s{0,2}(?:on |the )?"
+    r"((?:\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d{2})|\d{4}[./年-]\d{1,2}[./月-]\d{1,2}日?"
+    rf"|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}\.?(?:,? \d{{4}})?"
+    rf"|{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?)(?!\d))"
+)
+
+
+def emails_in(given: Text) -> Iterator[Finding]:
+    """Every e-mail address. Each is read outward from its @, so that text without one costs nothing."""
+    text = given.plain
+    for match in _DOMAIN.finditer(text):
+        at = match.start()
+        if match[1].rpartition(".")[2].lower() in _FILE_ENDINGS:
+            continue
+        backwards = text[max(0, at - 160) : at][::-1]
+        local = _LOCAL_REVERSED.match(backwards)
+        if local is None:
+            continue
+        length = len(local.group().rstrip("'`{|*/#$&!?^~.-+"))
+        if length == 0 or _is_login(text, at, length):
+            continue
+        bounce = _VERP_REVERSED.match(backwards, length)
+        if bounce is not None:
+            length = bounce.end()
+        yield Finding(at - length, match.end(), DataType.EMAIL)
+
+
+def _is_login(text: str, at: int, length: int) -> bool:
+    """Whether the @ stands in the address of a repository or of a server with its user."""
+    start = at - length
+    before = text[max(0, start - 80) : start]
+    scheme = before.rfind("://")
+    if scheme >= 0 and not re.search(r"[\s/,;<>\"']", before[scheme + 3 :]):
+        return True
+    return text[start:at].lower() == "git"
+
+
+def machines_in(text: Text) -> Iterator[Finding]:
+    """Hardware and network addresses that point to somebody: not those of private networks."""
+    for match in _MAC.finditer(text.plain):
+        written = match.group()
+        if written.replace("-", "").replace(".", "").isdigit() and "mac" not in text.before(match.start(), 30):
+            continue
+        yield Finding(*match.span(), DataType.MAC_ADDRESS)
+    for match in text.numbers(_IPV4):
+        if _is_public(match.group()) and _reads_as_address(text, match):
+            yield Finding(*match.span(), DataType.IP_ADDRESS)
+    for match in _IPV6.finditer(text.plain):
+        written = match.group().rstrip(":")
+        if _is_public_v6(written):
+            yield Finding(match.start(), match.start() + len(written), DataType.IP_ADDRESS)
+
+
+def _is_public(address: str) -> bool:
+    one, two, *_ = (int(octet) for octet in address.split("."))
+    private = one in {0, 10, 127} or (one, two) in {(192, 168), (169, 254)} or (one == 172 and 16 <= two <= 31)
+    return not private and one < 224
+
+
+def _reads_as_address(text: Text, match: re.Match[str]) -> bool:
+    """Whether four numbers are an address and not a version or a section."""
+    before = text.before(match.start(), 40)
+    after = text.lower[match.end() : match.end() + 16]
+    if _NOT_AN_ADDRESS.search(before) or _NOT_AN_ADDRESS.search(after):
+        return re.search(r"\bip\b|address", before) is not None
+    octets = match.group().split(".")
+    small = all(len(octet) == 1 for octet in octets) and len(set(octets)) > 1
+    return not small or _NETWORK.search(before) is not None
+
+
+def _is_public_v6(written: str) -> bool:
+    try:
+        address = IPv6Address(written)
+    except AddressValueError:
+        return False
+    if written.count(":") < 3 and "::" not in written:
+        return False
+    # A shortened address begins with a full group, so that `a::b` in a program is not one.
+    return written.count(":") == 7 or (
+        written[0] in "23" and len(written.partition(":")[0]) == 4 and not address.is_loopback
+    )
+
+
+def phones_in(text: Text) -> Iterator[Finding]:
+    """Telephone numbers: international ones, national ones as they are usually written, others behind a word for them."""
+    left = MAX_LOOKED_UP
+    for match in text.numbers(_PHONE):
+        written = match.group().rstrip(" .()/-")
+        start, end = match.start(), match.start() + len(written)
+        if not 7 <= sum(map(str.isdigit, written)) <= 20 or (written[0] != "+" and _DATE_LIKE.fullmatch(written)):
+            continue
+        is_called_so = written[0] != "+" and _is_called_phone(text, start, end)
+        regions = () if is_called_so or written[0] == "+" else _likely_regions(text, start, end)
+        if regions is None:
+            continue
+        if is_called_so or left <= 0 or _can_be_dialled(written, regions):
+            yield Finding(start, end, DataType.PHONE)
+        left -= not is_called_so
+
+
+def _is_called_phone(text: Text, start: int, end: int) -> bool:
+    """Whether the words around a number say that it is a telephone's."""
+    # A short number without a gap is most often an amount, unless the word stands right before it.
+    reach = 36 if end - start >= 9 or not text.plain[start:end].isdigit() else 12
+    if _PHONE_LABEL.match(text.lower, end) is None and _PHONE_WORDS.search(text.before(start, reach)) is None:
+        return False
+    return _THOUSANDS.fullmatch(text.plain, start, end) is None
+
+
+def _likely_regions(text: Text, start: int, end: int) -> tuple[str, ...] | None:
+    """Where a number may be dialled, by the way it is written: () for anywhere; None when it is no telephone's."""
+    written = _EXTENSION.sub("", text.plain[start:end])
+    if text.is_part_of_longer(start, end) or _NOT_A_PHONE.search(text.before(start, 36)):
+        return None
+    if _NANP.fullmatch(written):
+        return ("US",)
+    if _ABROAD.fullmatch(written):
+        return ()
+    if sum(map(str.isdigit, written)) >= 9 and (_TRUNK.fullmatch(written) or _AREA.fullmatch(written)):
+        return _REGIONS
+    return None
+
+
+def _can_be_dialled(written: str, regions: tuple[str, ...]) -> bool:
+    """Whether there can be such a number: anywhere when it has its country code, else in one of the regions."""
+    import phonenumbers
+
+    # Numbers that Ofcom reserves for drama can be dialled nowhere, and are meant to look as if they could.
+    if re.sub(r"\D", "", written).startswith("07700900"):
+        return True
+    try:
+        if not regions:
+            number = phonenumbers.parse(written if written[0] == "+" else f"+{written[2:]}", None)
+            # Not a number that is only possible without its area code: "+15 000 000" is an amount.
+            return bool(
+                phonenumbers.is_possible_number_with_reason(number) == phonenumbers.ValidationResult.IS_POSSIBLE
+            )
+        return any(phonenumbers.is_valid_number(phonenumbers.parse(written, region)) for region in regions)
+    except phonenumbers.NumberParseException:
+        return False
+
+
+def addresses_in(text: Text) -> Iterator[Finding]:
+    """Streets with a house number."""
+    for match in _STREET.finditer(text.plain):
+        yield Finding(*match.span(), DataType.STREET_ADDRESS)
+
+
+def births_in(text: Text) -> Iterator[Finding]:
+    """Dates that the words before call a date of birth."""
+    if text.mentions(*_BIRTH_STEMS):
+        for match in _BORN.finditer(text.lower):
+            yield Finding(*match.span(1), DataType.BIRTH_DATE)

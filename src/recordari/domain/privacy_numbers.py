@@ -1,0 +1,220 @@
+"""Numbers that name a person or an account: cards, bank accounts, wallets, national ids.
+
+Where a format has check digits they are computed, so that a random number is hardly ever taken for one. Formats that are
+just some digits count only behind a word that says what they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from importlib import import_module
+
+from recordari.domain.privacy_findings import (
+    NOT_AFTER_WORD,
+    NOT_BEFORE_WORD,
+    DataType,
+    Finding,
+    Text,
+)
+
+_CARD = re.compile(
+    NOT_AFTER_WORD + r"(?:\d{4}([ .-])\d{4}\1\d{4}\1\d{1,7}|\d{4}([ -])\d{6}\2\d{4,5}|\d{12,19})" + NOT_BEFORE_WORD
+)
+_CARD_WORDS = re.compile(r"card|visa\b|mastercard|amex|卡|karte|tarjeta|carte|cart[ãa]o|carta")
+_CARD_CODE = re.compile(r"(?:\bcvv2?|\bcvc2?|card security code)\W{1,3}(?:is )?(\d{3,4})(?!\d)")
+# Lengths of the account numbers of each country.
+_IBAN_LENGTHS = {
+    each[:2]: int(each[2:])
+    for each in """AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20
+    EG29 ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20
+    LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 PT25
+    QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20
+    YE30""".split()
+}
+_IBAN = re.compile(NOT_AFTER_WORD + r"[A-Za-z]{2}\d{2}(?=[ -]?[A-Za-z0-9])")
+_WALLET = re.compile(
+    NOT_AFTER_WORD
+    + r"(?:0x[0-9a-fA-F]{40}|(?:bc1|BC1)[0-9A-Za-z]{11,71}|[13][1-9A-HJ-NP-Za-km-z]{25,34})"
+    + NOT_BEFORE_WORD
+)
+_SSN = re.compile(NOT_AFTER_WORD + r"(?!000|666|9)\d{3}([- ])(?!00)\d{2}\1(?!0000)\d{4}" + NOT_BEFORE_WORD)
+_SSN_WORDS = re.compile(r"\bssn|social(?: security|:|\s*#|\s+(?:no|num))|社会保障号|社保")
+_BARE_SSN = re.compile(
+    r"(?:\bssn\b|social security)[^\d\n]{1,24}((?!000|666|9)\d{3}(?!00)\d{2}(?!0000)\d{4})" + NOT_BEFORE_WORD
+)
+
+# Formats whose shape and check digits are enough, by the module of python-stdnum that checks them.
+_CHECKED = {
+    name: (shape, module)
+    for name, shape, module in (
+        ("fr_nir", r"[12] ?\d{2} ?(?:0[1-9]|1[0-2]|[2-9]\d) ?(?:\d{2}|2[AB]) ?\d{3} ?\d{3} ?\d{2}", "fr.nir"),
+        ("it_codicefiscale", r"[A-Za-z]{6}\d{2}[A-Za-z]\d{2}[A-Za-z]\d{3}[A-Za-z]", "it.codicefiscale"),
+        ("es_dni", r"\d{8}-?[A-HJ-NP-TV-Z]", "es.dni"),
+        ("es_nie", r"[XYZ]-?\d{7}-?[A-HJ-NP-TV-Z]", "es.nie"),
+        ("br_cpf", r"\d{3}\.\d{3}\.\d{3}-\d{2}", "br.cpf"),
+        ("cn_ric", r"[1-9]\d{5}(?:19|20)\d{9}[\dXx]", "cn.ric"),
+        ("ch_ssn", r"756\.\d{4}\.\d{4}\.\d{2}", "ch.ssn"),
+        ("fi_hetu", r"\d{6}[-+A]\d{3}[0-9A-FHJ-NPR-Y]", "fi.hetu"),
+        ("kr_rrn", r"\d{6}-\d{7}", "kr.rrn"),
+        ("mx_curp", r"[A-Z]{4}\d{6}[HMX][A-Z]{5}[0-9A-Z]\d", "mx.curp"),
+        ("cl_rut", r"\d{1,2}\.\d{3}\.\d{3}-[\dkK]", "cl.rut"),
+        ("ar_cuit", r"(?:20|23|24|27)-\d{8}-\d", "ar.cuit"),
+        ("be_nn", r"\d{2}\.\d{2}\.\d{2}-\d{3}[.-]\d{2}", "be.nn"),
+        ("in_aadhaar", r"[2-9]\d{3} \d{4} \d{4}", "in_.aadhaar"),
+    )
+}
+_CHECKED_SHAPES = re.compile(
+    NOT_AFTER_WORD
+    + "(?:"
+    + "|".join(f"(?P<{name}>{shape})" for name, (shape, _) in _CHECKED.items())
+    + ")"
+    + NOT_BEFORE_WORD
+)
+_NINO = re.compile(
+    NOT_AFTER_WORD
+    + r"(?!BG|GB|KN|NK|NT|TN|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D]"
+    + NOT_BEFORE_WORD
+)
+_NRIC = re.compile(NOT_AFTER_WORD + r"[STFG]\d{7}[A-Z]" + NOT_BEFORE_WORD)
+_PAPER_NUMBER = re.compile(NOT_AFTER_WORD + r"(?=[A-Z]{0,6}\d)[A-Z0-9](?:[ ./-]?[A-Z0-9]){5,20}" + NOT_BEFORE_WORD)
+_PAPERS = re.compile(
+    r"(?:passport|passeport|reisepass|pasaporte|passaport[eo]|护照|護照|パスポート|driver'?s?'? licen[cs]e|driving licen[cs]e"
+    r"|führerschein|permis de conduire|carnet de conducir|national id(?:entity)?|identity card|\bid card|identity number"
+    r"|identification number|personalausweis|carte d'identité|tax(?:payer)? id|tax file number|steuer-?id|steuernummer"
+    r"|steueridentifikationsnummer|sozialversicherungsnummer|\bsécu(?:rité sociale)?|social insurance|national insurance"
+    r"|\bnhs|medicare|aadhaar|personnummer|fødselsnummer|codice fiscale|cédula|rodné číslo"
+    r"|身份证|身份證|マイナンバー|주민등록번호"
+    r"|\b(?:ssn|sin|nino|nin|itin|tin|pan|bsn|pesel|cpf|cnpj|nif|nie|dni|curp|rut|cuit|cuil|nric|hkid|tfn|cpr|nir|egn|oib|amka))"
+    r"(?:[\s:#=\"'(]|(?:no|nr|num|number|nummer|numéro|numero|número|n[°º]|is|was|code|id|card|的|号码|号|是|為|为)(?![a-z])\.?)"
+    r"{1,6}$"
+)
+
+
+def numbers_in(text: Text) -> Iterator[Finding]:
+    """Cards, accounts, wallets and ids of the text, in no particular order."""
+    yield from _cards(text)
+    yield from _ibans(text)
+    yield from _wallets(text)
+    yield from _social_security(text)
+    yield from _national_ids(text)
+
+
+def _cards(text: Text) -> Iterator[Finding]:
+    for match in text.numbers(_CARD):
+        digits = re.sub(r"\D", "", match.group())
+        if not 12 <= len(digits) <= 19 or not _luhn(digits) or text.is_part_of_longer(*match.span()):
+            continue
+        # Numbers of other lengths are more often ids, of which one in ten has the check digit of a card.
+        if (_is_issued(digits) and 13 <= len(digits) <= 16) or _CARD_WORDS.search(text.before(match.start(), 30)):
+            yield Finding(*match.span(), DataType.CREDIT_CARD)
+    if text.mentions("cvv", "cvc", "security code"):
+        for match in _CARD_CODE.finditer(text.lower):
+            yield Finding(*match.span(1), DataType.CREDIT_CARD)
+
+
+def _is_issued(digits: str) -> bool:
+    """Whether an issuer gives out cards that begin so and are so long."""
+    length, two, four = len(digits), int(digits[:2]), int(digits[:4])
+    return (
+        (digits[0] == "4" and length in {13, 16, 18, 19})
+        or ((51 <= two <= 55 or 2221 <= four <= 2720) and length == 16)
+        or (two in {34, 37} and length == 15)
+        or ((two in {36, 38, 39} or 300 <= four // 10 <= 305 or four == 3095) and 14 <= length <= 19)
+        or ((four == 6011 or two in {60, 62, 64, 65, 81, 82}) and length >= 16)
+        or (3528 <= four <= 3589 and length >= 16)
+        or (four in {1800, 2131} and length == 15)
+        or (2200 <= four <= 2204 and length >= 16)
+        or (two in {50, 56, 57, 58, 63, 67} and 12 <= length <= 19)
+    )
+
+
+def _luhn(digits: str) -> bool:
+    total = 0
+    for index, digit in enumerate(reversed(digits)):
+        value = int(digit) * (1 + index % 2)
+        total += value - 9 if value > 9 else value
+    return total % 10 == 0
+
+
+def _ibans(text: Text) -> Iterator[Finding]:
+    for match in text.numbers(_IBAN):
+        length = _IBAN_LENGTHS.get(match.group()[:2].upper())
+        end = _compact_end(text.plain, match.start(), length) if length is not None else None
+        if end is not None and _mod_97(text.plain[match.start() : end]):
+            yield Finding(match.start(), end, DataType.IBAN)
+
+
+def _compact_end(text: str, start: int, length: int) -> int | None:
+    """Where `length` letters and digits end, with at most one space or dash between two; None when they do not."""
+    seen, index, gap = 0, start, False
+    while index < len(text) and seen < length:
+        if text[index].isascii() and text[index].isalnum():
+            seen, gap = seen + 1, False
+        elif gap or text[index] not in " -":
+            return None
+        else:
+            gap = True
+        index += 1
+    if seen < length or (index < len(text) and text[index].isascii() and text[index].isalnum()):
+        return None
+    return index
+
+
+def _mod_97(written: str) -> bool:
+    compact = re.sub(r"[ -]", "", written).upper()
+    return int("".join(str(int(sign, 36)) for sign in compact[4:] + compact[:4])) % 97 == 1
+
+
+def _wallets(text: Text) -> Iterator[Finding]:
+    for match in _WALLET.finditer(text.plain):
+        # An Ethereum address has no check digits that all writers keep; forty hexadecimal digits are enough.
+        if match.group().startswith("0x") or _is_valid("bitcoin", match.group()):
+            yield Finding(*match.span(), DataType.CRYPTO_WALLET)
+
+
+def _social_security(text: Text) -> Iterator[Finding]:
+    for match in text.numbers(_SSN):
+        if text.is_part_of_longer(*match.span()):
+            continue
+        if match[1] == "-" or _SSN_WORDS.search(text.before(match.start(), 40)):
+            yield Finding(*match.span(), DataType.US_SSN)
+    if text.mentions("ssn", "social security"):
+        for match in _BARE_SSN.finditer(text.lower):
+            yield Finding(*match.span(1), DataType.US_SSN)
+
+
+def _national_ids(text: Text) -> Iterator[Finding]:
+    for match in text.numbers(_CHECKED_SHAPES):
+        assert match.lastgroup is not None
+        if not text.is_part_of_longer(*match.span()) and _is_valid(_CHECKED[match.lastgroup][1], match.group()):
+            yield Finding(*match.span(), DataType.NATIONAL_ID)
+    for match in text.numbers(_NINO):
+        yield Finding(*match.span(), DataType.NATIONAL_ID)
+    for match in text.numbers(_NRIC):
+        if _nric_letter(match.group()):
+            yield Finding(*match.span(), DataType.NATIONAL_ID)
+    for match in text.numbers(_PAPER_NUMBER):
+        number = match.group()
+        if sum(map(str.isdigit, number)) < 4 or re.fullmatch(r"(?:19|20)\d\d(?:[-/. ]\d\d?){0,2}", number):
+            continue
+        if _PAPERS.search(text.before(match.start(), 60)):
+            yield Finding(*match.span(), DataType.NATIONAL_ID)
+
+
+def _nric_letter(number: str) -> bool:
+    """Whether the last letter of a Singapore identity number fits its digits."""
+    total = sum(int(digit) * weight for digit, weight in zip(number[1:8], (2, 7, 6, 5, 4, 3, 2), strict=True))
+    total += 4 if number[0] in "TG" else 0
+    return ("JZIHGFEDCBA" if number[0] in "ST" else "XWUTRQPNMLK")[total % 11] == number[8]
+
+
+_checkers: dict[str, Callable[[str], bool]] = {}
+
+
+def _is_valid(module: str, number: str) -> bool:
+    """Ask python-stdnum, whose modules are loaded when first needed."""
+    checker = _checkers.get(module)
+    if checker is None:
+        checker = _checkers[module] = import_module(f"stdnum.{module}").is_valid
+    return bool(checker(number))

@@ -1,0 +1,270 @@
+"""Secrets: keys by the formats of those who issue them, and whatever stands where a secret is written.
+
+A format is precise by itself. Elsewhere the name before the value (`client_secret=`, "my password is") makes it a secret,
+and the value must look like one: placeholders, code and ordinary words are left alone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from recordari.domain.privacy_findings import MASKS, DataType, Finding, Text
+
+# A key is a long run of these; ordinary text has hardly any, so that formats are looked for only there.
+_RUN = re.compile(r"[A-Za-z0-9_.~+/=$:-]{16,}")
+# Formats by first letters; every repetition is bounded and possessive, so that no text makes the search slow.
+_ISSUED = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"A(?:(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])|Iza[\w-]{30,40}|KID[A-Za-z0-9]{32}|GE-SECRET-KEY-1[A-Z0-9]{50,60}"
+    r"|T(?:ATT3|CTT3|BB)[\w=-]{20,300}|QVN[\w-]{30,50})"
+    r"|s(?:k-(?=[\w-]{0,120}[A-Z0-9])[\w-]{20,300}"
+    r"|k_(?:live|test)_[A-Za-z0-9]{10,200}|hp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}|q0(?:atp|csp)-[\w-]{22,50}"
+    r"|ntry[su]_[\w=+/-]{30,300}|bp_[a-f0-9]{40}|b_secret_[\w-]{20,60}|ecret_[A-Za-z0-9]{43}|l\.[\w-]{60,200})"
+    r"|r(?:k_(?:live|test)_[A-Za-z0-9]{10,200}|8_[A-Za-z0-9]{30,60}|ubygems_[a-f0-9]{40,60}|cl_[a-z2-7]{52}_[\w-]{40,50})"
+    r"|g(?:h[pousr]_[A-Za-z0-9]{20,255}|ithub_pat_\w{20,255}|l(?:pat|dt|rt|cbt|ptt|ft|soat|agent|imt|oas)-[\w.-]{20,80}"
+    r"|sk_[A-Za-z0-9]{20,80}|lsa_[\w-]{30,60}|lc_[\w=+/-]{40,300})"
+    r"|xox[abceoprs]-[\w-]{10,300}|xapp-\d-[\w-]{20,200}|x(?:ai-[A-Za-z0-9]{40,120}|keysib-[a-f0-9]{40,80}-\w{10,30})"
+    r"|ya29\.[\w-]{20,500}|1//0[\w-]{30,200}|GOCSPX-[\w-]{20,60}"
+    r"|n(?:pm_[A-Za-z0-9]{30,60}|tn_[A-Za-z0-9]{40,60}|fp_[A-Za-z0-9]{30,60})"
+    r"|p(?:ypi-Ag[\w-]{40,400}|plx-[A-Za-z0-9]{30,80}|scale_(?:tkn|pw|oauth)_[\w.-]{30,80}|ul-[a-f0-9]{40}"
+    r"|at(?:[A-Za-z0-9]{14}\.[a-f0-9]{64}|-[a-z]{2}\d-[a-f0-9-]{36}))"
+    r"|h(?:f_[A-Za-z0-9]{30,60}|v[sbr]\.[\w-]{20,300}|ooks\.slack\.com/(?:services|workflows|triggers)/[\w/]{20,120})"
+    r"|d(?:api[a-f0-9]{32}|o[opr]_v1_[a-f0-9]{64}|ckr_(?:pat|oat)_[\w-]{20,60}|p\.(?:pt|st|ct|sa|scim)\.[\w.-]{30,80}"
+    r"|t0[a-z]\d{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64})"
+    r"|SG\.[\w-]{16,32}\.[\w-]{16,64}|key-[0-9a-z]{32}(?![0-9a-z])|[0-9a-f]{32}-us\d{1,2}(?!\d)|SK[0-9a-f]{32}"
+    r"|EAA[A-Za-z0-9]{60,300}|EAAA[\w-]{40,80}|access_token\$production\$\w{16}\$[a-f0-9]{32}"
+    r"|l(?:in_(?:api|oauth)_[A-Za-z0-9]{30,80})|LTAI[A-Za-z0-9]{12,24}|figd_[\w-]{30,60}|PMAK-[a-f0-9]{24}-[a-f0-9]{34}"
+    r"|NRAK-[A-Z0-9]{27}|HRKU-[\w-]{30,80}|tskey-[a-z]{2,10}-[\w-]{15,80}|CCIPAT_\w{20,80}|bkua_[a-f0-9]{40}"
+    r"|CLOJARS_[a-f0-9]{60}|ops_eyJ[\w-]{100,1000}|whsec_[A-Za-z0-9+/=]{20,80}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,80}"
+    r"|[\w~.-]{3}\dQ~[\w~.-]{31,34}|\d{8,10}:AA[\w-]{33}|[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}"
+    r"|(?<![\w-])eyJ[\w-]{8,1000}+\.[\w-]{8,8000}+(?:\.[\w-]{0,4000}+){1,3}"
+    r"|discord(?:app)?\.com/api/webhooks/\d{16,20}/[\w-]{50,80}|[a-z0-9-]{1,60}\.webhook\.office\.com/webhookb2/[\w/-]{30,200}"
+    r")"
+)
+_KEY_BLOCK = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,20000}"
+    r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?"
+)
+_USER_INFO = re.compile(r"://[^\s:/@\"'<>]{0,64}:([^\s/\"'<>]{1,128})@")
+_BEARER = re.compile(
+    r"(?P<header>authorization[\"']?:\s{0,3}[\"']?(?:bearer|basic|token|apikey)|bearer)\s{1,3}(?P<value>[a-z0-9._~+/=-]{8,4000})"
+)
+_PIN = re.compile(r"\bpin\b(?: code| number)?(?: is|:|=)\s{0,2}(?P<value>\d{4})(?![\d-])")
+_SEED_PHRASE = re.compile(
+    r"(?:seed|recovery|mnemonic)\s(?:phrase|words)(?:\s(?:is|are))?\s{0,2}[:=]?\s{0,2}[\"']?"
+    r"((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})"
+)
+_STEMS = (
+    "pass", "pwd", "contrase", "mot de", "senha", "kennwort", "пароль", "密", "口令", "パスワード", "비밀번호",
+    "key", "secret", "token", "credential", "sig", "令牌",
+)  # fmt: skip
+_NAME = re.compile(
+    r"(?P<pass>pass(?:word|wort|wd|phrase|code|wrd)|(?<![a-z])pass(?=\s?[=:])|pwd|contrase(?:ñ|n)a|mot de passe|senha"
+    r"|kennwort|пароль|密码|密碼|口令|パスワード|비밀번호)"
+    r"|(?P<key>(?:api|access|private|client|secret|auth|account|encryption|signing|master|shared|service)"
+    r"[ _-]?(?:access[ _-]?)?key|secret|token|credentials?|(?<![a-z])sig(?:nature)?(?==)|密钥|令牌)"
+)
+_SUFFIX = re.compile(r"(?:[_.-]?[A-Za-z0-9]{1,20}){0,3}")
+_PLAIN_SUFFIX = re.compile(
+    r"(?:s|es)?(?:[_.-]?(?:id|ids|name|type|kind|url|uri|path|file|dir|policy|count|counts|limit|length|len|size|budget|expiry"
+    r"|expires|ttl|at|in|field|hint|reset|version|usage|used|cost|rate|per|max|min|manager|store|issuer|scope|endpoint))+$"
+    r"|^(?:s|es|ize|ized|izer|izers|ization|ion|enger|engers|ive|age|ing|ed|port|ports|ary|less|ly|word(?:s|less))$",
+    re.IGNORECASE,
+)
+_SEPARATOR = re.compile(
+    r"[\"'`*]{0,3}(?:\s(?:for|to|of|on)(?:\s[\w'.-]{1,30}){1,4}?)?\s{0,4}"
+    r"(?P<sign>:=|=>|==|=|:|→|\bis(?: now)?:?|\bwas:?|\bes\b|\best\b|\bist\b|\blautet\b|是|为|は)\s{0,4}(?P<quote>[\"'`]?)"
+)
+_DIRECT = re.compile(r"\s{1,2}(?P<quote>[\"'`]?)")
+_VALUE = re.compile(r"[^\s\"'`<>]{1,256}")
+_PLACEHOLDER = re.compile(
+    r"[$%]?[{<(\[].{0,512}|.{0,64}[*•…]{3}.{0,512}|[$%]\w{0,64}%?|\W{1,512}|x{3,64}|(?:your|my|the|some|example|changeme|change[_-]me"
+    r"|insert|enter|replace|dummy|placeholder|redacted|masked|hidden|none|null|nil|undefined|true|false|todo|tbd"
+    r"|required|optional|string|str|text|bytes|n/a)(?:[_\W].{0,512}|[A-Z]\w{0,64})?",
+    re.IGNORECASE | re.DOTALL,
+)
+_CODE = re.compile(r"[A-Za-z_]\w{0,64}(?:(?:\.|->|::)[A-Za-z_]\w{0,64}){0,8}(?:[(\[{].{0,512})?[;,)]{0,3}", re.DOTALL)
+_OWN_NAME = re.compile(r"[A-Za-z_.-]{0,64}(?:pass|pwd|secret|token|key|credential)[A-Za-z_.-]{0,64}", re.IGNORECASE)
+_PATH = re.compile(
+    r"(?:[A-Za-z_.~-]{0,40}/){1,20}[A-Za-z_.-]{0,40}\d{0,4}|\d{1,4}[-/.:]\d{1,2}[-/.:]\d{1,4}\S{0,20}"
+    r"|v?\d{1,20}(?:\.\d{1,20}){1,4}"
+)
+_SAMPLE_PASSWORDS = frozenset({"password", "passwd", "pass", "pwd", "secret", "token"})
+
+
+def secrets_in(text: Text) -> Iterator[Finding]:
+    """Every secret of the text, in no particular order."""
+    plain = text.plain
+    if "-----BEGIN" in plain:
+        for match in _KEY_BLOCK.finditer(plain):
+            yield _found(match.start(), match.end())
+    for run in _RUN.finditer(plain):
+        for match in _ISSUED.finditer(plain, run.start(), run.end()):
+            yield _found(_url_start(plain, match.start()), match.end())
+    if "://" in plain:
+        for match in _USER_INFO.finditer(plain):
+            if not _refused(match[1]) and match[1].lower() not in _SAMPLE_PASSWORDS:
+                yield _found(match.start(1), match.end(1))
+    if text.mentions("bearer", "authorization"):
+        for match in _BEARER.finditer(text.lower):
+            value = plain[slice(*match.span("value"))]
+            if not _refused(value) and (match["header"] != "bearer" or _looks_random(value)):
+                yield _found(*match.span("value"))
+    if "pin" in text.lower:
+        for match in _PIN.finditer(text.lower):
+            yield _found(*match.span("value"))
+    if text.mentions("seed", "recovery", "mnemonic"):
+        for match in _SEED_PHRASE.finditer(text.lower):
+            yield _found(match.start(1), match.end(1))
+    if text.mentions(*_STEMS):
+        yield from _named_secrets(text)
+
+
+def is_secret_under(name: str, value: str) -> bool:
+    """Whether a value is a secret because of the name it is kept under, as in `{"password": "…"}`."""
+    match = _NAME.search(name.lower())
+    if match is None or _is_masked(value) or _is_placeholder(value):
+        return False
+    if _PLAIN_SUFFIX.search(name[match.end() :]):
+        return False
+    return len(value) >= 4 and (match["pass"] is not None or _looks_random(value))
+
+
+def _found(start: int, end: int) -> Finding:
+    return Finding(start, end, DataType.SECRET)
+
+
+def _url_start(text: str, start: int) -> int:
+    """Where the address of a secret web hook begins."""
+    return start - 8 if text[start] in "hd" and text.startswith("https://", max(0, start - 8)) else start
+
+
+def _named_secrets(text: Text) -> Iterator[Finding]:
+    done = 0
+    for name in _NAME.finditer(text.lower):
+        if name.start() < done:
+            continue
+        suffix = _SUFFIX.match(text.plain, name.end())
+        end = name.end()
+        if suffix is not None and suffix.group():
+            if _PLAIN_SUFFIX.search(suffix.group()):
+                continue
+            end = suffix.end()
+        span = _value_span(text.plain, name, end)
+        if span is not None:
+            yield _found(*span)
+            done = span[1]
+
+
+def _value_span(text: str, name: re.Match[str], end: int) -> tuple[int, int] | None:
+    """Where the value after a name stands, if it is a secret."""
+    is_pass = name["pass"] is not None
+    separator = _SEPARATOR.match(text, end)
+    is_option = text[max(0, name.start() - 24) : name.start()].rpartition(" ")[2].startswith("--")
+    if separator is None:
+        direct = _DIRECT.match(text, end)
+        if direct is None or not (is_pass or is_option):
+            return None
+        span = _read_value(text, direct.end(), direct["quote"])
+        value = text[slice(*span)]
+        strong = len(value) >= 8 and _classes(value) >= 3
+        return span if not _refused(value) and (strong or (is_option and _looks_random(value))) else None
+    span = _read_value(text, separator.end(), separator["quote"])
+    value = text[slice(*span)]
+    if _refused(value):
+        return None
+    sign = separator["sign"]
+    if not is_pass:
+        if name.group().startswith("sig") and len(value) < 20:
+            return None
+        return span if _looks_random(value) else None
+    is_setting = sign in {"=", ":=", "=>", "=="} or (sign == ":" and text[max(0, name.start() - 1)] in "_-.")
+    if separator["quote"] or is_setting or is_option:
+        return span if not _is_code(value, quoted=bool(separator["quote"]), tight=separator.end() - end <= 1) else None
+    return span if _looks_chosen(value) else None
+
+
+def _is_code(value: str, *, quoted: bool, tight: bool) -> bool:
+    """Whether code or a form stands here instead of a password: `password = settings.password`."""
+    if _OWN_NAME.fullmatch(value):
+        return True
+    has_digit = any(map(str.isdigit, value))
+    if quoted or _CODE.fullmatch(value) is None:
+        return False
+    return not (tight or has_digit) if value.isalnum() else not has_digit or "(" in value
+
+
+def _read_value(text: str, start: int, quote: str) -> tuple[int, int]:
+    if quote:
+        end = text.find(quote, start, start + 512)
+        if end > start and "\n" not in text[start:end]:
+            return start, end
+    match = _VALUE.match(text, start)
+    if match is None:
+        return start, start
+    end = match.end()
+    value = match.group()
+    for stop in (";", "&", ","):
+        cut = value.find(stop)
+        # A password may hold any sign; what follows one of these is most often the next setting.
+        if cut > 0 and ("=" in value[cut:] or ":" in value[cut:] or cut == len(value) - 1):
+            end = min(end, start + cut)
+    while end > start and text[end - 1] in ".,;:)]}，。；）":
+        end -= 1
+    return start, end
+
+
+def _refused(value: str) -> bool:
+    return len(value) < 3 or _is_masked(value) or _is_placeholder(value)
+
+
+def _is_masked(value: str) -> bool:
+    return "[" in value and any(mask in value for mask in MASKS)
+
+
+def _is_placeholder(value: str) -> bool:
+    return _PLACEHOLDER.fullmatch(value) is not None
+
+
+def _classes(value: str) -> int:
+    """How many of these it has: small letters, capitals, digits, other signs."""
+    return (
+        any(map(str.islower, value))
+        + any(map(str.isupper, value))
+        + any(map(str.isdigit, value))
+        + (not value.replace("_", "a").replace(".", "a").isalnum())
+    )
+
+
+def _looks_chosen(value: str) -> bool:
+    """Whether prose names a password here, and does not just go on: "password: click the link"."""
+    if len(value) < 6 or value[0] in "/#@" or "://" in value:
+        return False
+    if value.isdigit():
+        return True
+    has_letter, has_digit = any(map(str.isalpha, value)), any(map(str.isdigit, value))
+    if has_letter and has_digit:
+        return not re.fullmatch(r"\d{1,4}[-–]?[A-Za-z]{1,12}", value)  # 12-character
+    return value.count("-") >= 3 or (has_letter and any(sign in value[:-1] for sign in "!@#$%^&*+~|\\"))
+
+
+def _looks_random(value: str) -> bool:
+    """Whether a machine made it: long, of several kinds of signs, without the regularity of words or code."""
+    if len(value) < 8 or "://" in value or value[0] in "/#@" or value.isdigit():
+        return False
+    has_digit = any(map(str.isdigit, value))
+    if _CODE.fullmatch(value) and not has_digit and _classes(value) < 3 and not (len(value) >= 20 and value.isalnum()):
+        return False
+    if re.search(r"[(){}\[\]<>\s]", value) or _PATH.fullmatch(value):
+        return False
+    if not has_digit and not (len(value) >= 16 and _classes(value) >= 2):
+        return False
+    return _entropy(value[:128]) >= 2.0
+
+
+def _entropy(value: str) -> float:
+    counts = Counter(value)
+    return -sum(count / len(value) * math.log2(count / len(value)) for count in counts.values())

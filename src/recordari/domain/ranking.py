@@ -1,0 +1,334 @@
+"""How candidates are ordered: words, late interaction, meaning, session, and what the wording asks for.
+
+Every feature is about 0 to 1 and the weights are few and round: one setting for all data. Scores are computed for a few
+hundred candidates in numpy; nothing here reads a database or a model.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordari.domain.candidates import Candidate, Columns, Floats, Found, Ids, Mask, Tokens
+from recordari.domain.identity import Scope
+from recordari.domain.temporal import Interval
+from recordari.domain.wording import REQUEST_TERMS, Asked
+
+DEFAULT_SCOPE_WEIGHTS: Mapping[Scope, float] = {
+    Scope.SESSION: 1.3,
+    Scope.USER: 1.1,
+    Scope.AGENT: 1.0,
+    Scope.TENANT: 1.0,
+}
+
+# Mean and deviation of the cosine similarity between a question and an unrelated text, per model.
+UNRELATED_SIMILARITY: Mapping[str, tuple[float, float]] = {
+    "e5-small-v2": (0.785, 0.027),
+    "arctic-embed-s": (0.60, 0.043),
+    "potion-base-8M": (0.26, 0.13),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """The one setting of the ranker; `docs/ranking.md` shows what each is worth."""
+
+    words: float = 1.2
+    late: float = 1.0
+    meaning: float = 0.8
+    session: float = 1.0
+    following: float = 0.4
+    speaker: float = 0.4
+    own_words: float = 2.0
+    verbatim: float = 5.0  # what is quoted comes first, whoever said it
+    question: float = -0.2
+    dated: float = 0.5
+    interval: float = 0.7
+    newer: float = 2.0  # times how plainly the question asks for the present
+    # A session is about what is asked from the second part of the best score on, and not at all below the first.
+    on_the_matter: tuple[float, float] = (0.6, 0.85)
+    disclosure: float = 0.4
+    entity: float = 0.2
+    linked: float = 0.6
+    repeat: float = 0.04
+    saturation: float = 1.2
+    length_share: float = 0.5
+    previous_words: float = 0.5
+    date_words: float = 0.5
+    previous_late: float = 0.8
+    request_words: float = 0.2
+    interval_slack: timedelta = timedelta(days=14)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """What is known of all items of the tenant: how many, how long, and how rare each asked term is."""
+
+    items: int
+    mean_length: float
+    frequencies: Mapping[str, int]
+
+    def rarity(self, term: str) -> float:
+        """Inverse document frequency, never negative."""
+        found = min(self.frequencies.get(term, 0), self.items)
+        return float(np.log1p((self.items - found + 0.5) / (found + 0.5)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Everything the ranker knows about what was asked."""
+
+    terms: Sequence[str]
+    words: frozenset[str]
+    asked: Asked
+    interval: Interval | None
+    tokens: Tokens | None
+    calibration: tuple[float, float] | None
+    """Mean and deviation of the similarity of unrelated texts for the model in use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """A candidate with its score, and what the score is made of."""
+
+    candidate: Candidate
+    place: int
+    """Where it stands among the columns."""
+    score: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+def ranked(
+    question: Question,
+    columns: Columns,
+    found: Found,
+    collection: Collection,
+    *,
+    weights: Weights,
+    scope_weights: Mapping[Scope, float] = DEFAULT_SCOPE_WEIGHTS,
+    limit: int = 50,
+    explained: bool = True,
+) -> list[Ranked]:
+    """The candidates that answer best, best first; each one chosen lowers the rest of its session a little."""
+    hits = found.hits
+    if not len(hits):
+        return []
+    parts = {
+        "words": weights.words * _words(question, columns, collection, weights)[hits],
+        "late": weights.late * _late_interaction(question, columns, collection, weights)[hits],
+        "meaning": weights.meaning * _meaning(question, found.similarity[hits]),
+    }
+    base = sum(parts.values(), np.zeros(len(hits)))
+    parts["session"] = weights.session * _best_of_session(columns, hits, base)
+    parts["following"] = weights.following * _of_following(columns, hits, base)
+    if question.asked.present and question.interval is None:
+        parts["newer"] = weights.newer * question.asked.present * _newer(columns, hits, base, weights.on_the_matter)
+    parts |= {name: values[hits] for name, values in _priors(question, columns, found, weights).items()}
+    total = sum(parts.values(), np.zeros(len(hits)))
+    # What hardly fits is ordered too: below 0 a scope that counts for more is nearer to 0.
+    weighed = _scope_weights(columns, scope_weights)[hits]
+    scores = np.where(total > 0, total * weighed, total / np.maximum(weighed, 1e-9))
+    return [
+        Ranked(
+            candidate=columns.rows[hits[place]],
+            place=int(hits[place]),
+            score=score,
+            parts={name: round(float(values[place]), 4) for name, values in parts.items()} if explained else {},
+        )
+        for place, score in _spread_over_sessions(columns, hits, scores, weights.repeat, limit)
+    ]
+
+
+def _words(question: Question, columns: Columns, collection: Collection, weights: Weights) -> Floats:
+    """BM25 over the text, half of the text before it, its speaker and half its date; divided by its upper bound."""
+    asked = list(dict.fromkeys(question.terms))
+    scores = np.zeros(len(columns))
+    bound = 0.0
+    mean = max(collection.mean_length, 1.0)
+    for term in asked:
+        rarity = _weighed_rarity(term, collection, weights)
+        key = ("words", term, mean, weights.previous_words, weights.date_words)
+        scores += rarity * columns.kept(key, partial(_saturated, term, columns, mean, weights))
+        bound += (weights.saturation + 1) * rarity
+    return scores / max(bound, 1e-9)
+
+
+def _saturated(term: str, columns: Columns, mean: float, weights: Weights) -> NDArray[np.float32]:
+    """How much each row says of one term; saying it again adds less and less."""
+    count = columns.count(term)
+    frequency = count[:-1] + weights.previous_words * np.minimum(count[columns.before], 2)
+    for places in columns.spoken_by(term):
+        frequency[places] += 1
+    for places in columns.dated(term):
+        frequency[places] += weights.date_words
+    # A text shorter than the mean gets no bonus for being short; a longer one pays.
+    relative = np.maximum(columns.lengths / mean, 1.0)
+    pivot = weights.saturation * (1 - weights.length_share + weights.length_share * relative)
+    return np.asarray(frequency * (weights.saturation + 1) / (frequency + pivot), dtype=np.float32)
+
+
+def _weighed_rarity(term: str, collection: Collection, weights: Weights) -> float:
+    return collection.rarity(term) * (weights.request_words if term in REQUEST_TERMS else 1.0)
+
+
+def _late_interaction(question: Question, columns: Columns, collection: Collection, weights: Weights) -> Floats:
+    """For each question token the best match among the text's tokens (or a little less: of the text before)."""
+    tokens = question.tokens
+    if tokens is None or not len(tokens.ids):
+        return np.zeros(len(columns))
+    scores = np.zeros(len(columns))
+    bound = 0.0
+    norms = tokens.norms[tokens.ids].tolist()
+    for word, norm, best in zip(tokens.words, norms, columns.best_matches(tokens, weights.previous_late), strict=True):
+        weight = _weighed_rarity(word, collection, weights) * norm
+        scores += weight * best
+        bound += weight
+    return scores / max(bound, 1e-9)
+
+
+def _meaning(question: Question, similarity: Floats) -> Floats:
+    """Cosine similarity above what unrelated texts have; a text not embedded yet counts as middling."""
+    is_unknown = np.isnan(similarity)
+    present = similarity[~is_unknown]
+    if not len(present):
+        return np.zeros(len(similarity))
+    mean, deviation = question.calibration or (float(present.min()), max(float(np.ptp(present)) / 4, 1e-6))
+    known = np.where(is_unknown, np.median(present), similarity) if len(present) < len(similarity) else similarity
+    scores: Floats = (known - mean) / (4 * deviation)
+    return scores
+
+
+def _best_of_session(columns: Columns, hits: Ids, base: Floats) -> Floats:
+    """The best base score in the same session: a conversation about the matter is where its answer stands."""
+    threads = columns.threads[hits]
+    best = np.full(len(columns), -np.inf)
+    np.maximum.at(best, threads, base)
+    scores: Floats = best[threads]
+    return scores
+
+
+def _newer(columns: Columns, hits: Ids, base: Floats, on_the_matter: tuple[float, float]) -> Floats:
+    """How late each text was said among the sessions about the matter, 0 for the first to 1 for the last, if it fits."""
+    newer = np.zeros(len(hits))
+    said = ~columns.is_alone[hits]
+    # A fact is short and fits better than any turn: how well a session fits is told by its turns, and a fact is as new as
+    # the session in which it was stated. Facts of which no such turn is found are compared among themselves, one by one.
+    sessions = columns.sessions[hits]
+    told = said | np.isin(sessions, sessions[said])
+    for alike, groups, leads in ((told, sessions, said), (~told, columns.threads[hits], ~told)):
+        if alike.any():
+            moments = columns.moments[hits[alike]]
+            newer[alike] = _newer_alike(moments, groups[alike], leads[alike], base[alike], on_the_matter)
+    return newer
+
+
+def _newer_alike(moments: Floats, groups: Ids, leads: Mask, base: Floats, on_the_matter: tuple[float, float]) -> Floats:
+    """The same among groups of texts, each as late and as near the matter as those that lead it.
+
+    Two statements of the same thing fit a question about equally, and the later one is the one that holds. A session counts
+    by how nearly its best text fits as well as the best of all, and a text by how well it fits itself.
+    """
+    top = base[leads].max()
+    if top <= 0:
+        return np.zeros(len(base))
+    names, places = np.unique(groups, return_inverse=True)
+    best, said_at = np.full(len(names), -np.inf), np.full(len(names), -np.inf)
+    np.maximum.at(best, places[leads], base[leads])
+    np.maximum.at(said_at, places[leads], moments[leads])
+    least, enough = on_the_matter
+    about = best > least * top
+    times = np.unique(said_at[about])
+    late = np.searchsorted(times, said_at) / max(len(times) - 1, 1)
+    part = np.minimum(1.0, (best / top - least) / (enough - least))
+    share = np.where(about, late * part, 0.0)
+    scores: Floats = np.clip(base / top, 0, 1) * share[places]
+    return scores
+
+
+def _of_following(columns: Columns, hits: Ids, base: Floats) -> Floats:
+    by_place = np.zeros(len(columns) + 1)
+    by_place[hits] = base
+    scores: Floats = by_place[columns.after[hits]]
+    return scores
+
+
+def _priors(question: Question, columns: Columns, found: Found, weights: Weights) -> dict[str, Floats]:
+    """What speaks for an item whatever its words: who said it, when, and how it is put."""
+    parts = {
+        "verbatim": weights.verbatim * columns.are_verbatim(question.terms),
+        "question": weights.question * columns.asks,
+        "disclosure": weights.disclosure * columns.disclosure,
+        "entity": weights.entity * found.entity,
+    }
+    if found.linked.any():
+        parts["linked"] = weights.linked * found.linked
+    named = columns.speakers.keys() & question.words
+    if len(named) == 1:
+        parts["speaker"] = weights.speaker * _marked(len(columns), columns.speakers[named.pop()])
+    if question.asked.about_the_speaker:
+        parts["own_words"] = weights.own_words * columns.is_users
+    if question.asked.when:
+        parts["dated"] = weights.dated * columns.is_dated
+    if question.interval is not None:
+        parts["interval"] = weights.interval * _within(columns.moments, question.interval, weights.interval_slack)
+    return {name: np.asarray(values, dtype=np.float64) for name, values in parts.items()}
+
+
+def _marked(many: int, places: Ids) -> Mask:
+    marks = np.zeros(many, dtype=np.bool_)
+    marks[places] = True
+    return marks
+
+
+def _within(moments: Floats, interval: Interval, slack: timedelta) -> Mask:
+    """Whether what was said at each moment may tell of the interval; people tell of things a little later."""
+    inside = np.ones(len(moments), dtype=np.bool_)
+    if interval.start is not None:
+        inside &= moments >= interval.start.timestamp()
+    if interval.end is not None:
+        inside &= moments < interval.end.timestamp() + slack.total_seconds()
+    return inside
+
+
+def _scope_weights(columns: Columns, scope_weights: Mapping[Scope, float]) -> Floats:
+    found = np.ones(len(columns))
+    for scope, places in columns.scopes.items():
+        found[places] = scope_weights.get(Scope(scope), 1.0)
+    return found
+
+
+def _spread_over_sessions(
+    columns: Columns, hits: Ids, scores: Floats, penalty: float, limit: int
+) -> list[tuple[int, float]]:
+    """Choose the best one at a time, with its score at that moment; ties go to the newer."""
+    limit = min(limit, len(hits))
+    # Each choice lowers the others of its session by the penalty: what is further behind than that can never be chosen.
+    least = np.partition(scores, len(scores) - limit)[len(scores) - limit] - penalty * limit
+    places = np.flatnonzero(scores >= least)
+    # A difference of age decides only between equal scores.
+    ages = columns.moments[hits[places]] * -1e-16
+    heap = [
+        (age - score, place, score, 0)
+        for age, place, score in zip(ages.tolist(), places.tolist(), scores[places].tolist(), strict=True)
+    ]
+    heapq.heapify(heap)
+    threads, alone = columns.threads[hits].tolist(), columns.is_alone[hits].tolist()
+    chosen: dict[int, int] = {}
+    order: list[tuple[int, float]] = []
+    while len(order) < limit:
+        key, place, score, lowered = heap[0]
+        now = 0 if alone[place] else chosen.get(threads[place], 0)
+        if now > lowered:
+            loss = penalty * (now - lowered)
+            heapq.heapreplace(heap, (key + loss, place, score - loss, now))
+            continue
+        heapq.heappop(heap)
+        order.append((place, score))
+        chosen[threads[place]] = now + 1
+    return order

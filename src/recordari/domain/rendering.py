@@ -1,0 +1,159 @@
+"""A context as text, as chat messages, or as its sections: instructions as they are, everything else fenced as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recordari.domain import fence
+from recordari.domain.budget import Bid, Kept
+from recordari.domain.context import INSTRUCTIONS, SECTIONS, ContextItem, Layer, Rendering, SectionName, Share
+from recordari.domain.tokens import MESSAGE_OVERHEAD, TokenCounter
+from recordari.domain.window import MessageRole
+
+_NUMBER = 999  # stands for an item's number while its place is not known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """What a section shows."""
+
+    name: SectionName
+    items: tuple[Kept[ContextItem], ...]
+    budget: int
+
+    @property
+    def layer(self) -> Layer:
+        """The layer that it belongs to."""
+        return SECTIONS[self.name].layer
+
+    @property
+    def handles(self) -> tuple[str, ...]:
+        """What its items are called in the text, in their order."""
+        return tuple(_handle(self.name, place, kept.item) for place, kept in enumerate(self.items, start=1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatMessage:
+    """One message for a chat model."""
+
+    role: MessageRole
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """A context ready to be handed over, and its tokens."""
+
+    text: str | None
+    messages: tuple[ChatMessage, ...] | None
+    tokens: int
+
+
+def bid_of(name: SectionName, share: Share, items: Sequence[ContextItem], count: TokenCounter) -> Bid[ContextItem]:
+    """What a section asks of the budget."""
+    frame = 2 if name in INSTRUCTIONS else count(fence.block(SECTIONS[name].title, [], "0" * fence.MARK_LENGTH)) + 4
+    return Bid(
+        name=name,
+        tokens=share.tokens,
+        priority=share.priority,
+        items=items,
+        most=share.most,
+        frame=frame,
+        contiguous=name is SectionName.WINDOW,
+    )
+
+
+def cost(name: SectionName, item: ContextItem, content: str, count: TokenCounter) -> int:
+    """The tokens of an item as it will be written."""
+    if name in INSTRUCTIONS:
+        return count(content) + 1
+    return count(_line(name, _NUMBER, item, content)) + 1
+
+
+def preface_cost(hint: str | None, count: TokenCounter) -> int:
+    """The tokens of what stands around all sections."""
+    return count(fence.NOTICE) + (count(hint) if hint else 0) + 2 * MESSAGE_OVERHEAD
+
+
+def render(sections: Sequence[Section], hint: str | None, how: Rendering, count: TokenCounter) -> Rendered:
+    """Write a context; the tokens are those of the very text that is handed over."""
+    blocks = _blocks(sections)
+    if how is not Rendering.MESSAGES:
+        text = "\n\n".join(_parts(sections, blocks, hint))
+        return Rendered(text=text if how is Rendering.TEXT else None, messages=None, tokens=count(text))
+    messages = _messages(sections, blocks, hint)
+    tokens = sum(count(message.content) + MESSAGE_OVERHEAD for message in messages)
+    return Rendered(text=None, messages=tuple(messages), tokens=tokens)
+
+
+def _parts(sections: Sequence[Section], blocks: dict[SectionName, str], hint: str | None) -> list[str]:
+    parts = _instructions(sections, hint)
+    return [*parts, fence.NOTICE, *blocks.values()] if blocks else parts
+
+
+def _instructions(sections: Sequence[Section], hint: str | None) -> list[str]:
+    """The agent's own definition, and what we have to say to it."""
+    own = [kept.content for section in sections if section.name in INSTRUCTIONS for kept in section.items]
+    return [*own, hint] if hint else own
+
+
+def _blocks(sections: Sequence[Section]) -> dict[SectionName, str]:
+    """Every section that is data, in its block."""
+    lines = {
+        section.name: [
+            _line(section.name, place, kept.item, kept.content, is_cut=kept.is_cut)
+            for place, kept in enumerate(section.items, start=1)
+        ]
+        for section in sections
+        if section.items and section.name not in INSTRUCTIONS
+    }
+    everything = [line for each in lines.values() for line in each]
+    return {
+        name: fence.block(SECTIONS[name].title, each, fence.mark_of(SECTIONS[name].title, each, everything))
+        for name, each in lines.items()
+    }
+
+
+def _messages(sections: Sequence[Section], blocks: dict[SectionName, str], hint: str | None) -> list[ChatMessage]:
+    """The definition for the system, the blocks as a user's message, then the conversation in its own roles."""
+    messages: list[ChatMessage] = []
+    instructions = _instructions(sections, hint)
+    if instructions:
+        messages.append(ChatMessage(role=MessageRole.SYSTEM, content="\n\n".join(instructions)))
+    data = [text for name, text in blocks.items() if name is not SectionName.WINDOW]
+    if data:
+        messages.append(ChatMessage(role=MessageRole.USER, content="\n\n".join([fence.NOTICE, *data])))
+    for section in sections:
+        if section.name is SectionName.WINDOW:
+            messages += [_said(place, kept) for place, kept in enumerate(section.items, start=1)]
+    return messages
+
+
+def _said(place: int, kept: Kept[ContextItem]) -> ChatMessage:
+    """A message of the conversation. What a tool or another program put into it is data and gets no role of power."""
+    message = kept.item.message
+    if message is not None and message.role in {MessageRole.USER, MessageRole.ASSISTANT}:
+        return ChatMessage(role=message.role, content=kept.content)
+    line = _line(SectionName.WINDOW, place, kept.item, kept.content, is_cut=kept.is_cut)
+    title = SECTIONS[SectionName.WINDOW].title
+    return ChatMessage(role=MessageRole.USER, content=fence.block(title, [line], fence.mark_of(title, [line])))
+
+
+def _handle(name: SectionName, place: int, item: ContextItem) -> str:
+    """What an item is called: a message by its place in the session, which stays; others by their place here."""
+    return f"{SECTIONS[name].handle}{item.message.position if item.message is not None else place}"
+
+
+def _line(name: SectionName, place: int, item: ContextItem, content: str, *, is_cut: bool | None = None) -> str:
+    fields: dict[str, object] = {"ref": _handle(name, place, item), "kind": item.kind, "trust": item.trust}
+    if item.who is not None:
+        fields["who"] = item.who
+    if item.when is not None:
+        fields["when"] = f"{item.when:%Y-%m-%dT%H:%MZ}"
+    fields["text"] = content
+    if is_cut if is_cut is not None else len(content) < len(item.content):
+        fields["cut"] = True
+    if item.payload_key is not None:
+        fields["read_tool_output"] = item.payload_key
+    return fence.line(fields)

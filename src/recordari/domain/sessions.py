@@ -1,0 +1,183 @@
+"""Sessions: a series of runs and messages that closes when it has been idle, and what is noted in it.
+
+A session that was closed is never opened again. Activity under its id goes on in a **successor**: a new session with
+an id of our own that `continues` it. Sessions that continue each other are a line, named by the first one's id
+(`root_id`); a line has at most one open session, so that a caller may keep using the id it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.identity import AgentId, Identity, Role, SessionId, UserId
+from recordari.errors import InvalidInput
+
+IDLE_LIMIT = timedelta(hours=24)  # T1
+OPERATOR_IDLE_LIMIT = timedelta(days=30)  # T1
+NOTES_LIFETIME = timedelta(hours=24)  # W3: after the last activity
+MAX_NOTES = 50  # W3
+LONGEST_LIMIT = timedelta(days=3650)
+
+
+class SessionStatus(StrEnum):
+    """Whether a session still takes messages and runs."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class CloseReason(StrEnum):
+    """Why a session was closed."""
+
+    ASKED = "asked"
+    IDLE = "idle"
+
+
+class NoteKind(StrEnum):
+    """What a note of a session records."""
+
+    DECISION = "decision"
+    ACTION_ITEM = "action_item"
+    TOOL_RESULT = "tool_result"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """A lasting summary of messages that fell out of the window, and the places it covers."""
+
+    summary_id: UUID
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One session as it stands."""
+
+    session_id: SessionId
+    session_ref: UUID
+    root_id: SessionId
+    continues: SessionId | None
+    user_id: UserId | None
+    agent_id: AgentId | None
+    status: SessionStatus
+    close_reason: CloseReason | None
+    idle_seconds: int
+    notes_seconds: int
+    window_share: float
+    metadata: dict[str, Any]
+    opened_at: datetime
+    active_at: datetime
+    closed_at: datetime | None
+    messages: int
+    window_from: int
+    window_tokens: int
+    epoch: int
+    epoch_from: int | None
+    epoch_to: int | None
+    prompt_tokens: int | None
+    summary: str
+    summary_id: UUID | None
+    summarised_to: int
+    folded_to: int
+    folds: tuple[Fold, ...] = ()
+
+    def is_idle(self, now: datetime) -> bool:
+        """Whether its idle limit has passed."""
+        return self.active_at + timedelta(seconds=self.idle_seconds) < now
+
+    def has_notes(self, now: datetime) -> bool:
+        """Whether its notes still live."""
+        return now <= self.active_at + timedelta(seconds=self.notes_seconds)
+
+    def fold_of(self, position: int) -> UUID | None:
+        """Find the lasting summary that covers a place in the thread."""
+        return next((fold.summary_id for fold in self.folds if fold.first <= position <= fold.last), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something worth keeping in mind during a session."""
+
+    note_id: UUID
+    kind: NoteKind
+    content: str
+    importance: float
+    item_id: UUID | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPolicy:
+    """What a tenant's settings say of its sessions, under the key `sessions`.
+
+    As in `{"idle_hours": 24, "operator_idle_hours": 720, "agents": {"ops": 720}, "operators": ["ana"],
+    "notes_hours": 24, "window_share": 0.5}`; what is left out or makes no sense has its default.
+    """
+
+    idle: timedelta = IDLE_LIMIT
+    operator_idle: timedelta = OPERATOR_IDLE_LIMIT
+    agents: Mapping[str, timedelta] = field(default_factory=dict)
+    operators: frozenset[str] = frozenset()
+    notes: timedelta = NOTES_LIFETIME
+    window_share: float = 0.5
+
+    def idle_limit(self, *, user_id: str | None, agent_id: str | None) -> timedelta:
+        """The idle limit of a session: its agent's, else its operator's, else the tenant's."""
+        if agent_id is not None and agent_id in self.agents:
+            return self.agents[agent_id]
+        return self.operator_idle if user_id is not None and user_id in self.operators else self.idle
+
+
+def session_policy(settings: Mapping[str, Any]) -> SessionPolicy:
+    """Read the policy from a tenant's settings."""
+    given = settings.get("sessions")
+    if not isinstance(given, dict):
+        return SessionPolicy()
+    default = SessionPolicy()
+    agents = given.get("agents")
+    operators = given.get("operators")
+    share: Any = given.get("window_share")
+    return SessionPolicy(
+        idle=_hours(given.get("idle_hours"), default.idle),
+        operator_idle=_hours(given.get("operator_idle_hours"), default.operator_idle),
+        agents={
+            str(agent): _hours(hours, default.idle)
+            for agent, hours in (agents.items() if isinstance(agents, dict) else ())
+        },
+        operators=frozenset(map(str, operators)) if isinstance(operators, list) else frozenset(),
+        notes=_hours(given.get("notes_hours"), default.notes),
+        window_share=float(share) if _is_number(share) and 0 < share <= 1 else default.window_share,
+    )
+
+
+def _hours(value: Any, default: timedelta) -> timedelta:
+    if not _is_number(value) or not 0 < value <= LONGEST_LIMIT.total_seconds() / 3600:
+        return default
+    return timedelta(seconds=max(1, round(value * 3600)))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def may_see(identity: Identity, *, user_id: UserId | None, agent_id: AgentId | None) -> bool:
+    """Whether a session or run of that user and agent is shown to the identity; an administrator sees all."""
+    if identity.role is Role.ADMIN:
+        return True
+    return (user_id is None or identity.user_id in {None, user_id}) and (
+        agent_id is None or identity.agent_id in {None, agent_id}
+    )
+
+
+def checked_limit(limit: timedelta) -> timedelta:
+    """Return an idle limit that a caller gave, if it can be one."""
+    if not timedelta(seconds=1) <= limit <= LONGEST_LIMIT:
+        raise InvalidInput("idle_limit must lie between a second and ten years", field="idle_limit")
+    return limit

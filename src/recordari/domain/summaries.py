@@ -1,0 +1,148 @@
+"""Summaries without a model: the sentences that carry a conversation, and the decisions and tasks in it.
+
+The summary is extractive: nothing in it was not said. It rolls: each step joins the points kept so far with what was
+said since and keeps the best of both, so that a session is never read from its beginning again. The rules for
+decisions and action items know English; a text in another language is summarised but yields no notes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from recordari.domain.items import normalised
+from recordari.domain.sessions import NoteKind
+from recordari.domain.text import terms
+from recordari.domain.tokens import cut_to_tokens, estimated_tokens
+
+SUMMARY_TOKENS = 500  # C2: what a session's summary may cost in a context
+FOLD_TOKENS = 300
+LONGEST_POINT = 60  # tokens
+SHORTEST_POINT = 3  # terms that say something
+EXAMINED = 4_000  # characters of a message; what it is about shows at its beginning
+MOST_SENTENCES = 40  # of one message
+MOST_NOTES_PER_MESSAGE = 5
+BULLET = "- "
+
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+_LIST_MARK = re.compile(r"^\s{0,8}(?:[-*•#>]{1,6}|\d{1,3}[.)])\s{1,4}")
+_SPACE = re.compile(r"\s+")
+
+# Whole sentences are matched, every repetition is bounded: linear time on any text.
+_DECISION = re.compile(
+    r"\b(?:(?:we|i|they|team|everyone|let's|let us)(?:'ve|'ll| have| will| all| both| finally| just){0,3} "
+    r"(?:decided?|agreed?|settled?|chose|choose|concluded?|opt(?:ed)?|go(?:ing)? (?:with|for)|went with|pick(?:ed)?)\b"
+    r"|(?:decision|verdict|conclusion|agreement)(?: is| was|:)|(?:it(?:'s| is)|that(?:'s| is)) (?:decided|agreed|settled)"
+    r"|(?:final|official) (?:decision|answer|choice)|approved|(?:is|are|was) (?:confirmed|final)"
+    r"|(?:let's|let us) (?:use|go|stick|keep|do|take|make|book|start)\b)",
+    re.IGNORECASE,
+)
+_ACTION = re.compile(
+    r"\b(?:todo|to-do|action items?|next steps?|follow[- ]up)\b\s{0,2}[:\-–]"
+    r"|\b(?:i|we|you|he|she|they|someone|[A-Z][a-z]{1,20})(?:'ll| will| must| shall| should| need(?:s)? to| ha(?:ve|s) to"
+    r"| am going to| are going to| is going to| can you| could you) "
+    r"(?!be\b|have\b|not\b|never\b|love\b|like\b|see\b|know\b|think\b|feel\b)[a-z]{2,20}\b"
+    r"|\b(?:please|remember to|don't forget to|make sure to|remind me to|can you|could you) "
+    r"(?:send|write|call|book|schedule|prepare|check|update|fix|create|add|review|share|order|file|draft|finish|email"
+    r"|set up|look into|follow up|confirm|cancel|submit|deploy|test|contact|arrange|organi[sz]e)\b",
+    re.IGNORECASE,
+)
+_DEADLINE = re.compile(
+    r"\b(?:by|before|until|due|on|next|this) (?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|tomorrow|tonight|today|noon"
+    r"|week|month|end of|eod|\d{1,2}[:./ ]?\d{0,2}|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)",
+    re.IGNORECASE,
+)
+_SPECIFIC = re.compile(r"\d|\b[A-Z][a-z]{2,30}\b|\b[A-Z]{2,10}\b")
+_SMALL_TALK = re.compile(
+    r"^(?:hi|hello|hey|thanks?(?: you)?|ok(?:ay)?|sure|great|good (?:morning|evening)|bye|yes|no|welcome)\b[^.]{0,40}$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A message as a summary sees it."""
+
+    speaker: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """A decision or a task found in a message."""
+
+    kind: NoteKind
+    content: str
+    importance: float
+
+
+def sentences_of(content: str) -> list[str]:
+    """The sentences of a message without list marks, each once."""
+    parts = (_SPACE.sub(" ", _LIST_MARK.sub("", part)).strip() for part in _SENTENCE_END.split(content[:EXAMINED]))
+    return list(dict.fromkeys(part for part in parts if part))[:MOST_SENTENCES]
+
+
+def rolled_summary(previous: str, said: Sequence[Said], *, most_tokens: int = SUMMARY_TOKENS) -> str:
+    """Join the points of the previous summary with what was said since; the best of both, in the order said."""
+    old = [line.removeprefix(BULLET) for line in previous.splitlines() if line.strip()]
+    new = [
+        f"{one.speaker}: {cut_to_tokens(sentence, LONGEST_POINT)}"
+        for one in said
+        for sentence in sentences_of(one.content)
+        if not _SMALL_TALK.match(sentence)
+    ]
+    points = _distinct([*old, *new])
+    words = [set(terms(point.partition(": ")[2] or point)) for point in points]
+    frequency = Counter(word for found in words for word in found)
+    order = sorted(
+        range(len(points)),
+        key=lambda place: (-_weight(points[place], words[place], frequency, place / len(points)), -place),
+    )
+    chosen: set[int] = set()
+    used = 0
+    for place in order:
+        cost = estimated_tokens(points[place]) + 2
+        if used + cost <= most_tokens and (len(words[place]) >= SHORTEST_POINT or not chosen):
+            chosen.add(place)
+            used += cost
+    return "\n".join(f"{BULLET}{points[place]}" for place in sorted(chosen))
+
+
+def _weight(point: str, words: set[str], frequency: Counter[str], age: float) -> float:
+    """How much a point carries: what it shares with the rest, what it fixes, and a little for being recent."""
+    if not words:
+        return 0.0
+    # Divided by more than its length's root, a long point does not win by its length alone.
+    central = sum(math.log1p(frequency[word]) for word in words) / math.pow(len(words), 0.7)
+    fixed = 1.5 * bool(_DECISION.search(point)) + 1.0 * bool(_ACTION.search(point))
+    specific = min(len(_SPECIFIC.findall(point)), 5) * 0.15
+    asks = -0.6 if point.rstrip().endswith("?") else 0.0
+    return central + fixed + specific + asks + 0.5 * age
+
+
+def _distinct(points: Iterable[str]) -> list[str]:
+    kept: dict[str, str] = {}
+    for point in points:
+        kept.setdefault(normalised(point), point)
+    return list(kept.values())
+
+
+def notes_in(content: str) -> list[Noted]:
+    """Decisions and action items of a message, by rules."""
+    found = []
+    for sentence in sentences_of(content):
+        if sentence.endswith("?") and not _ACTION.search(sentence):
+            continue
+        if _DECISION.search(sentence):
+            found.append(Noted(kind=NoteKind.DECISION, content=sentence, importance=_importance(sentence, 0.7)))
+        elif _ACTION.search(sentence):
+            found.append(Noted(kind=NoteKind.ACTION_ITEM, content=sentence, importance=_importance(sentence, 0.5)))
+    return found[:MOST_NOTES_PER_MESSAGE]
+
+
+def _importance(sentence: str, base: float) -> float:
+    specific = min(len(_SPECIFIC.findall(sentence)), 4) * 0.03
+    return round(min(1.0, base + specific + (0.15 if _DEADLINE.search(sentence) else 0.0)), 3)

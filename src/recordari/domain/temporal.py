@@ -1,0 +1,125 @@
+"""Time expressions in English questions, as half-open UTC intervals in the user's zone (C2).
+
+`find_times` says what the words denote by convention: "two weeks ago" is one day, "from May to July" ends
+where July begins, and a week starts on Monday. `question_interval` says where to look for memories when
+somebody asks with these words: people are not that exact, so the vague ones are widened, and the last period
+of a range belongs to it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timezone
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from recordari.domain.temporal_calendar import Preference
+from recordari.domain.temporal_dates import RULES as DATES
+from recordari.domain.temporal_ranges import RULES as RANGES
+from recordari.domain.temporal_rules import INTERVALS, TIMES_ONLY, Clock
+from recordari.domain.temporal_spans import RULES as SPANS
+from recordari.domain.temporal_words import Word, scan
+
+# A question is short. Of a long text the beginning and the end are read, where people put the question.
+EXAMINED_CHARACTERS: Final = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A half-open stretch of time in UTC; None on a side means that it has no bound there."""
+
+    start: datetime | None
+    end: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeExpression:
+    """Words of a text that name a time: where they stand and the interval they denote."""
+
+    text: str
+    start_index: int
+    end_index: int
+    interval: Interval
+
+
+def find_times(
+    text: str, *, now: datetime, zone: ZoneInfo | timezone, prefer: Preference = "past"
+) -> tuple[TimeExpression, ...]:
+    """Find the time expressions of a text, in order, none overlapping another.
+
+    `now` must be aware. `prefer` settles words that name no year or week: "in May", "on Friday". The month
+    comes first in 5/12/2023, as in America, unless it cannot.
+    """
+    found = []
+    for word in _folded(text, now, zone, prefer):
+        interval = word.period and _interval(word.period.start, word.period.end, zone)
+        if interval:
+            words = text[word.start : word.end]
+            found.append(TimeExpression(text=words, start_index=word.start, end_index=word.end, interval=interval))
+    return tuple(found)
+
+
+def question_interval(text: str, *, now: datetime, zone: ZoneInfo | timezone) -> Interval | None:
+    """Give the one interval that a question about the past is about, or None when it names no time.
+
+    Several expressions narrow each other where they overlap ("after 2016 and before 2018"); otherwise the
+    interval spans them all ("in May or in July"). A time of day alone counts only when there is no date.
+    """
+    found = _folded(text, now, zone, "past")
+    dated = [word for word in found if word.code not in TIMES_ONLY] or found
+    intervals = [
+        interval
+        for word in dated
+        if word.period and (interval := _interval(word.period.loose_start, word.period.loose_end, zone))
+    ]
+    if not intervals:
+        return None
+    common = Interval(
+        start=max((each.start for each in intervals if each.start), default=None),
+        end=min((each.end for each in intervals if each.end), default=None),
+    )
+    if common.start is None or common.end is None or common.start < common.end:
+        return common
+    starts, ends = [each.start for each in intervals], [each.end for each in intervals]
+    span = Interval(
+        start=None if None in starts else min(each for each in starts if each),
+        end=None if None in ends else max(each for each in ends if each),
+    )
+    return span if span.start or span.end else None
+
+
+def _folded(text: str, now: datetime, zone: ZoneInfo | timezone, prefer: Preference) -> list[Word]:
+    if now.tzinfo is None:
+        raise ValueError("now must carry a time zone")
+    clock = Clock(now=now.astimezone(zone).replace(tzinfo=None), prefer=prefer)
+    found: list[Word] = []
+    for offset, piece in _windows(text):
+        words = scan(piece, offset)
+        for rules in (DATES, SPANS, RANGES):
+            words = rules.fold(words, clock)
+        found.extend(word for word in words if word.code in INTERVALS)
+    return found
+
+
+def _windows(text: str) -> Iterator[tuple[int, str]]:
+    """Choose the parts of a text to read, with their positions; a word at a cut is left out."""
+    if len(text) <= EXAMINED_CHARACTERS:
+        yield 0, text
+        return
+    half = EXAMINED_CHARACTERS // 2
+    yield 0, text[:half].rpartition(" ")[0]
+    tail = text[-half:].partition(" ")[2]
+    yield len(text) - len(tail), tail
+
+
+def _interval(start: datetime | None, end: datetime | None, zone: ZoneInfo | timezone) -> Interval | None:
+    """Local wall-clock bounds as UTC; None when the calendar cannot hold them."""
+    try:
+        first, last = (bound and bound.replace(tzinfo=zone).astimezone(UTC) for bound in (start, end))
+        if first and last and start and end and last <= first:
+            # A stretch that begins inside the hour a clock skips in spring: keep its length.
+            last = first + (end - start)
+    except (OverflowError, ValueError):
+        return None
+    if first and last and last <= first:
+        return None
+    return Interval(start=first, end=last)

@@ -1,0 +1,207 @@
+"""Rules that combine: times of day, from one time to another, since, before and after."""
+
+from datetime import date, datetime, time, timedelta
+from typing import Final
+
+from recordari.domain.temporal_calendar import (
+    DAY,
+    Period,
+    day,
+    day_part,
+    days,
+    period,
+    yearly_day,
+)
+from recordari.domain.temporal_rules import Match, RuleBook
+from recordari.domain.temporal_words import Word
+
+RULES = RuleBook()
+
+
+@RULES.add("4", r"(?P<g>g)", r"(?P<rel>H)(?P<p>P)", r"(?P<rel>L)(?P<p>P)")
+def _this_part(found: Match) -> Period | None:
+    today = found.clock.today
+    if not found.has("p"):
+        return day_part(today, "night")
+    if found.text("rel") == "last":
+        return day_part(today - DAY, found.text("p")) if found.text("p") in ("night", "evening") else None
+    return day_part(today, found.text("p")) if found.text("rel") == "this" else None
+
+
+@RULES.add("4", r"(?P<day>1),?[ti]?h?[er]?(?P<p>P)", r"(?P<p>P)[ft]?h?(?P<day>1)")
+def _part_of_day(found: Match) -> Period:
+    return day_part(found.days("day")[0], found.text("p"))
+
+
+def _clock_time(value: tuple[int, ...], *, late: bool | None) -> tuple[time, timedelta]:
+    """Give a time of day and how finely it was said; `late` settles the half of the day where it is open."""
+    hour, minute, second, said, is_open = value
+    if is_open and hour < 12 and (late or (late is None and hour < 7)):
+        hour += 12
+    grain = (timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1))[said - 1]
+    return time(hour, minute, second), grain
+
+
+def _at(of: date, value: tuple[int, ...], *, late: bool | None = None) -> Period:
+    moment, grain = _clock_time(value, late=late)
+    start = datetime.combine(of, moment)
+    return period(start, start + grain, slack=timedelta(hours=1))
+
+
+def _hours(word: Word) -> tuple[int, ...]:
+    if isinstance(word.value, tuple):
+        return word.value
+    if isinstance(word.value, int) and 0 <= word.value <= 24:
+        return (word.value % 24, 0, 0, 1, 1 if 1 <= word.value <= 12 else 0)
+    raise ValueError("no hour")
+
+
+def _hours_range(of: date, first: Word, last: Word, *, late: bool | None) -> Period:
+    left, right = _hours(first), _hours(last)
+    end_time, _ = _clock_time(right, late=late)
+    if left[4] and not right[4] and left[0] % 12 <= end_time.hour % 12 and end_time.hour >= 12:
+        late = True  # "2 to 4 pm"
+    start_time, _ = _clock_time(left, late=late)
+    start, end = datetime.combine(of, start_time), datetime.combine(of, end_time)
+    return period(start, end if end > start else end + DAY)
+
+
+_TIMES: Final = r"(?:(?P<a>T)(?:[-QJ]|(?P<and>&))p?(?P<b>[Td])|(?P<a2>d)(?:[-QJ]|(?P<and2>&))(?P<b2>T))"
+_AT: Final = rf"(?:[GKp]{{0,2}}{_TIMES}|p?(?P<t>T)|p(?P<d>d))"
+
+
+@RULES.add("4", rf"(?P<day>[14]),?[ti]?{_AT}(?![uU])", rf"{_AT}(?![uU]),?[tfi]?h?(?P<day>[14])")
+def _day_and_time(found: Match) -> Period | None:
+    word = found.words("day")[0]
+    if word.period is None or word.period.start is None:
+        return None
+    late = word.period.start.hour >= 12 if word.code == "4" else None
+    of = word.period.start.date()
+    if found.has("t") or found.has("d"):
+        return _at(of, _hours((found.words("t") or found.words("d"))[0]), late=late)
+    ends = found.words("a") + found.words("b") + found.words("a2") + found.words("b2")
+    return _hours_range(of, ends[0], ends[1], late=late)
+
+
+@RULES.add("6", rf"[GKp]{{0,2}}{_TIMES}(?![uUx])")
+def _times(found: Match) -> Period | None:
+    if (found.has("and") or found.has("and2")) and "K" not in (word.code for word in found.all_words()):
+        return None
+    ends = found.words("a") + found.words("b") + found.words("a2") + found.words("b2")
+    return _hours_range(found.clock.today, ends[0], ends[1], late=None)
+
+
+@RULES.add("5", r"p?(?P<t>T)")
+def _time(found: Match) -> Period:
+    return _at(found.clock.today, found.numbers("t"))
+
+
+# Ranges and bounds
+
+
+@RULES.add("3", r"(?:t|[GK])?h?(?P<a>1)(?P<j>[-QJ]|&)h?(?P<d>[dOo])(?![uUx/%])")
+def _to_day_number(found: Match) -> Period | None:
+    """ "April 9th through 17th": the second number is a day of the same month."""
+    if found.text("j") == "and" and found.all_words()[0].code != "K":
+        return None
+    first = found.days("a")[0]
+    last = first.replace(day=found.number("d"))
+    return _through(days(first, first + DAY), day(last)) if last > first else None
+
+
+@RULES.add("3", r"[GK]?h?(?P<d>[dOo])(?P<j>[-QJ]|&)h?(?P<b>1)")
+def _from_day_number(found: Match) -> Period | None:
+    """ "Between 3 and 12 of September"."""
+    if found.text("j") == "and" and found.all_words()[0].code != "K":
+        return None
+    last = found.days("b")[0]
+    first = last.replace(day=found.number("d"))
+    return _through(day(first), day(last)) if first < last else None
+
+
+@RULES.add("3", r"[GK]h?(?P<a>[dOo])(?:[-QJ&])h?(?P<b>[dOo])[fi]h?(?P<in>3)")
+def _day_numbers_in_month(found: Match) -> Period | None:
+    first, after = found.days("in")
+    if (after - first).days > 31:
+        return None
+    return _through(day(first.replace(day=found.number("a"))), day(first.replace(day=found.number("b"))))
+
+
+@RULES.add(
+    "3",
+    r"(?P<open>[GK])h?(?P<a>[1345kZ])(?P<j>[-QJ]|&)h?(?P<b>[1345kZ])",
+    r"(?P<a>[134])(?P<j>[-Q])h?(?P<b>[134])",
+    r"(?P<a>k)(?P<j>[-Q])(?P<b>1)",
+)
+def _range(found: Match) -> Period | None:
+    joint, opening = found.text("j"), found.text("open")
+    if joint == "and" and opening != "between":
+        return None
+    whole_days = any(word.code in "13" for name in "ab" for word in found.words(name))
+    first = _end_point(found, "a", whole_days=whole_days)
+    last = _end_point(found, "b", whole_days=whole_days)
+    start, end = first and first.start, last and last.start
+    if not first or not last or not start or not end:
+        return None
+    if last.first_from and (opening or end < start):
+        last = last.first_from(start.date())
+    elif first.first_from and last.first_from is None:
+        # "from April to June 2017": the year said at the end holds for both.
+        occurrence = first.first_from
+        first = occurrence(date(end.year, 1, 1))
+        if first.start and first.start > end:
+            first = occurrence(date(end.year - 1, 1, 1))
+    return _through(first, last)
+
+
+def _end_point(found: Match, name: str, *, whole_days: bool) -> Period | None:
+    word = found.words(name)[0]
+    if word.code == "Z":
+        if whole_days:
+            return day(found.clock.today)
+        return period(found.clock.now, found.clock.now)
+    if word.code == "k":
+        return yearly_day(found.clock.today, found.clock.prefer, *found.numbers(name))
+    return word.period
+
+
+def _through(first: Period, last: Period) -> Period | None:
+    """From the start of one period to the start of another; loosely, the last one is part of it."""
+    end = last.end if last.edge == "end" else last.start
+    if first.start is None or last.end is None or end is None or end < first.start:
+        return None
+    if end == first.start:
+        end = last.end
+    return Period(start=first.start, end=end, loose_start=first.loose_start, loose_end=last.loose_end)
+
+
+@RULES.add("3", r"[GI]h?(?P<a>[13])Q(?P<date>x)")
+def _to_date(found: Match) -> Period | None:
+    return _through(found.period("a"), day(found.clock.today)) if found.text("date") == "date" else None
+
+
+@RULES.add("3", r"(?P<x>[13])(?:[&b][Fr](?=[.,]|$)|l)")
+def _and_later(found: Match) -> Period:
+    whole = found.period("x")
+    return Period(start=whole.start, end=None, loose_start=whole.loose_start, loose_end=None)
+
+
+@RULES.add("3", r"(?P<how>[IBFJ])[tpi]?h?(?P<x>[134])", r"(?P<how>r\?)h?(?P<x>[134])")
+def _bound(found: Match) -> Period | None:
+    whole = found.period("x")
+    if whole.start is None or whole.end is None:
+        return None
+    match found.text("how"):
+        case "since" | "starting" | "beginning":
+            return Period(start=whole.start, end=None, loose_start=whole.loose_start, loose_end=None)
+        case "after" | "later than":
+            start = whole.start if whole.edge == "start" else whole.end
+            return Period(start=start, end=None, loose_start=start, loose_end=None)
+        case "before":
+            end = whole.end if whole.edge == "end" else whole.start
+            return Period(start=None, end=end, loose_start=None, loose_end=end)
+        case "until" | "till" | "by":
+            end = whole.end if whole.edge == "end" else whole.start
+            return Period(start=None, end=end, loose_start=None, loose_end=whole.loose_end)
+        case _:
+            return None

@@ -1,0 +1,367 @@
+"""Rules for time counted from today, and for parts of a longer period: "three weeks ago", "late May"."""
+
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from typing import Final, Literal
+
+from recordari.domain.temporal_calendar import (
+    DAY,
+    MIDNIGHT,
+    WEEK,
+    Period,
+    day,
+    days,
+    is_next,
+    nth_weekday,
+    period,
+    relative_unit,
+    shift,
+    slack,
+    split_weeks,
+    unit_around,
+    up_to_today,
+)
+from recordari.domain.temporal_rules import Match, RuleBook
+from recordari.domain.temporal_words import Word
+
+RULES = RuleBook()
+_COUNT: Final = "[acdn~]"
+_SPAN: Final = rf"(?P<span>{_COUNT}U(?:[&,]?{_COUNT}U){{0,3}})"
+_SHORT_SPAN: Final = rf"(?P<span>{_COUNT}u(?:[&,]?{_COUNT}u){{0,2}})"
+
+
+def _span(words: list[Word]) -> list[tuple[int, str, bool]]:
+    """List count, unit and vagueness of each part of "three months and two weeks"."""
+    counts = [word for word in words if word.code not in "Uu&,"]
+    units = [word for word in words if word.code in "Uu"]
+    parts = []
+    for count, unit in zip(counts, units, strict=True):
+        assert isinstance(count.value, int), count
+        parts.append((count.value, str(unit.value), count.code == "~"))
+    return parts
+
+
+def _is_plural(word: Word) -> bool:
+    return word.end - word.start > len(str(word.value))
+
+
+def _move(start: date, words: list[Word], direction: int) -> date:
+    for count, unit, _ in _span(words):
+        start = shift(start, direction * count, unit)
+    return start
+
+
+@RULES.add("3", rf"h?(?P<rel>HL|HN|[LN]){_SPAN}", r"h?(?P<span>[cdn~](?P<rel>[LN])U)")
+def _counted_units(found: Match) -> Period | None:
+    clock = found.clock
+    words = [word for word in found.words("span") if word.code not in "LN"]
+    parts = _span(words)
+    if found.all_words()[-2].code in "LN" and not _is_plural(words[-1]):  # "only three next week"
+        return None
+    ahead = is_next(found.text("rel"))
+    if len(parts) == 1 and parts[0][1] == "quarter":
+        here = unit_around(clock.today, "quarter")
+        assert here.start and here.end
+        if ahead:
+            return days(here.end.date(), shift(here.end.date(), parts[0][0], "quarter"))
+        return days(shift(here.start.date(), -parts[0][0], "quarter"), here.start.date())
+    if ahead:
+        tomorrow = clock.today + DAY
+        return replace(days(tomorrow, _move(tomorrow, words, 1)), loose_start=datetime.combine(clock.today, MIDNIGHT))
+    return up_to_today(clock.today, _move(clock.today, words, -1))
+
+
+@RULES.add("3", r"h?(?P<rel>HL|HN|[LNH])(?P<w>%)?(?P<u>U)(?![f]|BR|FR)")
+def _unit(found: Match) -> Period | None:
+    unit, which = found.text("u"), found.text("rel")
+    if unit == "day" or _is_plural(found.words("u")[0]):  # "the next day", "the coming weeks"
+        return None
+    if unit == "weekend" and which == "this past":
+        which = "last"
+    if found.has("w") and unit == "week":
+        unit = "workweek"
+    whole = relative_unit(found.clock.today, which, unit)
+    if which == "last" and found.all_words()[0].code == "h":
+        # "In the last month" is a calendar month by convention, but people mean up to now.
+        whole = replace(whole, loose_end=datetime.combine(found.clock.today + DAY, MIDNIGHT))
+    return whole
+
+
+@RULES.add("3", r"h?(?P<u>U)(?P<dir>F)N", r"h?(?P<u>U)(?P<dir>B)L")
+def _unit_after_next(found: Match) -> Period | None:
+    unit = found.text("u")
+    if unit == "day":
+        return None
+    return unit_around(shift(found.clock.today, 2 if found.text("dir") == "after" else -2, unit), unit)
+
+
+@RULES.add("3", r"h?(?P<rel>[LN])(?P<n>[cd])%U")
+def _working_days(found: Match) -> Period | None:
+    today, count = found.clock.today, found.number("n")
+    if count > 1000:
+        return None
+    step = DAY if is_next(found.text("rel")) else -DAY
+    current = first = last = today
+    while count:
+        current += step
+        if current.weekday() < 5:
+            count -= 1
+            first = current if first == today else first
+            last = current
+    return days(min(first, last), max(first, last) + DAY)
+
+
+@RULES.add("3", rf"(?P<more>x)\?{_SPAN}(?:A|(?P<dir>[BF])(?P<day>1))")
+def _more_than(found: Match) -> Period | None:
+    """ "More than two weeks ago": everything before that day."""
+    if found.text("more") != "more":
+        return None
+    ahead = found.text("dir") == "after"
+    anchor = found.days("day")[0] if found.has("day") else found.clock.today
+    then = datetime.combine(_move(anchor, found.words("span"), 1 if ahead else -1), MIDNIGHT)
+    return period(then, None) if ahead else period(None, then)
+
+
+@RULES.add("1", r"ja(?P<u>U)A", r"(?P<n>[ac])(?P<u>U)&ajA", r"(?P<n>c)&a?j(?P<u>U)A")
+def _halves_ago(found: Match) -> Period | None:
+    """ "Half a year ago", "a year and a half ago"."""
+    whole = found.number("n") if found.has("n") else 0
+    smaller = {"decade": ("year", 5), "year": ("month", 6), "month": ("day", 15), "week": ("day", 3)}
+    unit = found.text("u")
+    if unit not in smaller:
+        return None
+    part, count = smaller[unit]
+    then = datetime.combine(shift(shift(found.clock.today, -whole, unit), -count, part), MIDNIGHT)
+    return period(then, then + DAY, slack=slack(whole or count, unit if whole else part, vague=False))
+
+
+@RULES.add("1", rf"(?<!j){_SPAN}A")
+def _ago(found: Match) -> Period:
+    words = found.words("span")
+    then = _move(found.clock.today, words, -1)
+    count, unit, vague = _span(words)[-1]
+    if unit == "weekend":
+        return unit_around(then, unit)
+    width = slack(count, unit, vague=vague)
+    return period(datetime.combine(then, MIDNIGHT), datetime.combine(then + DAY, MIDNIGHT), slack=width)
+
+
+_SHORT: Final = {"hour": timedelta(hours=1), "minute": timedelta(minutes=1), "second": timedelta(seconds=1)}
+
+
+def _short_span(words: list[Word]) -> timedelta:
+    return sum((count * _SHORT[unit] for count, unit, _ in _span(words)), timedelta())
+
+
+@RULES.add("4", rf"{_SHORT_SPAN}A", rf"(?P<in>i){_SHORT_SPAN}", rf"{_SHORT_SPAN}(?P<in>G)Z")
+def _hours_away(found: Match) -> Period | None:
+    words = found.words("span")
+    span, now = _short_span(words), found.clock.now
+    unit = _SHORT[_span(words)[-1][1]]
+    if not found.has("in"):
+        return period(now - span, now - span + unit, slack=max(span / 4, unit))
+    match found.text("in"):
+        case "within":
+            return period(now, now + span)
+        case "in" | "from":
+            return period(now + span, now + span + unit, slack=max(span / 4, unit))
+        case _:
+            return None
+
+
+@RULES.add("4", r"h?(?P<rel>[LN])(?P<span>[acdn~]u)", r"h?(?P<span>[cdn~](?P<rel>[LN])u)")
+def _counted_hours(found: Match) -> Period:
+    now = found.clock.now
+    span = _short_span([word for word in found.words("span") if word.code not in "LN"])
+    return period(now, now + span) if is_next(found.text("rel")) else period(now - span, now)
+
+
+@RULES.add("1", rf"(?P<in>i){_SPAN}(?![fGB])")
+def _days_ahead(found: Match) -> Period | None:
+    words = found.words("span")
+    if found.text("in") != "in" or (words[0].code, words[1].value) == ("a", "day"):  # "twice in a day"
+        return None
+    then = _move(found.clock.today, words, 1)
+    count, unit, vague = _span(words)[-1]
+    if vague and found.clock.prefer == "past":  # "we have not talked in a few days"
+        return None
+    width = slack(count, unit, vague=vague)
+    return period(datetime.combine(then, MIDNIGHT), datetime.combine(then + DAY, MIDNIGHT), slack=width)
+
+
+@RULES.add("1", rf"i?{_SPAN}(?P<dir>[BFG])(?P<day>1|Z)", r"h?(?P<span>U)(?P<dir>[BF])(?P<day>1)")
+def _days_from(found: Match) -> Period | None:
+    words = found.words("span")
+    anchor = found.days("day")[0] if found.words("day")[0].period else found.clock.today
+    direction = -1 if found.text("dir") == "before" else 1
+    if len(words) == 1:
+        return day(anchor + direction * DAY) if words[0].value == "day" else None
+    return day(_move(anchor, words, direction))
+
+
+@RULES.add("3", r"h?(?P<u>U)(?P<dir>[BF])h?(?P<anchor>[13])")
+def _unit_beside(found: Match) -> Period | None:
+    """Read "the week before 3 August": the seven days that end there."""
+    unit, (first, after) = found.text("u"), found.days("anchor")
+    if unit not in ("week", "month", "year"):
+        return None
+    if found.text("dir") == "before":
+        return days(shift(first, -1, unit), first)
+    return days(after, shift(after, 1, unit))
+
+
+@RULES.add("3", rf"{_SPAN}(?P<how>I)t?(?P<day>1)")
+def _span_starting(found: Match) -> Period | None:
+    if found.text("how") == "since":
+        return None
+    first = found.days("day")[0]
+    return days(first, _move(first, found.words("span"), 1))
+
+
+@RULES.add("3", r"h?(?P<u>U)fh?(?P<day>1)", r"h(?P<u>U)fh?(?P<o>O)")
+def _unit_of_day(found: Match) -> Period | None:
+    unit = found.text("u")
+    if unit not in ("week", "weekend"):
+        return None
+    if found.has("day"):
+        return unit_around(found.days("day")[0], unit)
+    number, today = found.number("o"), found.clock.today
+    anchor = today.replace(day=number)
+    if anchor > today and found.clock.prefer == "past":
+        anchor = shift(today.replace(day=1), -1, "month").replace(day=number)
+    return unit_around(anchor, unit)
+
+
+@RULES.add("3", r"(?<=[itpI])h?(?P<u>U)(?![f])")
+def _weekend(found: Match) -> Period | None:
+    if found.text("u") != "weekend" or _is_plural(found.words("u")[0]):  # "on the weekends": a habit
+        return None
+    this = unit_around(found.clock.today, "weekend")
+    if found.clock.prefer == "past" and this.start and this.start > found.clock.now:
+        return unit_around(found.clock.today - WEEK, "weekend")
+    return this
+
+
+# Parts of a longer period
+
+
+def _inside(found: Match) -> tuple[date, date]:
+    """Give the days of the enclosing period: one that was folded, or "the year"."""
+    word = found.words("in")[0]
+    if word.period is None:
+        around = unit_around(found.clock.today, str(word.value))
+        if around.start is None or around.end is None or word.value == "day":
+            raise ValueError("no enclosing period")
+        return around.start.date(), around.end.date()
+    return found.days("in")
+
+
+@RULES.add("1", r"h?(?P<o>[oO2L])(?P<w>W)[fi]h?(?P<in>3|U)")
+def _nth_weekday(found: Match) -> Period | None:
+    first, after = _inside(found)
+    if (after - first).days > 31:
+        return None
+    which = -1 if found.words("o")[0].code == "L" else found.number("o")
+    return day(nth_weekday(first.year, first.month, found.number("w"), which))
+
+
+@RULES.add("3", r"h?(?P<o>[oO2L])(?P<n>[cd~])?(?P<u>U)[fi]h?(?P<in>3|U)")
+def _nth_unit(found: Match) -> Period | None:
+    first, after = _inside(found)
+    unit = found.text("u")
+    from_end = found.words("o")[0].code == "L"
+    if from_end and found.text("o") != "last":
+        return None
+    number = 1 if from_end else found.number("o")
+    count = found.number("n") if found.has("n") else 1
+    if found.has("n") and number != 1:
+        return None
+    if unit == "week":
+        month = first.month if (after - first).days <= 31 else None
+        head, tail = split_weeks(first.year, month)
+        start = tail - (count - 1) * WEEK if from_end else head + (number - 1) * WEEK
+        return days(start, start + count * WEEK) if start < after else None
+    if unit not in ("day", "month", "quarter", "year", "decade", "weekend"):
+        return None
+    if unit == "weekend":
+        saturday = first + timedelta(days=(5 - first.weekday()) % 7) + (number - 1) * WEEK
+        return None if from_end else days(saturday, saturday + 2 * DAY)
+    start = shift(after, -count, unit) if from_end else shift(first, number - 1, unit)
+    end = shift(start, count, unit)
+    return days(start, end) if first <= start and end <= after else None
+
+
+@RULES.add("1", r"h?(?P<d>[Oo])fh?(?P<in>3)")
+def _day_of_relative_month(found: Match) -> Period | None:
+    """Read "the 5th of last month"."""
+    first, after = found.days("in")
+    return day(first.replace(day=found.number("d"))) if 28 <= (after - first).days <= 31 else None
+
+
+@RULES.add("3", r"h?(?P<o>[o2L])jfh?(?P<in>3|U)")
+def _half(found: Match) -> Period | None:
+    first, after = _inside(found)
+    length = (after - first).days
+    middle = shift(first, 6, "month") if length > 300 else first + timedelta(days=(length + 1) // 2)
+    second = found.words("o")[0].code != "o"
+    return days(middle, after) if second else days(first, middle)
+
+
+@RULES.add("3", r"(?P<u>U)(?P<d>d)(?:[fi,]?(?P<in>3))?(?!f)")
+def _week_number(found: Match) -> Period | None:
+    number = found.number("d")
+    # Small numbers without a year count the weeks of a course, not of the calendar.
+    if found.text("u") != "week" or not (found.has("in") or number > 12):
+        return None
+    year = found.days("in")[0].year if found.has("in") else found.clock.today.year
+    monday = date.fromisocalendar(year, number, 1)
+    return days(monday, monday + WEEK)
+
+
+@RULES.add(
+    "3",
+    r"h?(?P<part>[evrI])[-fi]?h?(?P<in>3)",
+    r"h?(?P<part>[evrI])[fi]h?(?P<in>U)",
+)
+def _part(found: Match) -> Period | None:
+    first, after = _inside(found)
+    name, today = found.text("part"), found.clock.today
+    if name in ("since", "starting") or (name == "beginning" and "f" not in (w.code for w in found.all_words())):
+        return None
+    which = {"e": 0, "I": 0, "v": 1, "r": 2}[found.words("part")[0].code]
+    around_now = not found.words("in")[0].period or first <= today < after
+    if name == "later" and around_now and (after - first).days <= 31:
+        first = max(first, today)
+    elif name == "earlier" and around_now:
+        after = max(first + DAY, today)
+    else:
+        first, after = _third(first, after, which, around_now=around_now)
+    edge: Literal["start", "end"] | None = None
+    if which == 2 or name in ("start", "beginning"):
+        edge = "end" if which == 2 else "start"
+    return replace(days(first, after), edge=edge)
+
+
+def _third(first: date, after: date, which: int, *, around_now: bool) -> tuple[date, date]:
+    """Cut out the early, middle or late part; of the running year "early" and "late" are its halves."""
+    length = (after - first).days
+    if length <= 7:
+        cuts = ((0, 3), (2, 4), (3, length))
+    elif length <= 31:
+        cuts = ((0, 15), (9, 20), (15, length))
+    else:
+        count = round(length / 30.4)
+        if around_now and which != 1:
+            middle = shift(first, count // 2, "month")
+            return (first, middle) if which == 0 else (middle, after)
+        edges = (first, shift(first, count // 3, "month"), shift(first, count * 2 // 3, "month"), after)
+        return edges[which], edges[which + 1]
+    start, end = cuts[which]
+    return first + timedelta(days=start), first + timedelta(days=end)
+
+
+@RULES.add("3", r"h?(?P<rest>x)fh?(?P<in>3|U)")
+def _rest(found: Match) -> Period | None:
+    first, after = _inside(found)
+    today = found.clock.today
+    return days(today, after) if found.text("rest") in ("rest", "remainder") and first <= today < after else None

@@ -1,0 +1,136 @@
+"""The command line: `recordari <command>`.
+
+Only the module of the command that was asked for is imported, so that `recordari --help` costs little: the
+others are known here by name and one sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from importlib import import_module, metadata
+from typing import Annotated
+
+import typer
+
+from recordari.entry.cli.output import AsJson, fail, print_json, print_line
+from recordari.errors import RecordariError
+
+__all__ = ["build", "main"]
+
+# name → what it does. A command lives in the module of its name: a Typer called `app` where it has commands
+# of its own, a function of the same name where it has none. `ELSEWHERE` names the others.
+COMMANDS = {
+    "serve": "Start the server: REST, MCP and background work in one process.",
+    "worker": "Run background work in a process of its own.",
+    "mcp": "Serve MCP over standard input and output, for an agent on this machine.",
+    "remember": "Remember something.",
+    "recall": "Ask memory.",
+    "context": "Print what an agent would see for a question.",
+    "read-tool-output": "Print the whole text behind a preview.",
+    "facts": "List, correct, end, restore and pin what is known.",
+    "sessions": "List conversations, show and close one.",
+    "runs": "List agent runs, show one and replay its tool calls.",
+    "import": "Remember a history, one JSON object per line of a file; or read an export.",
+    "export": "Write everything of a tenant or of one user as JSON Lines.",
+    "forget": "Redact an item with everything derived from it.",
+    "erase": "Erase a user everywhere.",
+    "policy": "How long memory is kept, what may not be removed or copied, what is masked.",
+    "webhooks": "List, add, pause, resume and remove webhooks.",
+    "stats": "Show how a tenant's memory fares.",
+    "document": "Take documents in; list, read, search and remove them.",
+    "source": "Register what can be looked up, and synchronise folders of documents.",
+    "profile": "Print what is known of a user or an agent.",
+    "reindex": "Derive index, vectors and entities again from the rows.",
+    "reembed": "Move to another embedding model while recall goes on.",
+    "jobs": "List background work, and replay what failed.",
+    "database": "Connect databases that agents may ask, and ask them.",
+    "doctor": "Say what works, what is missing, and what to do about it.",
+    "tenant": "Create, list, show and change tenants.",
+    "proposals": "Decide what the weekly consolidation would change.",
+    "share": "Give memories to other tenants of the organisation, and take theirs.",
+    "org": "Group tenants that may share memories.",
+    "key": "Create, list and revoke API keys.",
+    "db": "Start, stop, migrate, back up and restore the database.",
+    "models": "List, fetch and verify the local models.",
+    "version": "Print the version.",
+}
+COMPLETING, COMPLETED_LINE = "_RECORDARI_COMPLETE", "_TYPER_COMPLETE_ARGS"
+ELSEWHERE = {
+    "remember": ("memory", "remember"),
+    "recall": ("memory", "recall"),
+    "read-tool-output": ("memory", "read_tool_output"),
+    "profile": ("memory", "profile"),
+    "import": ("importing", "import_file"),
+    "export": ("ending", "export"),
+    "forget": ("ending", "forget"),
+    "erase": ("ending", "erase"),
+    "reindex": ("indexing", "reindex"),
+    "reembed": ("indexing", "reembed"),
+}
+
+
+def version(*, as_json: AsJson = False) -> None:
+    """Print the version."""
+    found = {"recordari": metadata.version("recordari"), "python": sys.version.split()[0]}
+    if as_json:
+        print_json(found)
+    else:
+        print_line(found["recordari"])
+
+
+def _only_help(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+) -> None:
+    if show_version:
+        version()
+        raise typer.Exit
+
+
+def build(wanted: str | None) -> typer.Typer:
+    """Make the command tree, with the module of `wanted` loaded and the others as a line of help."""
+    root = typer.Typer(
+        name="recordari",
+        help="Memory for AI agents: remembers, recalls, forgets by policy.",
+        no_args_is_help=True,
+        rich_markup_mode=None,  # plain lines, as all that we print: no boxes, in a pipe or out of one
+        pretty_exceptions_enable=False,  # they print the values of variables, secrets included
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    root.callback(invoke_without_command=True)(_only_help)
+    for name, summary in COMMANDS.items():
+        if name == "version":
+            root.command(name)(version)
+        elif name != wanted:
+            root.command(name, help=summary, short_help=summary)(_only_help)
+        else:
+            place, function = ELSEWHERE.get(name, (name, name))
+            module = import_module(f"recordari.entry.cli.{place}")
+            if isinstance(app := getattr(module, "app", None), typer.Typer):
+                for command in app.registered_commands:
+                    # Said whole: left to itself the list of commands would cut it.
+                    command.short_help = (getattr(command.callback, "__doc__", None) or "").partition("\n")[0]
+                root.add_typer(app, name=name, help=summary, short_help=summary, no_args_is_help=True)
+            else:
+                called = getattr(module, function)
+                root.command(name, help=called.__doc__, short_help=summary)(called)
+    return root
+
+
+def main() -> None:
+    """Run the command of `sys.argv`; exit code 1 for an error of ours, 2 for wrong usage."""
+    # A shell that completes a line hands it over in a variable of its own.
+    words = os.environ.get(COMPLETED_LINE, "").split() if COMPLETING in os.environ else sys.argv
+    wanted = next((word for word in words[1:] if not word.startswith("-")), None)
+    try:
+        build(wanted)(prog_name="recordari")
+    except RecordariError as error:
+        fail(error)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    except BrokenPipeError:
+        # The reader (`head`, `less`) has left; Python must not try to flush what nobody reads.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

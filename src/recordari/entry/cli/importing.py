@@ -1,0 +1,153 @@
+"""`recordari import`: a history, one JSON object per line of a file; or what mem0 or Zep exported."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from recordari.app import Memory
+from recordari.domain.foreign import ForeignSource, ImportedForeign
+from recordari.domain.progress import Progress
+from recordari.entry.bodies import ImportSummary
+from recordari.entry.cli.access import Agent, Session, Tenant, User, open_memory
+from recordari.entry.cli.indexing import PATIENCE, note_waiting, progress_bar, settle
+from recordari.entry.cli.output import AsJson, counted, print_json, print_line, record
+from recordari.entry.lines import Lines
+from recordari.errors import InvalidInput
+from recordari.service.export import FORMAT
+from recordari.service.import_export import Imported
+from recordari.service.maintenance import DEVELOPMENT_TENANT
+
+MAX_HEADER = 10_000
+
+
+def import_file(
+    file: Annotated[Path, typer.Argument(help="One JSON object per line; `-` reads standard input.")],
+    *,
+    source: Annotated[
+        ForeignSource | None, typer.Option("--from", help="The file is an export of that product, as JSON.")
+    ] = None,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remember a history: one item per line, in the form of `POST /v1/items`, each with its `source_ref`.
+
+    Stopped at any point and started again it goes on where it stopped: what is here already is passed over. A file that
+    `recordari export` wrote is known by its first line and read whole. With --from the file holds what the other product's
+    API returns; what cannot be kept is counted with its reason.
+    """
+    if source is not None:
+        _import_foreign(source, file, tenant=tenant, user=user, agent=agent, session=session, as_json=as_json)
+        return
+    if _is_export(file):
+        _import_export(file, tenant=tenant, as_json=as_json)
+        return
+
+    async def run(opened: BinaryIO, total: int) -> tuple[ImportSummary, int]:
+        async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
+            with progress_bar("items", hidden=as_json) as progress:
+                summary = await _keep(memory, opened, total, progress)
+            with progress_bar("vectors", hidden=as_json) as progress:
+                return summary, await settle(memory, patience=PATIENCE, progress=progress)
+
+    with _opened(file) as (opened, total):
+        summary, left = asyncio.run(run(opened, total))
+    if as_json:
+        print_json({**summary.model_dump(), "waiting": left})
+    else:
+        print_line(f"{counted(summary.read, 'item')} read, {summary.new} new, {summary.existing} here already")
+        note_waiting(left)
+
+
+def _is_export(file: Path) -> bool:
+    if str(file) == "-":
+        return False
+    with _opened(file) as (source, _):
+        return f'"{FORMAT}"'.encode() in source.readline(MAX_HEADER)
+
+
+def _import_export(file: Path, *, tenant: str, as_json: bool) -> None:
+    async def run(source: BinaryIO, total: int) -> Imported:
+        async with open_memory(tenant) as memory:
+            with progress_bar("lines", hidden=as_json) as progress:
+                return await memory.import_export(_counted(source, total, progress))
+
+    with _opened(file) as (source, total):
+        done = asyncio.run(run(source, total))
+    if as_json:
+        print_json(done)
+    else:
+        print_line(", ".join(f"{count} of {kind}" for kind, count in done.written.items() if count) or "nothing new")
+        print_line(f"{counted(done.known_items, 'item')} here already, {done.forgotten_items} stay forgotten")
+
+
+def _counted(source: BinaryIO, total: int, progress: Progress) -> Iterator[str]:
+    for number, line in enumerate(source, start=1):
+        progress(number, total)
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError:
+            raise InvalidInput(f"line {number} is not UTF-8") from None
+
+
+def _import_foreign(
+    source: ForeignSource,
+    file: Path,
+    *,
+    tenant: str,
+    user: str | None,
+    agent: str | None,
+    session: str | None,
+    as_json: bool,
+) -> None:
+    with _opened(file) as (opened, _):
+        try:
+            document = json.load(opened)
+        except (ValueError, RecursionError):
+            raise InvalidInput(f"{file} is not JSON") from None
+
+    async def run() -> tuple[ImportedForeign, int]:
+        async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
+            with progress_bar("memories", hidden=as_json) as progress:
+                done = await memory.import_foreign(source, document, progress=progress)
+            with progress_bar("vectors", hidden=as_json) as progress:
+                return done, await settle(memory, patience=PATIENCE, progress=progress)
+
+    done, left = asyncio.run(run())
+    if as_json:
+        print_json({**record(done), "waiting": left})
+        return
+    print_line(f"{counted(done.read, 'memory', 'memories')} read, {done.new} new, {done.existing} here already")
+    for reason, number in done.skipped.items():
+        print_line(f"{number} left out: {reason}")
+    note_waiting(left)
+
+
+async def _keep(memory: Memory, source: BinaryIO, total: int, progress: Progress) -> ImportSummary:
+    lines = Lines()
+    return await lines.summed(memory.import_items(lines.read(source), total=total, progress=progress))
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """The file and the number of its lines; 0 for standard input, whose end nobody knows."""
+    if str(file) == "-":
+        yield sys.stdin.buffer, 0
+        return
+    try:
+        with file.open("rb") as source:
+            total = sum(1 for _ in source)
+            source.seek(0)
+            yield source, total
+    except OSError as error:
+        raise InvalidInput(f"cannot read {file}: {error.strerror}") from None

@@ -1,0 +1,120 @@
+"""`recordari jobs`: list, dead, replay, discard."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from recordari.domain.jobs import JobStatus
+from recordari.entry.cli.access import Tenant, ask, open_memory
+from recordari.entry.cli.output import AsJson, Yes, confirm, print_json, print_line, print_table, record
+from recordari.service.maintenance import DEVELOPMENT_TENANT
+
+app = typer.Typer()
+
+STYLES = {"succeeded": "green", "doing": "cyan", "failed": "bold red"}
+
+Limit = Annotated[int, typer.Option(min=1, max=100, help="Most lines.")]
+LetterId = Annotated[str, typer.Argument(help="Id of the dead letter, from `recordari jobs dead`.")]
+
+
+@app.command("list")
+def list_all(
+    *,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    status: Annotated[JobStatus | None, typer.Option(help="Only jobs that stand here.")] = None,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List a tenant's jobs, newest first."""
+    found = ask(lambda memory: memory.list_jobs(status=status, limit=limit), tenant)
+    if as_json:
+        print_json(found)
+    else:
+        print_table([record(job) for job in found], empty="there are no jobs", styles=STYLES)
+
+
+@app.command()
+def run(
+    job: Annotated[str, typer.Argument(help="Name of the job; a wrong one is answered with all names.")],
+    *,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    as_json: AsJson = False,
+) -> None:
+    """Run a job of the tenant now instead of at its time; a worker does it."""
+    job_id = ask(lambda memory: memory.enqueue_job(job), tenant)
+    if as_json:
+        print_json({"job": job, "job_id": job_id})
+    else:
+        print_line(f"job {job_id}" if job_id is not None else "it waits already")
+
+
+@app.command()
+def counts(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+    """Count the work that waits, runs, is done and was given up."""
+    found = ask(lambda memory: memory.job_counts(), tenant)
+    if as_json:
+        print_json(record(found))
+        return
+    rows = [
+        {"what": what, "name": name, "number": number}
+        for what, counted in record(found).items()
+        for name, number in counted.items()
+    ]
+    print_table(rows, empty="there is no work")
+
+
+@app.command()
+def dead(*, tenant: Tenant = DEVELOPMENT_TENANT, limit: Limit = 50, as_json: AsJson = False) -> None:
+    """List work that was given up after its last try."""
+    rows = [
+        {"id": each.dead_letter_id, **record(each, without=("kind", "number"))}
+        for each in ask(lambda memory: memory.list_dead_letters(limit=limit), tenant)
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, empty="nothing was given up")
+
+
+@app.command()
+def replay(
+    dead_letter_id: Annotated[
+        str | None, typer.Argument(help="Id of the dead letter, from `recordari jobs dead`.")
+    ] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="Every dead letter of the tenant.")] = False,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    as_json: AsJson = False,
+) -> None:
+    """Give a dead letter, or all of them, its tries back."""
+    if (dead_letter_id is None) != every:
+        raise typer.BadParameter("Name one dead letter, or say --all.")
+
+    async def run() -> int:
+        async with open_memory(tenant) as memory:
+            if dead_letter_id is None:
+                return await memory.replay_dead_letters()
+            await memory.replay_dead_letter(dead_letter_id)
+            return 1
+
+    _show("replayed", asyncio.run(run()), as_json=as_json)
+
+
+@app.command()
+def discard(
+    dead_letter_id: LetterId, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False, as_json: AsJson = False
+) -> None:
+    """Give a dead letter up for good."""
+    confirm(f"Give up {dead_letter_id}? What it was to do will not be done.", yes=yes)
+    ask(lambda memory: memory.discard_dead_letter(dead_letter_id), tenant)
+    _show("discarded", 1, as_json=as_json)
+
+
+def _show(what: str, count: int, *, as_json: bool) -> None:
+    if as_json:
+        print_json({what: count})
+    else:
+        print_line(f"{count} {what}")

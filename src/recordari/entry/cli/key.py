@@ -1,0 +1,119 @@
+"""`recordari key`: create, list, revoke."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from recordari.domain.identity import Role
+from recordari.domain.tenants import ApiKey
+from recordari.entry.cli.access import Tenant, open_as_operator
+from recordari.entry.cli.output import (
+    AsJson,
+    Yes,
+    confirm,
+    print_json,
+    print_line,
+    print_note,
+    print_record,
+    print_table,
+    record,
+)
+from recordari.errors import NotFound
+from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.service.tenants import NewKey, ensure_tenant
+
+app = typer.Typer()
+
+_AGE = re.compile(r"(\d{1,5})([hdw])")
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="What the key is for.")] = "cli",
+    *,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    role: Annotated[Role, typer.Option(help="An admin also governs the tenant.")] = Role.AGENT,
+    user: Annotated[str | None, typer.Option(help="Bind the key to one user.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Bind the key to one agent.")] = None,
+    expires: Annotated[str | None, typer.Option(help="When it ends: 12h, 30d, 8w, or a time (ISO 8601).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a key; its text is printed this once."""
+    expires_at = _read_expiry(expires) if expires else None
+
+    async def run() -> NewKey:
+        async with open_as_operator(tenant) as memory:
+            if tenant == DEVELOPMENT_TENANT:
+                await ensure_tenant(memory.resources, tenant, actor="cli")
+            await _check_tenant(memory.get_tenant(), tenant)
+            return await memory.create_key(name, role=role, user_id=user, agent_id=agent, expires_at=expires_at)
+
+    made = asyncio.run(run())
+    if as_json:
+        print_json({"key": made.text, **_visible(made.key)})
+    else:
+        print_line(made.text)
+        print_note(f"key {made.key.key_id} ({made.key.role} of tenant {tenant}); it is not shown again")
+
+
+@app.command("list")
+def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+    """List a tenant's keys, revoked ones too."""
+
+    async def run() -> list[ApiKey]:
+        async with open_as_operator(tenant) as memory:
+            await _check_tenant(memory.get_tenant(), tenant)
+            return await memory.list_keys()
+
+    rows = [_visible(key) for key in asyncio.run(run())]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, empty=f"tenant {tenant} has no keys; make one with `recordari key create`")
+
+
+@app.command()
+def revoke(
+    key_id: Annotated[UUID, typer.Argument(help="Id of the key, from `recordari key list`.")],
+    *,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Close a key at once and for good."""
+    confirm(f"Revoke the key {key_id}? Whoever uses it is locked out at once.", yes=yes)
+
+    async def run() -> ApiKey:
+        async with open_as_operator(tenant) as memory:
+            return await memory.revoke_key(key_id)
+
+    (print_json if as_json else print_record)(_visible(asyncio.run(run())))
+
+
+def _visible(key: ApiKey) -> dict[str, object]:
+    return record(key, without=("key_hash",))
+
+
+async def _check_tenant(question: Awaitable[object], name: str) -> None:
+    try:
+        await question
+    except NotFound:
+        raise NotFound(f"there is no tenant {name!r}; make it with `recordari tenant create`") from None
+
+
+def _read_expiry(text: str) -> datetime:
+    if age := _AGE.fullmatch(text):
+        return datetime.now(UTC) + timedelta(**{_UNITS[age[2]]: int(age[1])})
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is neither an age such as 30d nor a time in ISO 8601.") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,165 @@
+"""What the command line prints: JSON for programs, tables and lines without control characters for people."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from recordari.errors import RecordariError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+# Text that others wrote must not move the cursor, change the terminal's title or turn a line around.
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_PIPE_WIDTH = 200
+_SHOWN_CHARACTERS = 400
+_LONG = 24  # a cell of words that is wider may be folded; ids and times never are
+
+
+def clean(text: object) -> str:
+    """Put the text in one line, without control characters, escape sequences and direction marks."""
+    spaced = str(text).replace("\n", " ").replace("\t", " ")
+    return "".join(c for c in spaced if c not in _BIDI and unicodedata.category(c) not in {"Cc", "Cs", "Zl", "Zp"})
+
+
+def shown(value: object) -> str:
+    """Write a value as a cell of a table."""
+    match value:
+        case None:
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case datetime():
+            return f"{value.astimezone(UTC):%Y-%m-%d %H:%MZ}"
+        case dict() | list():
+            return clean(json.dumps(value, ensure_ascii=False))
+        case _:
+            return clean(value)
+
+
+def shortened(text: str) -> str:
+    """Cut a text that is too long for a person to look through among others."""
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Write a number with what it counts: 1 item, 2 items."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def size(count: float) -> str:
+    """Write a number of bytes for people."""
+    if count < 1000:
+        return f"{count:.0f} bytes"
+    units = ("kB", "MB", "GB", "TB")
+    power = min(len(units), int(math.log10(count) // 3))
+    return f"{count / 1000**power:.1f} {units[power - 1]}"
+
+
+def record(thing: Any, *, without: Iterable[str] = ()) -> dict[str, Any]:
+    """List the fields of a dataclass, in their order."""
+    hidden = set(without)
+    return {field.name: getattr(thing, field.name) for field in fields(thing) if field.name not in hidden}
+
+
+def print_json(data: object) -> None:
+    """Print JSON; ASCII only, so that no character in it can act on a terminal."""
+    sys.stdout.write(json.dumps(data, indent=2, default=_encoded) + "\n")
+
+
+def _encoded(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if is_dataclass(value) and not isinstance(value, type):
+        return record(value)
+    return str(value)
+
+
+def print_line(text: object = "") -> None:
+    """Print one line of data."""
+    sys.stdout.write(clean(text) + "\n")
+    sys.stdout.flush()
+
+
+def print_note(text: str) -> None:
+    """Tell a person something that is not the answer itself: it goes to standard error."""
+    sys.stderr.write(clean(text) + "\n")
+
+
+def print_table(rows: Sequence[Mapping[str, object]], *, empty: str, styles: Mapping[str, str] | None = None) -> None:
+    """Print rows under the names of their columns; `styles` colours cells by their text.
+
+    Where the terminal is too narrow for all of it, columns in which nothing stands are left out and long texts are
+    folded. Ids and times are not, whatever the width: what is broken in two cannot be copied.
+    """
+    if not rows:
+        print_note(empty)
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    screen = console()
+    columns = {name.replace("_", " "): [shown(row[name]) for row in rows] for name in rows[0]}
+    if _width(columns) > screen.width:
+        columns = {head: cells for head, cells in columns.items() if set(cells) - {"", "–"}}
+    folded = {head for head, cells in columns.items() if any(" " in cell and len(cell) > _LONG for cell in cells)}
+    narrowest = _width({head: [""] if head in folded else cells for head, cells in columns.items()})
+    screen.width = max(screen.width, narrowest + _LONG * len(folded))
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in columns:
+        table.add_column(head, overflow="fold", no_wrap=head not in folded)
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in cells))
+    with screen.capture() as drawn:
+        screen.print(table)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in drawn.get().splitlines()))
+
+
+def _width(columns: Mapping[str, Sequence[str]]) -> int:
+    """How wide a table is when nothing in it is folded."""
+    from rich.cells import cell_len
+
+    return sum(max(map(cell_len, [head, *cells])) + 2 for head, cells in columns.items())
+
+
+def print_record(values: Mapping[str, object]) -> None:
+    """Print one thing, a line for each field."""
+    width = max(map(len, values), default=0)
+    for name, value in values.items():
+        print_line(f"{name.replace('_', ' '):<{width}}  {shown(value) or '–'}")
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Make a terminal to draw on; when it is a pipe, wide enough that no id is broken."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else _PIPE_WIDTH)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Go on only if the person agrees; without a terminal `--yes` must say so."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        print_note(f"error: nothing was done. {question} Repeat the command with --yes to confirm.")
+        raise typer.Exit(2)
+    typer.confirm(question, abort=True, err=True)
+
+
+def fail(error: RecordariError) -> None:
+    """Print an error of ours: one line that says what happened and what to do."""
+    sys.stderr.write(f"error: {clean(error.message)}\n")

@@ -1,0 +1,100 @@
+"""`recordari proposals`: dream, list, show, accept, reject, undo, policy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from recordari.app import Memory
+from recordari.domain.proposals import Proposal, ProposalKind, ProposalStatus
+from recordari.entry.cli.access import Tenant, ask, open_memory
+from recordari.entry.cli.output import AsJson, print_json, print_record, print_table, record
+from recordari.service.maintenance import DEVELOPMENT_TENANT
+
+app = typer.Typer()
+
+ProposalId = Annotated[UUID, typer.Argument(help="Id of the proposal, from `recordari proposals list`.")]
+Reason = Annotated[str | None, typer.Option(help="Why; kept in the audit.")]
+
+
+def _decided(tenant: str, decide: Callable[[Memory], Awaitable[Proposal]], *, as_json: bool) -> None:
+    (print_json if as_json else print_record)(record(ask(decide, tenant)))
+
+
+@app.command()
+def dream(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+    """Compare memory with itself now, and propose what should change."""
+    (print_json if as_json else print_record)(record(ask(lambda memory: memory.dream(), tenant)))
+
+
+@app.command("list")
+def list_all(
+    *,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    status: Annotated[ProposalStatus, typer.Option(help="Which ones.")] = ProposalStatus.OPEN,
+    kind: Annotated[ProposalKind | None, typer.Option(help="Only this kind.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="Most rows.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List proposals, newest first."""
+    rows = [
+        record(one) for one in ask(lambda memory: memory.list_proposals(status=status, kind=kind, limit=limit), tenant)
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        shown = [{**row, "item_ids": " ".join(map(str, row["item_ids"]))} for row in rows]
+        print_table(shown, empty=f"nothing is {status}; `recordari proposals dream` looks now")
+
+
+@app.command()
+def show(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+    """Show one proposal."""
+    _decided(tenant, lambda memory: memory.get_proposal(proposal_id), as_json=as_json)
+
+
+@app.command()
+def accept(
+    proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None, as_json: AsJson = False
+) -> None:
+    """Carry a proposal out."""
+    _decided(tenant, lambda memory: memory.accept_proposal(proposal_id, reason=reason), as_json=as_json)
+
+
+@app.command()
+def reject(
+    proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None, as_json: AsJson = False
+) -> None:
+    """Leave everything as it is; the same is not proposed again."""
+    _decided(tenant, lambda memory: memory.reject_proposal(proposal_id, reason=reason), as_json=as_json)
+
+
+@app.command()
+def undo(
+    proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None, as_json: AsJson = False
+) -> None:
+    """Take back what accepting a proposal did."""
+    _decided(tenant, lambda memory: memory.undo_proposal(proposal_id, reason=reason), as_json=as_json)
+
+
+@app.command()
+def policy(
+    *,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    accept: Annotated[list[str] | None, typer.Option(help="Accept this kind by itself; may be repeated.")] = None,
+    nothing: Annotated[bool, typer.Option("--accept-nothing", help="Accept nothing by itself.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show or set which proposals are accepted as soon as they are made: merge, retire."""
+
+    async def run() -> list[str]:
+        async with open_memory(tenant) as memory:
+            if accept or nothing:
+                return sorted((await memory.set_proposal_policy(accept or [])).accept)
+            return sorted((await memory.get_proposal_policy()).accept)
+
+    (print_json if as_json else print_record)({"accept": asyncio.run(run())})

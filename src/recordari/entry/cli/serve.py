@@ -1,0 +1,139 @@
+"""`recordari serve`: the server, and what it says when it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from typing import Annotated, Any
+
+import typer
+import uvicorn
+from fastapi import FastAPI
+
+from recordari.config import Settings
+from recordari.entry.cli.access import read_settings
+from recordari.entry.cli.output import print_line
+from recordari.entry.rest.app import create_app
+from recordari.errors import ConfigurationError, RecordariError
+from recordari.service.maintenance import DEVELOPMENT_TENANT, is_loopback, make_development_key
+from recordari.service.tenants import NewKey
+from recordari.wiring import open_resources
+from recordari.worker.runner import background_worker
+
+GRACEFUL_SECONDS = 5
+BACKLOG = 2048
+
+
+def serve(
+    *,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = None,
+    no_worker: Annotated[
+        bool, typer.Option("--no-worker", help="Leave background work to `recordari worker`.")
+    ] = False,
+) -> None:
+    """Start the server: REST, MCP and background work in one process."""
+    given: dict[str, Any] = {"host": host, "port": port, "worker": False if no_worker else None}
+    settings = read_settings(quiet=False, **{name: value for name, value in given.items() if value is not None})
+    with contextlib.suppress(asyncio.CancelledError):  # told to stop before it was up
+        asyncio.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> None:
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    # The port first: a second server must fail before it makes a key or touches the database.
+    with _listening(settings) as listener:
+        async with open_resources(settings) as resources:
+            _print_key(await make_development_key(resources))
+            app = create_app(settings, resources=resources, background=background_worker)
+            server = _Server(_configuration(app), ready=lambda: _print_banner(settings, app, listener))
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, server.stop)
+            await server.serve(sockets=[listener])
+            if not server.started:
+                raise RecordariError("the server did not start; the reason stands above")
+
+
+def _configuration(app: FastAPI) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        log_level="warning",  # it tells of every step of its own start and stop
+        server_header=False,
+        timeout_graceful_shutdown=GRACEFUL_SECONDS,
+        backlog=BACKLOG,
+    )
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to us: uvicorn would raise them again before the database is stopped."""
+
+    def __init__(self, config: uvicorn.Config, *, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    def stop(self) -> None:
+        """Finish what is under way; asked a second time, do not wait for it."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+@contextlib.contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    host, port = settings.host.strip("[]"), settings.port
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except socket.gaierror:
+        raise ConfigurationError(f"there is no address {host!r} to listen on; set RECORDARI_HOST") from None
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port} ({os.strerror(error.errno or 0)}); choose another port with --port or "
+            "RECORDARI_PORT, or stop what uses it"
+        ) from None
+    with listener:
+        yield listener
+
+
+def _print_key(made: NewKey | None) -> None:
+    """Print a first key as soon as it is made: there is no second chance to read it."""
+    if made is not None:
+        print_line(f"development key (admin of the tenant {DEVELOPMENT_TENANT!r}), shown this once:")
+        print_line(f"  {made.text}")
+        print_line("make another with `recordari key create`")
+        print_line()
+
+
+def _print_banner(settings: Settings, app: FastAPI, listener: socket.socket) -> None:
+    host, port = listener.getsockname()[:2]
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    print_line(f"Recordari {metadata.version('recordari')} listens on {url}")
+    print_line(f"  API description  {url}{app.docs_url or app.openapi_url}")
+    if any(getattr(route, "path", None) == "/mcp" for route in app.routes):
+        print_line(f"  MCP              {url}/mcp")
+    print_line(f"  data             {'your PostgreSQL' if settings.database_url else settings.home}")
+    print_line(f"  background work  {'in this process' if settings.worker else 'left to `recordari worker`'}")
+    if not is_loopback(host) and not set(settings.allowed_hosts) - {"127.0.0.1", "localhost", "[::1]"}:
+        print_line("  host names       only local ones are answered; set RECORDARI_ALLOWED_HOSTS for others")

@@ -1,0 +1,130 @@
+"""`recordari source`: what can be looked up."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recordari.app import Memory
+from recordari.domain.knowledge import Source, SourceKind
+from recordari.entry.cli.access import Tenant, ask, open_memory
+from recordari.entry.cli.indexing import PATIENCE, note_waiting, progress_bar, settle
+from recordari.entry.cli.output import (
+    AsJson,
+    Yes,
+    confirm,
+    counted,
+    print_json,
+    print_line,
+    print_note,
+    print_table,
+    record,
+)
+from recordari.errors import NotFound
+from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.service.synchronise import Synchronised
+
+app = typer.Typer()
+
+Name = Annotated[str, typer.Argument(help="Name of the source.")]
+
+
+@app.command()
+def add(
+    name: Name,
+    *,
+    kind: Annotated[SourceKind, typer.Option(help="What it is.")] = SourceKind.DOCUMENTS,
+    description: Annotated[str, typer.Option(help="What can be found in it: the knowledge map tells agents.")] = "",
+    tool: Annotated[str | None, typer.Option(help="The tool that reaches it, for an API or MCP server.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Folder to synchronise with; it must lie in RECORDARI_DOCUMENT_FOLDERS.")
+    ] = None,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    as_json: AsJson = False,
+) -> None:
+    """Register a source: documents, a database, an API or an MCP server."""
+    made = ask(
+        lambda memory: memory.add_source(name, kind=kind, description=description, tool=tool, folder=folder), tenant
+    )
+    if as_json:
+        print_json(made)
+        return
+    print_line(f"{made.source_id}  {made.name}")
+    if made.folder is not None:
+        print_note(f"`recordari source sync {name}` takes its documents in")
+
+
+@app.command("list")
+def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+    """List the sources."""
+    found = ask(_all_sources, tenant)
+    if as_json:
+        print_json(found)
+    else:
+        hidden = ("source_id", "sync", "created_at", "tool")
+        print_table(
+            [record(source, without=hidden) for source in found],
+            empty="there are no sources yet; add one with `recordari source add NAME`",
+        )
+
+
+@app.command("map")
+def show_map(*, tenant: Tenant = DEVELOPMENT_TENANT) -> None:
+    """Print the knowledge map, as agents get it."""
+    for line in ask(lambda memory: memory.knowledge_map(), tenant).splitlines():
+        print_line(line)
+
+
+@app.command()
+def sync(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+    """Bring a source in line with its folder: what is new, changed and gone."""
+
+    async def run() -> tuple[Synchronised, int]:
+        async with open_memory(tenant, worker=True) as memory:
+            source = await _named(memory, name)
+            with progress_bar("documents", hidden=as_json) as progress:
+                done = await memory.sync_source(source.source_id, progress=progress)
+            with progress_bar("vectors", hidden=as_json) as progress:
+                return done, await settle(memory, patience=PATIENCE, progress=progress)
+
+    done, left = asyncio.run(run())
+    if as_json:
+        print_json({**record(done), "waiting": left})
+        return
+    print_line(
+        f"{done.added} added, {done.revised} revised, {done.unchanged} unchanged, {done.removed} removed, "
+        f"{done.failures} failed"
+    )
+    for file, reason in done.failed:
+        print_note(f"{file}: {reason}")
+    note_waiting(left)
+
+
+@app.command()
+def remove(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False) -> None:
+    """Remove a source with its documents."""
+
+    async def run() -> int:
+        async with open_memory(tenant) as memory:
+            source = await _named(memory, name)
+            confirm(f"Remove {source.name} and its {source.documents} documents?", yes=yes)
+            return await memory.remove_source(source.source_id)
+
+    print_line(f"removed, with {counted(asyncio.run(run()), 'document')}")
+
+
+async def _all_sources(memory: Memory) -> list[Source]:
+    found: list[Source] = []
+    while page := await memory.list_sources(after=found[-1].name if found else "", limit=100):
+        found += page
+    return found
+
+
+async def _named(memory: Memory, name: str) -> Source:
+    for source in await _all_sources(memory):
+        if name in {source.name, str(source.source_id)}:
+            return source
+    raise NotFound(f"there is no source {name!r}; `recordari source list` shows them")

@@ -1,0 +1,142 @@
+"""Serves a profile of tools: over HTTP to whoever has a key, or over standard input and output."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+from urllib.parse import urlsplit
+
+import mcp_types as types
+from mcp.server import Server, ServerRequestContext
+from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.requests import Request
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
+
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.domain.identity import Role
+from recordari.entry.mcp import resources
+from recordari.entry.mcp.profiles import PROFILES, Profile
+from recordari.entry.mcp.tools import failed
+from recordari.entry.rest.access import acting_identity
+from recordari.entry.rest.limits import Hosts, without_port
+from recordari.errors import Forbidden
+from recordari.service.tenants import require_admin
+
+PATH = "/mcp"
+
+MemoryOf = Callable[[ServerRequestContext[Any, Any]], Memory]
+
+
+def create_mcp(memory_of: MemoryOf, profile: Profile) -> Server[Any]:
+    """The MCP server of a profile; `memory_of` gives the memory of who makes a request."""
+    tools = {tool.name: tool for tool in profile.tools}
+    listed = types.ListToolsResult(tools=[tool.described() for tool in profile.tools])
+
+    async def list_tools(_: ServerRequestContext[Any, Any], __: object) -> types.ListToolsResult:
+        return listed
+
+    async def call_tool(
+        context: ServerRequestContext[Any, Any], asked: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        tool = tools.get(asked.name)
+        if tool is None:
+            return failed("not_found", f"there is no such tool; there are {', '.join(tools)}")
+        return await tool.call(memory_of(context), asked.arguments or {})
+
+    async def list_resources(_: ServerRequestContext[Any, Any], __: object) -> types.ListResourcesResult:
+        return resources.LISTED
+
+    async def list_templates(_: ServerRequestContext[Any, Any], __: object) -> types.ListResourceTemplatesResult:
+        return resources.TEMPLATES
+
+    async def read_resource(
+        context: ServerRequestContext[Any, Any], asked: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        return await resources.read(memory_of(context), str(asked.uri))
+
+    server: Server[Any] = Server(
+        "recordari",
+        title="Recordari",
+        version=version("recordari"),
+        description="Memory for AI agents.",
+        instructions=profile.instructions,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+    )
+    # The SDK would hand the text of exceptions to any OpenTelemetry set-up that it finds.
+    server.middleware.clear()
+    return server
+
+
+async def serve_stdio(memory: Memory, profile: Profile) -> None:
+    """Serve the memory over standard input and output until the client leaves."""
+    server = create_mcp(lambda _: memory, profile)
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def doors(settings: Settings) -> list[McpDoor]:
+    """The default profile at `/mcp`, and each other one at `/mcp/<its name>`."""
+    return [McpDoor(settings, profile) for profile in PROFILES.values()]
+
+
+class McpDoor:
+    """`POST` to one profile, for requests that the gate has let in; `running` must surround it."""
+
+    def __init__(self, settings: Settings, profile: Profile) -> None:
+        self.path = PATH if profile.name == "default" else f"{PATH}/{profile.name}"
+        self._profile = profile
+        self._max_bytes = settings.max_body_bytes
+        self._hosts = Hosts(self, allowed=settings.allowed_hosts)
+        self._manager: StreamableHTTPSessionManager | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serve requests for as long as the block lasts."""
+        server = create_mcp(_memory_of_request, self._profile)
+        server.streamable_http_app(
+            stateless_http=True,
+            json_response=True,
+            max_request_body_size=self._max_bytes,
+            # Host names are checked by our own layer and origins below: they know more patterns.
+            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
+        async with server.session_manager.run():
+            self._manager = server.session_manager
+            try:
+                yield
+            finally:
+                self._manager = None
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Serve one request, or raise `Forbidden`."""
+        assert self._manager is not None
+        scope["route"] = self  # by its path it is named in metrics, as FastAPI does for routes of its own
+        request = Request(scope)
+        self._check_origin(request.headers.get("origin"))
+        named = {noun: request.headers.get(f"recordari-{noun}") for noun in ("user", "agent", "session", "run")}
+        identity = acting_identity(request, **named)
+        if self._profile.role is Role.ADMIN:
+            require_admin(identity)
+        request.state.memory = Memory(request.app.state.resources, identity)
+        await self._manager.handle_request(scope, receive, send)
+
+    def _check_origin(self, origin: str | None) -> None:
+        """Refuse the page of another site, whose browser would send our address along with its own."""
+        if origin is not None and not self._hosts.knows(without_port(urlsplit(origin).netloc.lower())):
+            raise Forbidden("this server does not answer to pages from there; see RECORDARI_ALLOWED_HOSTS")
+
+
+def _memory_of_request(context: ServerRequestContext[Any, Any]) -> Memory:
+    assert context.request is not None
+    memory: Memory = context.request.state.memory
+    return memory

@@ -1,0 +1,153 @@
+"""The definitions of a tenant's agents, versioned: `ETag` is the version, `If-Match` guards a change."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Response
+from pydantic import ConfigDict, Field
+
+from recordari.domain.profiles import Profile
+from recordari.domain.tenants import Agent, AgentDefinition
+from recordari.entry.bodies import ProfileShown
+from recordari.entry.rest.access import AdminMemory, AgentMemory
+from recordari.entry.rest.errors import Problem
+from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, page_of, position
+from recordari.errors import PreconditionFailed
+
+router = APIRouter(prefix="/v1/agents", tags=["agents"], responses=PROBLEMS)
+
+
+class AgentShown(Shown):
+    """An agent's definition."""
+
+    agent_id: str = Field(examples=["support"])
+    display_name: str | None
+    core: str
+    characteristics: str
+    model: str | None
+    window_tokens: int
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class AgentChange(Strict):
+    """The whole definition of an agent; what is left out becomes empty."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"core": "You are the support agent of Acme.", "characteristics": "Brief and friendly."}]
+        }
+    )
+
+    display_name: str | None = Field(default=None, max_length=200)
+    core: str = Field(default="", max_length=65_536, description="Who the agent is; first in every context.")
+    characteristics: str = Field(default="", max_length=65_536, description="How it behaves.")
+    model: str | None = Field(default=None, max_length=200)
+    window_tokens: int = Field(default=128_000, ge=1, le=100_000_000, description="The model's window.")
+    template: str | None = Field(
+        default=None, min_length=1, max_length=200, description="An agent whose lasting memories it starts with."
+    )
+
+
+class CopyRequest(Strict):
+    """Whose memories to copy."""
+
+    template: str = Field(min_length=1, max_length=200)
+
+
+class CopiedShown(Shown):
+    """How much was copied; what the agent had already is not counted."""
+
+    items: int
+    procedures: int
+
+
+IfMatch = Annotated[
+    str | None,
+    Header(alias="If-Match", max_length=100, description="Save only over this version (the ETag)."),
+]
+IfNoneMatch = Annotated[
+    str | None,
+    Header(alias="If-None-Match", max_length=100, description="`*`: save only if there is none yet."),
+]
+
+
+@router.get("", operation_id="list_agents", response_model=Page[AgentShown])
+async def list_agents(memory: AgentMemory, limit: Limit = 50, cursor: Cursor = None) -> object:
+    """Definitions by id."""
+    return page_of(
+        await memory.list_agents(after=position(cursor) or "", limit=limit + 1),
+        limit,
+        lambda agent: agent.agent_id,
+    )
+
+
+@router.get("/{agent_id}", operation_id="get_agent", response_model=AgentShown)
+async def get_agent(memory: AgentMemory, agent_id: str, response: Response) -> Agent:
+    """One agent's definition."""
+    return _tagged(await memory.get_agent(agent_id), response)
+
+
+@router.get("/{agent_id}/profile", operation_id="agent_profile", response_model=ProfileShown)
+async def agent_profile(memory: AgentMemory, agent_id: str) -> Profile:
+    """What an agent knows, in a few hundred tokens; empty where that is nothing."""
+    return await memory.profile(agent=agent_id)
+
+
+@router.put(
+    "/{agent_id}",
+    operation_id="save_agent",
+    response_model=AgentShown,
+    responses={412: {"model": Problem, "description": "Not at the version named."}},
+)
+async def save_agent(
+    memory: AdminMemory,
+    agent_id: str,
+    change: AgentChange,
+    response: Response,
+    if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
+) -> Agent:
+    """Create or replace an agent's definition."""
+    definition = AgentDefinition(
+        display_name=change.display_name,
+        core=change.core,
+        characteristics=change.characteristics,
+        model=change.model,
+        window_tokens=change.window_tokens,
+    )
+    expected = _expected_version(if_match, if_none_match)
+    agent = await memory.save_agent(agent_id, definition, expected_version=expected, template=change.template)
+    return _tagged(agent, response)
+
+
+@router.post("/{agent_id}/copy", operation_id="copy_memories", response_model=CopiedShown)
+async def copy_memories(memory: AdminMemory, agent_id: str, wanted: CopyRequest) -> object:
+    """Give an agent what another one knows for good; done again, only what is new."""
+    return await memory.copy_memories(wanted.template, agent_id)
+
+
+@router.delete("/{agent_id}", operation_id="delete_agent", status_code=204)
+async def delete_agent(memory: AdminMemory, agent_id: str) -> None:
+    """Remove an agent's definition; what it remembered stays."""
+    await memory.delete_agent(agent_id)
+
+
+def _tagged(agent: Agent, response: Response) -> Agent:
+    response.headers["ETag"] = f'"{agent.version}"'
+    return agent
+
+
+def _expected_version(if_match: str | None, if_none_match: str | None) -> int | None:
+    if if_none_match is not None and if_none_match.strip() == "*":
+        return 0
+    if if_match is None:
+        return None
+    tag = if_match.strip().strip('"')
+    # A tag that we never gave matches nothing.
+    if not tag.isascii() or not tag.isdigit() or len(tag) > 9:
+        raise PreconditionFailed
+    return int(tag)

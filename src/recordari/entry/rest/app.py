@@ -1,0 +1,243 @@
+"""The REST application: what `recordari serve` runs.
+
+A request passes, from the outside in: `RequestContext` (id, log, metrics, errors), `Timeout`, `Hosts`, `Gate`
+(credential, rate), `Body` (size, depth), `Admitted` (a place), `Idempotent` (done once), then its route.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI
+from starlette.middleware import Middleware
+from starlette.routing import Route
+
+from recordari.config import Settings, load_settings
+from recordari.domain import readonly_sql
+from recordari.entry.auth import Authenticator
+from recordari.entry.rest import (
+    agents,
+    audit,
+    contexts,
+    curation,
+    databases,
+    entries,
+    errors,
+    events,
+    exports,
+    health,
+    items,
+    jobs,
+    keys,
+    knowledge,
+    mem0,
+    procedures,
+    proposals,
+    protection,
+    recall,
+    reports,
+    retention,
+    runs,
+    sessions,
+    shares,
+    state,
+    stats,
+    tenants,
+    users,
+)
+from recordari.entry.rest.access import Gate, known_query
+from recordari.entry.rest.admission import Admission
+from recordari.entry.rest.errors import ProblemResponse
+from recordari.entry.rest.idempotency import KEY_PARAMETER, Idempotent
+from recordari.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
+from recordari.entry.rest.request_context import RequestContext
+from recordari.service.resources import Resources
+from recordari.wiring import open_resources
+
+try:
+    from recordari.entry.mcp.server import McpDoor
+    from recordari.entry.mcp.server import doors as mcp_doors
+except ModuleNotFoundError as error:
+    if error.name not in {"mcp", "mcp_types"}:
+        raise
+
+    def mcp_doors(settings: Settings) -> list[McpDoor]:
+        """None: the extra `mcp` is not installed."""
+        return []
+
+
+Background = Callable[[Resources], AbstractAsyncContextManager[object]]
+
+# A router carries its whole path as its prefix, so that a route's own template names it in metrics.
+ROUTERS: tuple[APIRouter, ...] = (
+    health.router,
+    items.router,
+    curation.router,
+    recall.router,
+    contexts.router,
+    sessions.router,
+    runs.router,
+    runs.episodes_router,
+    state.router,
+    entries.router,
+    procedures.router,
+    databases.router,
+    proposals.router,
+    shares.router,
+    shares.links_router,
+    tenants.router,
+    users.router,
+    agents.router,
+    keys.router,
+    audit.router,
+    jobs.router,
+    reports.router,
+    stats.router,
+    retention.router,
+    retention.fade_router,
+    retention.erasures_router,
+    exports.router,
+    protection.router,
+    protection.privacy_router,
+    events.router,
+    events.webhooks_router,
+    knowledge.router,
+    mem0.router,
+)
+
+TAGS = [
+    {"name": "items", "description": "What is remembered."},
+    {"name": "recall", "description": "What memory answers."},
+    {"name": "context", "description": "What an agent is to see."},
+    {"name": "sessions", "description": "Conversations: messages, window, summary and notes."},
+    {"name": "runs", "description": "Agent runs with their turns and tool calls."},
+    {"name": "episodes", "description": "What an agent did."},
+    {"name": "state", "description": "JSON by key of a run or session."},
+    {"name": "entries", "description": "Documents by namespace and key, that can be searched."},
+    {"name": "procedures", "description": "Ways of doing a task, chosen by what came of them."},
+    {"name": "databases", "description": "Databases of your own that can be asked."},
+    {"name": "proposals", "description": "Changes of memory that wait for an administrator's word."},
+    {"name": "sharing", "description": "Memories given to other tenants of the organisation, and received from them."},
+    {"name": "tenant", "description": "The tenant of the credential, and who a request acts as."},
+    {"name": "users", "description": "The people that agents talk with."},
+    {"name": "agents", "description": "Definitions of agents."},
+    {"name": "keys", "description": "API keys."},
+    {"name": "audit", "description": "Who changed what and why."},
+    {"name": "jobs", "description": "Background work: what runs and what failed."},
+    {"name": "reports", "description": "Daily briefs for people."},
+    {"name": "stats", "description": "How memory fares, and how much of the plan is used."},
+    {"name": "retention", "description": "What ends memory: the policy and its sweeps, and decay."},
+    {"name": "erasures", "description": "Erasing a user everywhere."},
+    {"name": "export", "description": "Everything as JSON Lines, out and in."},
+    {"name": "protection", "description": "Sources that no fact may copy; personal data and secrets."},
+    {"name": "events", "description": "What changes in memory, and webhooks that carry it on."},
+    {"name": "knowledge", "description": "What can be looked up: sources and documents."},
+    {"name": "mem0", "description": "What mem0's client calls."},
+    {"name": "health", "description": "For operators: alive, ready, metrics, version."},
+]
+
+# FastAPI would hand spans, metrics and the text of exceptions to any OpenTelemetry set-up that it finds.
+NO_TELEMETRY: dict[str, Any] = {
+    "telemetry": dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
+}
+
+
+def create_app(
+    settings: Settings | None = None,
+    *,
+    resources: Resources | None = None,
+    background: Background | None = None,
+) -> FastAPI:
+    """The REST application of these settings.
+
+    It opens its own resources at start-up unless given some that its caller keeps open. `background` (the
+    worker) runs beside it when `settings.worker` is set.
+    """
+    settings = settings or (resources.settings if resources is not None else load_settings())
+    admission = Admission(
+        places=settings.max_concurrent_requests,
+        queue=settings.max_queued_requests,
+        wait_seconds=settings.max_queue_seconds,
+        tenant_share=settings.max_tenant_share,
+    )
+    mcp = mcp_doors(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            opened = resources if resources is not None else await stack.enter_async_context(open_resources(settings))
+            opened.telemetry.watch("recordari_admission", "Places and queue of requests.", admission.figures)
+            app.state.resources = opened
+            app.state.authenticator = authenticator = Authenticator(opened)
+            stack.push_async_callback(authenticator.close)
+            for door in mcp:
+                await stack.enter_async_context(door.running())
+            if background is not None and settings.worker:
+                await stack.enter_async_context(background(opened))
+            # Beside the first requests: the first statement for a connected database must not wait for its parser.
+            parser = asyncio.create_task(asyncio.to_thread(readonly_sql.make_ready))
+            stack.push_async_callback(asyncio.wait, [parser])
+            yield
+
+    app = FastAPI(
+        title="Recordari",
+        summary="Memory for AI agents.",
+        version=version("recordari"),
+        openapi_tags=TAGS,
+        lifespan=lifespan,
+        middleware=_layers(settings, admission),
+        # The usual pages load scripts from elsewhere; the schema itself is at /openapi.json.
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        **NO_TELEMETRY,
+    )
+    errors.install(app)
+    _complete_description(app)
+    for router in ROUTERS:
+        # The client of another service sends what that service knows.
+        strict = [] if router is mem0.router else [Depends(known_query)]
+        app.include_router(router, dependencies=strict)
+    for door in mcp:
+        app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
+    return app
+
+
+def _complete_description(app: FastAPI) -> None:
+    """Describe what layers do and no route names: the `Idempotency-Key` of every POST, and the type of every error."""
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            for path, methods in described()["paths"].items():
+                if "post" in methods and path not in STREAMED:
+                    methods["post"].setdefault("parameters", []).append(KEY_PARAMETER)
+                for operation in methods.values():
+                    _type_errors(operation["responses"])
+        return described()
+
+    app.openapi = openapi  # type: ignore[method-assign]  # how FastAPI wants its description changed
+
+
+def _type_errors(responses: dict[str, Any]) -> None:
+    for status, response in responses.items():
+        content = response.get("content", {})
+        if status.startswith(("4", "5")) and "application/json" in content:
+            response["content"] = {ProblemResponse.media_type: content["application/json"]}
+
+
+def _layers(settings: Settings, admission: Admission) -> list[Middleware]:
+    rate_limit = RateLimit(settings.rate_limit) if settings.rate_limit else None
+    return [
+        Middleware(RequestContext),
+        Middleware(Timeout, seconds=settings.request_timeout),
+        Middleware(Hosts, allowed=settings.allowed_hosts),
+        Middleware(Gate, rate_limit=rate_limit),
+        Middleware(Body, max_bytes=settings.max_body_bytes, max_depth=settings.max_json_depth),
+        Middleware(Admitted, admission=admission),
+        Middleware(Idempotent),
+    ]

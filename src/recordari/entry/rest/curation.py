@@ -1,0 +1,252 @@
+"""What people do with single items: list, correct, end, bring back, pin, judge, hold, forget."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import AwareDatetime, ConfigDict, Field
+
+from recordari.domain.evidence import Opinion, Trend
+from recordari.domain.identity import Role, Scope
+from recordari.domain.items import MAX_LABEL, Item, Kind, Trust
+from recordari.entry.bodies import ItemShown, RememberedShown
+from recordari.entry.rest.access import AdminMemory, AgentMemory
+from recordari.entry.rest.errors import Problem
+from recordari.entry.rest.etags import MISMATCH, IfMatch, etag_of, require_match
+from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, cursor_of, id_position
+from recordari.errors import NotFound
+from recordari.service.curate import MAX_REASON, ItemState
+from recordari.service.forget import Forgotten
+
+router = APIRouter(prefix="/v1/items", tags=["items"], responses=PROBLEMS)
+
+HELD: dict[int | str, dict[str, Any]] = {
+    409: {"model": Problem, "description": "An action rests on it, or another change came first."}
+}
+OVERTAKEN: dict[int | str, dict[str, Any]] = {
+    409: {"model": Problem, "description": "It is not the current version, or something newer contradicts it."}
+}
+
+Reason = Annotated[str | None, Field(default=None, max_length=MAX_REASON, description="Why; it stands in the audit.")]
+Kinds = Annotated[list[Kind] | None, Query(description="Only these kinds; all, if left out.")]
+Label = Annotated[str | None, Query(min_length=1, max_length=MAX_LABEL)]
+When = Annotated[AwareDatetime | None, Query(description="By `event_time`.")]
+ActionId = Annotated[str, Path(min_length=1, max_length=200, description="Your own id of the action.")]
+
+
+class ReasonRequest(Strict):
+    """Why something is done."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "the meeting was cancelled"}]})
+
+    reason: Reason
+
+
+class EditRequest(Strict):
+    """The text that a fact or procedure should have."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"content": "Ana prefers aisle seats", "reason": "misheard"}]}
+    )
+
+    content: str = Field(min_length=1)
+    reason: Reason
+
+
+class FeedbackRequest(Strict):
+    """What somebody thinks of an item."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"opinion": "useful"}]})
+
+    opinion: Annotated[Opinion, Field(strict=False)]
+    reason: Reason
+
+
+class ForgetRequest(Strict):
+    """How to forget an item."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "asked by the user", "dry_run": True}]})
+
+    reason: Reason
+    dry_run: bool = Field(default=False, description="Only say what would go.")
+
+
+class ConfidenceShown(Shown):
+    """How sure an item is now."""
+
+    confidence: float
+
+
+class SourceShown(Shown):
+    """Something that a fact was taken from."""
+
+    item_id: UUID
+    event_time: datetime
+    session_id: str | None
+
+
+class StandingShown(Shown):
+    """What an item rests on, how it fares, and what people think of it."""
+
+    sources: list[SourceShown]
+    trend: Trend
+    useful: int
+    wrong: int
+
+
+class ForgottenShown(Shown):
+    """What is redacted: the item and everything derived from it; and what is made again without them."""
+
+    item_ids: list[UUID]
+    reembedded: list[UUID]
+    summaries_renewed: int
+
+
+class HoldShown(Shown):
+    """An action that rests on an item."""
+
+    item_id: UUID
+    action_id: str
+    created_at: datetime
+
+
+@router.get("", operation_id="list_items", response_model=Page[ItemShown])
+async def list_items(
+    memory: AgentMemory,
+    kind: Kinds = None,
+    scope: Scope | None = None,
+    category: Label = None,
+    subject: Label = None,
+    trust: Trust | None = None,
+    state: ItemState = ItemState.LIVE,
+    pinned: bool = False,
+    since: When = None,
+    until: When = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> object:
+    """Items newest first, such as all facts (`kind=fact`). Another `state` than `live` needs the role admin."""
+    page = await memory.list_items(
+        kinds=kind,
+        scope=scope,
+        category=category,
+        subject=subject,
+        trust=trust,
+        state=state,
+        pinned=pinned,
+        since=since,
+        until=until,
+        before=id_position(cursor),
+        limit=limit,
+    )
+    return {"items": page.items, "next_cursor": cursor_of(page.next_before)}
+
+
+@router.get("/{item_id}", operation_id="get_item", response_model=ItemShown)
+async def get_item(memory: AgentMemory, item_id: UUID, response: Response) -> Item:
+    """One item; its `ETag` guards changes. What was superseded or invalidated is shown to the role admin only."""
+    found = await memory.get_item(item_id)
+    if found.invalid_at is not None and memory.identity.role is not Role.ADMIN:
+        raise NotFound("there is no such item")
+    response.headers["ETag"] = _tag(found)
+    return found
+
+
+@router.get("/{item_id}/history", operation_id="item_history", response_model=list[ItemShown])
+async def item_history(memory: AdminMemory, item_id: UUID) -> object:
+    """Every version that the item stands in line with, oldest first."""
+    return await memory.item_history(item_id)
+
+
+@router.get("/{item_id}/standing", operation_id="item_standing", response_model=StandingShown)
+async def item_standing(memory: AgentMemory, item_id: UUID) -> object:
+    """What it rests on, its trend, and what people think of it."""
+    return await memory.item_standing(item_id)
+
+
+@router.patch(
+    "/{item_id}", operation_id="edit_item", response_model=RememberedShown, responses={**OVERTAKEN, **MISMATCH}
+)
+async def edit_item(memory: AgentMemory, item_id: UUID, edit: EditRequest, if_match: IfMatch = None) -> object:
+    """Give a fact or procedure another text. The answer is the new version, which supersedes this one."""
+    await _matched(memory, item_id, if_match)
+    return await memory.edit_item(item_id, edit.content, reason=edit.reason)
+
+
+@router.post("/{item_id}/invalidate", operation_id="invalidate_item", status_code=204, responses=MISMATCH)
+async def invalidate_item(
+    memory: AgentMemory, item_id: UUID, wanted: ReasonRequest | None = None, if_match: IfMatch = None
+) -> None:
+    """Say that an item is no longer true: it leaves recall and stays for the record."""
+    await _matched(memory, item_id, if_match)
+    await memory.invalidate_item(item_id, reason=wanted.reason if wanted else None)
+
+
+@router.post("/{item_id}/restore", operation_id="restore_item", status_code=204, responses={**OVERTAKEN, **MISMATCH})
+async def restore_item(
+    memory: AdminMemory, item_id: UUID, wanted: ReasonRequest | None = None, if_match: IfMatch = None
+) -> None:
+    """Undo that an item was invalidated or superseded, unless something newer contradicts it."""
+    await _matched(memory, item_id, if_match)
+    await memory.restore_item(item_id, reason=wanted.reason if wanted else None)
+
+
+@router.put("/{item_id}/pin", operation_id="pin_item", status_code=204)
+async def pin_item(memory: AgentMemory, item_id: UUID) -> None:
+    """Keep an item until a person ends it: neither the judge nor decay may."""
+    await memory.pin_item(item_id)
+
+
+@router.delete("/{item_id}/pin", operation_id="unpin_item", status_code=204)
+async def unpin_item(memory: AgentMemory, item_id: UUID) -> None:
+    """Let an item go the way of the others again."""
+    await memory.pin_item(item_id, pinned=False)
+
+
+@router.post("/{item_id}/feedback", operation_id="give_feedback", response_model=ConfidenceShown)
+async def give_feedback(memory: AgentMemory, item_id: UUID, said: FeedbackRequest) -> ConfidenceShown:
+    """Say that an item was useful or wrong; each person has one voice."""
+    return ConfidenceShown(confidence=await memory.give_feedback(item_id, said.opinion, reason=said.reason))
+
+
+@router.post("/{item_id}/forget", operation_id="forget", response_model=ForgottenShown, responses=HELD)
+async def forget(memory: AgentMemory, item_id: UUID, wanted: ForgetRequest | None = None) -> Forgotten:
+    """Redact an item with everything derived from it; it does not come back. `dry_run` says what would go."""
+    wanted = wanted or ForgetRequest(reason=None)
+    return await memory.forget(item_id, reason=wanted.reason, dry_run=wanted.dry_run)
+
+
+@router.get("/{item_id}/holds", operation_id="list_holds", response_model=list[HoldShown])
+async def list_holds(memory: AgentMemory, item_id: UUID) -> object:
+    """The actions that rest on an item."""
+    return await memory.list_holds(item_id)
+
+
+@router.put(
+    "/{item_id}/holds/{action_id}",
+    operation_id="hold",
+    status_code=201,
+    response_model=None,
+    responses={200: {"description": "It was noted before."}},
+)
+async def hold(memory: AgentMemory, item_id: UUID, action_id: ActionId) -> Response:
+    """Note that an action rests on an item: nothing may remove it from then on."""
+    return Response(status_code=201 if await memory.hold(item_id, action_id) else 200)
+
+
+@router.delete("/{item_id}/holds/{action_id}", operation_id="release", status_code=204)
+async def release(memory: AdminMemory, item_id: UUID, action_id: ActionId) -> None:
+    """Note that an action rests on an item no longer."""
+    await memory.release(item_id, action_id)
+
+
+def _tag(item: Item) -> str:
+    return etag_of(ItemShown.model_validate(item))
+
+
+async def _matched(memory: AgentMemory, item_id: UUID, if_match: str | None) -> None:
+    if if_match is not None:
+        require_match(if_match, _tag(await memory.get_item(item_id)))

@@ -1,0 +1,122 @@
+"""Databases: what agents may ask besides memory."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter
+from pydantic import Field, SecretStr
+
+from recordari.domain.databases import ConnectedDatabase, DataAnswer
+from recordari.entry.rest.access import AdminMemory, AgentMemory
+from recordari.entry.rest.models import PROBLEMS, Shown, Strict
+
+router = APIRouter(prefix="/v1", tags=["databases"], responses=PROBLEMS)
+
+Tables = dict[str, list[str] | None]
+_TABLES = 'Tables that may be read, each with its columns: `{"public.orders": null}` allows all of them.'
+
+
+class DatabaseShown(Shown):
+    """A connected database; the DSN is never shown."""
+
+    database_id: UUID
+    name: str
+    description: str
+    engine: str
+    tables: Tables
+    table_schema: list[dict[str, Any]] = Field(
+        validation_alias="schema", description="What was last seen: columns, types and sample values."
+    )
+    warnings: list[str] = Field(description="What is wrong with the role that connects.")
+    refreshed_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class AnswerShown(Shown):
+    """Rows as JSON values, and the statement that ran."""
+
+    database: str
+    sql: str
+    columns: list[str]
+    rows: list[list[Any]]
+    truncated: bool = Field(description="Whether there were more rows than may be given.")
+    written_by: str = Field(description="`caller`, or the model that wrote the statement.")
+    attempts: int
+    seconds: float
+
+
+class DatabaseRequest(Strict):
+    """A database to connect."""
+
+    name: str = Field(min_length=1, max_length=100)
+    description: str = Field(default="", max_length=2000, description="What it knows; agents choose by it.")
+    dsn: SecretStr = Field(strict=False, max_length=2000, description="Sealed at once, never shown again.")
+    tables: Tables = Field(description=_TABLES)
+
+
+class DatabaseChange(Strict):
+    """What to change; what is left out stays."""
+
+    name: str | None = Field(default=None, min_length=1, max_length=100)
+    description: str | None = Field(default=None, max_length=2000)
+    dsn: SecretStr | None = Field(default=None, strict=False, max_length=2000)
+    tables: Tables | None = Field(default=None, description=_TABLES)
+
+
+class QueryRequest(Strict):
+    """A question, or a SELECT."""
+
+    question: str | None = Field(default=None, max_length=4000)
+    sql: str | None = Field(default=None, max_length=20_000)
+    database: str | None = Field(default=None, max_length=100, description="Its name; needed where there are several.")
+
+
+@router.post("/databases", operation_id="add_database", response_model=DatabaseShown, status_code=201)
+async def add_database(memory: AdminMemory, wanted: DatabaseRequest) -> ConnectedDatabase:
+    """Connect a database after looking at its tables."""
+    return await memory.add_database(
+        wanted.name, wanted.dsn.get_secret_value(), tables=wanted.tables, description=wanted.description
+    )
+
+
+@router.get("/databases", operation_id="list_databases", response_model=list[DatabaseShown])
+async def list_databases(memory: AgentMemory) -> object:
+    """The databases that can be asked, by name."""
+    return await memory.list_databases()
+
+
+@router.get("/databases/{database_id}", operation_id="get_database", response_model=DatabaseShown)
+async def get_database(memory: AgentMemory, database_id: UUID) -> ConnectedDatabase:
+    """One database with its tables."""
+    return await memory.get_database(database_id)
+
+
+@router.patch("/databases/{database_id}", operation_id="update_database", response_model=DatabaseShown)
+async def update_database(memory: AdminMemory, database_id: UUID, wanted: DatabaseChange) -> ConnectedDatabase:
+    """Change what is given; other tables and another DSN are looked at first."""
+    changes = wanted.model_dump(exclude_none=True, exclude={"dsn"})
+    if wanted.dsn is not None:
+        changes["dsn"] = wanted.dsn.get_secret_value()
+    return await memory.update_database(database_id, **changes)
+
+
+@router.post("/databases/{database_id}/refresh", operation_id="refresh_database", response_model=DatabaseShown)
+async def refresh_database(memory: AdminMemory, database_id: UUID) -> ConnectedDatabase:
+    """Look at its tables again."""
+    return await memory.refresh_database(database_id)
+
+
+@router.delete("/databases/{database_id}", operation_id="remove_database", status_code=204)
+async def remove_database(memory: AdminMemory, database_id: UUID) -> None:
+    """Forget it and the way in."""
+    await memory.remove_database(database_id)
+
+
+@router.post("/query_data", operation_id="query_data", response_model=AnswerShown)
+async def query_data(memory: AgentMemory, wanted: QueryRequest) -> DataAnswer:
+    """Answer a question from a database, or run a SELECT there: read-only, 5 seconds, 1,000 rows."""
+    return await memory.query_data(wanted.question, sql=wanted.sql, database=wanted.database)

@@ -1,0 +1,164 @@
+"""Every error as `application/problem+json`: what happened, its code, the request's id."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from recordari.errors import (
+    DatabaseUnavailable,
+    InvalidInput,
+    NotFound,
+    Overloaded,
+    QuotaExceeded,
+    RecordariError,
+    Unauthenticated,
+)
+from recordari.telemetry import request_id
+
+_FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
+
+# Where pydantic's own sentence would repeat a piece of the input.
+_MESSAGES = {
+    "json_invalid": "must be valid JSON",
+    "uuid_parsing": "must be a UUID",
+    "uuid_type": "must be a UUID",
+    "datetime_parsing": "must be a date and time such as 2027-01-31T09:00:00Z",
+    "datetime_from_date_parsing": "must be a date and time such as 2027-01-31T09:00:00Z",
+    "extra_forbidden": "is not a known field",
+}
+_NO_JSON = "must be a JSON object, sent with `Content-Type: application/json`"
+
+
+class FieldError(BaseModel):
+    """What is wrong with one field."""
+
+    field: str = Field(examples=["body.time_zone"])
+    message: str = Field(examples=["must be a string"])
+
+
+class Problem(BaseModel):
+    """What went wrong (RFC 9457)."""
+
+    type: str = Field(examples=["urn:recordari:problem:not_found"])
+    title: str = Field(examples=["Not found"])
+    status: int = Field(examples=[404])
+    code: str = Field(examples=["not_found"])
+    detail: str = Field(examples=["there is no such user"])
+    instance: str = Field(description="The id of the request, as in `X-Request-Id`.")
+    errors: list[FieldError] | None = None
+
+
+class ProblemResponse(JSONResponse):
+    """A problem on its way out."""
+
+    media_type = "application/problem+json"
+
+
+def problem(error: RecordariError, *, errors: Sequence[FieldError] = ()) -> ProblemResponse:
+    """The answer for one of our errors."""
+    if not errors and isinstance(field := error.details.get("field"), str):
+        errors = [FieldError(field=field, message=error.message)]
+    return _rendered(error.status, error.code, public_detail(error), headers=_headers(error), errors=errors)
+
+
+def public_detail(error: RecordariError) -> str:
+    """What a caller is told: of what is wrong with our own set-up, a stranger learns only that something is."""
+    told = error.status < 500 or error.status == 503
+    return error.message if told else (type(error).__doc__ or "").strip()
+
+
+def internal_problem() -> ProblemResponse:
+    """The answer for an exception that nobody foresaw: its id, and nothing of its inside."""
+    return _rendered(500, RecordariError.code, (RecordariError.__doc__ or "").strip())
+
+
+def _rendered(
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    errors: Sequence[FieldError] = (),
+) -> ProblemResponse:
+    content: dict[str, Any] = {
+        "type": f"urn:recordari:problem:{code}",
+        "title": code.replace("_", " ").capitalize(),
+        "status": status,
+        "code": code,
+        "detail": detail,
+        "instance": request_id.get() or "",
+    }
+    if errors:
+        content["errors"] = [error.model_dump() for error in errors]
+    return ProblemResponse(content, status_code=status, headers=headers)
+
+
+def _headers(error: RecordariError) -> dict[str, str]:
+    match error:
+        case Unauthenticated():
+            return {"WWW-Authenticate": "Bearer"}
+        case Overloaded():
+            return {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
+        case DatabaseUnavailable():
+            return {"Retry-After": "1"}
+        case QuotaExceeded():
+            return {"Retry-After": "60"}
+        case _:
+            return {}
+
+
+def field_errors(found: Sequence[Mapping[str, Any]]) -> list[FieldError]:
+    """What pydantic found, without the values it found it in."""
+    return [_field_error(tuple(entry.get("loc", ())), entry) for entry in found]
+
+
+def _field_error(place: tuple[Any, ...], entry: Mapping[str, Any]) -> FieldError:
+    message = _MESSAGES.get(entry["type"], str(entry["msg"]).removeprefix("Value error, "))
+    if entry["type"] == "json_invalid" and place[:1] == ("body",):
+        place, message = ("body",), f"{message}; it breaks off at character {place[-1]}"
+    elif entry["type"] == "model_attributes_type" and place == ("body",):
+        message = _NO_JSON
+    return FieldError(field=".".join(_shown(part) for part in place), message=message)
+
+
+def _shown(part: object) -> str:
+    """One step of the way to a field; a name that the caller made up freely is not repeated."""
+    if isinstance(part, int):
+        return str(part)
+    return part if isinstance(part, str) and _FIELD_NAME.fullmatch(part) else "?"
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error that a route raises as a problem."""
+
+    async def ours(_: Request, error: Exception) -> ProblemResponse:
+        assert isinstance(error, RecordariError)
+        return problem(error)
+
+    async def invalid(_: Request, error: Exception) -> ProblemResponse:
+        assert isinstance(error, RequestValidationError)
+        return problem(InvalidInput(), errors=field_errors(error.errors()))
+
+    async def http(_: Request, error: Exception) -> ProblemResponse:
+        assert isinstance(error, HTTPException)
+        if error.status_code == 404:
+            return problem(NotFound())
+        if error.status_code == 405:
+            detail = "This address does not take that method."
+            return _rendered(405, "method_not_allowed", detail, headers=error.headers)
+        if error.status_code < 500:
+            return problem(InvalidInput("The request cannot be read."))
+        return internal_problem()
+
+    app.add_exception_handler(RecordariError, ours)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)

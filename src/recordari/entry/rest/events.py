@@ -1,0 +1,181 @@
+"""What changes in memory: page by page, or as server-sent events; and webhooks that carry it on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import ConfigDict, Field
+
+from recordari.domain.events import MAX_URL, Event, EventType
+from recordari.entry.rest.access import AdminMemory
+from recordari.entry.rest.errors import Problem
+from recordari.entry.rest.models import (
+    PROBLEMS,
+    Cursor,
+    Limit,
+    Page,
+    Shown,
+    Strict,
+    cursor_of,
+    number_position,
+)
+from recordari.entry.rest.streams import STREAM, event_text, streamed, wants_stream
+from recordari.errors import InvalidInput
+
+router = APIRouter(prefix="/v1/events", tags=["events"], responses=PROBLEMS)
+webhooks_router = APIRouter(prefix="/v1/webhooks", tags=["events"], responses=PROBLEMS)
+
+FULL: dict[int | str, dict[str, Any]] = {409: {"model": Problem, "description": "The tenant has as many as it may."}}
+HEARTBEAT_SECONDS = 15.0
+
+After = Annotated[int | None, Query(ge=0, le=2**62, description="Events after this `position`.")]
+Types = Annotated[list[EventType] | None, Query(description="Only these types; all, if left out.")]
+LastEventId = Annotated[
+    str | None, Header(alias="Last-Event-ID", max_length=100, description="Of a stream: the last event that was seen.")
+]
+
+
+class EventShown(Shown):
+    """One change, by ids and types only."""
+
+    position: int = Field(description="Its place in the feed.", examples=[17])
+    at: datetime
+    type: EventType
+    subject_id: UUID = Field(description="The item it happened to, or the erasure of a user.")
+    kind: str | None = Field(description="Kind of the item.", examples=["fact"])
+
+
+class WebhookRequest(Strict):
+    """Where to send events."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"url": "https://example.org/hooks/memory", "types": ["item.forgotten"]}]}
+    )
+
+    url: str = Field(min_length=1, max_length=MAX_URL)
+    types: list[Annotated[EventType, Field(strict=False)]] = Field(
+        default_factory=list, max_length=len(EventType), description="Only these types; all, if left out."
+    )
+
+
+class WebhookChange(Strict):
+    """What to change of a webhook."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"is_active": False}]})
+
+    is_active: bool
+
+
+class WebhookShown(Shown):
+    """A webhook and how it fares."""
+
+    webhook_id: UUID
+    url: str = Field(examples=["https://example.org/hooks/memory"])
+    types: list[EventType] = Field(description="Empty: every type.")
+    is_active: bool
+    position: int = Field(description="The last event that it heard of.")
+    failing_since: datetime | None
+    failures: int = Field(description="Since the last success.")
+    last_error: str | None
+    delivered_at: datetime | None
+    created_at: datetime
+
+
+class NewWebhookShown(Shown):
+    """A webhook just made, with the secret that signs what it is sent; it is shown this once."""
+
+    webhook: WebhookShown
+    secret: str = Field(examples=["whsec_…"])
+
+
+@router.get("", operation_id="list_events", response_model=Page[EventShown], responses={200: {"content": {STREAM: {}}}})
+async def list_events(
+    request: Request,
+    memory: AdminMemory,
+    type: Types = None,  # noqa: A002 - the name of the parameter
+    after: After = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    last_event_id: LastEventId = None,
+) -> object:
+    """What changed, oldest first, as far back as the feed reaches.
+
+    With `Accept: text/event-stream` the answer stays open and tells what happens from now on, or from after
+    `Last-Event-ID` or `after` on. It ends after some minutes; a client comes back with the last id that it saw.
+    """
+    if wants_stream(request):
+        return await _stream(memory, type or [], _seen(last_event_id) if last_event_id else after)
+    start = number_position(cursor) if cursor is not None else after
+    found = await memory.list_events(after=start or 0, types=type or [], limit=limit + 1)
+    more = cursor_of(found[limit - 1].position) if len(found) > limit else None
+    return {"items": found[:limit], "next_cursor": more}
+
+
+@webhooks_router.post(
+    "", operation_id="create_webhook", response_model=NewWebhookShown, status_code=201, responses=FULL
+)
+async def create_webhook(memory: AdminMemory, wanted: WebhookRequest) -> object:
+    """Send what happens from now on to an address, signed. The secret is in this answer and nowhere else."""
+    return await memory.create_webhook(wanted.url, types=wanted.types)
+
+
+@webhooks_router.get("", operation_id="list_webhooks", response_model=list[WebhookShown])
+async def list_webhooks(memory: AdminMemory) -> object:
+    """The tenant's webhooks, and how each fares."""
+    return await memory.list_webhooks()
+
+
+@webhooks_router.get("/{webhook_id}", operation_id="get_webhook", response_model=WebhookShown)
+async def get_webhook(memory: AdminMemory, webhook_id: UUID) -> object:
+    """One webhook."""
+    return await memory.get_webhook(webhook_id)
+
+
+@webhooks_router.patch("/{webhook_id}", operation_id="set_webhook_active", response_model=WebhookShown)
+async def set_webhook_active(memory: AdminMemory, webhook_id: UUID, change: WebhookChange) -> object:
+    """Switch a webhook off, or on again: then it hears of everything since."""
+    return await memory.set_webhook_active(webhook_id, is_active=change.is_active)
+
+
+@webhooks_router.delete("/{webhook_id}", operation_id="delete_webhook", status_code=204)
+async def delete_webhook(memory: AdminMemory, webhook_id: UUID) -> None:
+    """Tell an address nothing more."""
+    await memory.delete_webhook(webhook_id)
+
+
+async def _stream(memory: AdminMemory, types: list[EventType], after: int | None) -> Response:
+    events = memory.follow_events(after=after, types=types)
+    event = await anext(events, None)  # so that a refusal is an answer and not a broken stream
+
+    async def told() -> AsyncIterator[str]:
+        yield ": recordari\n\n"
+        yield _told(event)
+        quiet_since = time.monotonic()
+        async with aclosing(events):
+            async for each in events:
+                if each is not None or time.monotonic() - quiet_since > HEARTBEAT_SECONDS:
+                    yield _told(each)
+                    quiet_since = time.monotonic()
+
+    return StreamingResponse(streamed(told()), media_type=STREAM, headers={"Cache-Control": "no-store"})
+
+
+def _told(event: Event | None) -> str:
+    if event is None:
+        return ": still here\n\n"
+    shown = EventShown.model_validate(event).model_dump(mode="json")
+    return event_text(json.dumps(shown), event=event.type, event_id=event.position)
+
+
+def _seen(last_event_id: str) -> int:
+    if not last_event_id.isascii() or not last_event_id.isdigit() or len(last_event_id) > 18:
+        raise InvalidInput("Last-Event-ID must be the id of an event of this feed")
+    return int(last_event_id)

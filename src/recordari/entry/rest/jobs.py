@@ -1,0 +1,181 @@
+"""Background work: starting it, seeing it, and giving what failed another chance."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from recordari.domain.jobs import DeadLetterKind, JobStatus
+from recordari.entry.rest.access import AdminMemory
+from recordari.entry.rest.models import (
+    PROBLEMS,
+    Cursor,
+    Limit,
+    Page,
+    Shown,
+    Strict,
+    number_position,
+    page_of,
+    position,
+)
+from recordari.entry.rest.streams import STREAM, event_text, streamed, wants_stream
+from recordari.service.follow import LOOK_SECONDS, STREAM_SECONDS
+
+router = APIRouter(prefix="/v1", tags=["jobs"], responses=PROBLEMS)
+
+Status = Annotated[JobStatus | None, Query(description="Only jobs that stand here.")]
+JobId = Annotated[int, Path(ge=1, le=2**62)]
+LetterId = Annotated[str, Path(max_length=100, description="Such as `job:17` or `outbox:17`.")]
+
+
+class JobShown(Shown):
+    """A job of the tenant."""
+
+    job_id: int
+    job: str = Field(examples=["reindex"])
+    status: JobStatus
+    attempts: int
+    scheduled_at: datetime | None
+    last_at: datetime | None
+    args: dict[str, Any]
+    last_error: str | None
+
+
+class DeadLetterShown(Shown):
+    """Work that was given up after its last try."""
+
+    dead_letter_id: str = Field(examples=["outbox:17"])
+    kind: DeadLetterKind
+    number: int
+    name: str = Field(examples=["embed"])
+    attempts: int
+    last_error: str | None
+    failed_at: datetime | None
+    ref: UUID | None = Field(description="The item it is about, where it is about one.")
+
+
+class Started(BaseModel):
+    """Work that will be done in the background; `GET /v1/jobs` shows how it goes."""
+
+    job: str = Field(examples=["reindex"])
+    job_id: int | None = Field(description="Null: such a job waits already, and does it.")
+
+
+class JobRequest(Strict):
+    """Which job to run."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"job": "measure_usage"}]})
+
+    job: str = Field(min_length=1, max_length=100, description="Its name; a wrong one is answered with all names.")
+
+
+class CountsShown(Shown):
+    """How much work of the tenant there is."""
+
+    jobs: dict[JobStatus, int]
+    outbox_pending: dict[str, int] = Field(description="What follows from writes and waits, by topic.")
+    outbox_parked: dict[str, int] = Field(description="What was given up, by topic.")
+
+
+class ReplayedShown(BaseModel):
+    """How many dead letters got their tries back."""
+
+    replayed: int
+
+
+class ReembedRequest(Strict):
+    """Which embedding model to move to."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"model_id": "e5-small-v2"}]})
+
+    model_id: str | None = Field(
+        default=None, min_length=1, max_length=200, description="Name of the model; the configured one, if left out."
+    )
+
+
+@router.post("/reindex", operation_id="reindex", response_model=Started, status_code=202)
+async def reindex(memory: AdminMemory) -> Started:
+    """Derive every index column, vector and entity again from the rows, in the background."""
+    return Started(job="reindex", job_id=await memory.start_reindex())
+
+
+@router.post("/reembed", operation_id="reembed", response_model=Started, status_code=202)
+async def reembed(memory: AdminMemory, wanted: ReembedRequest) -> Started:
+    """Move to another embedding model, in the background; recall uses the old one until all is done."""
+    return Started(job="reembed", job_id=await memory.start_reembed(model_id=wanted.model_id))
+
+
+@router.get("/jobs", operation_id="list_jobs", response_model=Page[JobShown])
+async def list_jobs(memory: AdminMemory, status: Status = None, limit: Limit = 50, cursor: Cursor = None) -> object:
+    """The tenant's jobs, newest first."""
+    found = await memory.list_jobs(status=status, before=number_position(cursor), limit=limit + 1)
+    return page_of(found, limit, lambda job: job.job_id)
+
+
+@router.post("/jobs", operation_id="enqueue_job", response_model=Started, status_code=202)
+async def enqueue_job(memory: AdminMemory, wanted: JobRequest) -> Started:
+    """Run a job of the tenant now instead of at its time, in the background."""
+    return Started(job=wanted.job, job_id=await memory.enqueue_job(wanted.job))
+
+
+@router.get("/jobs/counts", operation_id="job_counts", response_model=CountsShown)
+async def job_counts(memory: AdminMemory) -> object:
+    """How much work waits, runs, is done and was given up."""
+    return await memory.job_counts()
+
+
+@router.get("/jobs/dead_letters", operation_id="list_dead_letters", response_model=Page[DeadLetterShown])
+async def list_dead_letters(memory: AdminMemory, limit: Limit = 50, cursor: Cursor = None) -> object:
+    """What was given up after its last try and waits for a person."""
+    found = await memory.list_dead_letters(after=position(cursor), limit=limit + 1)
+    return page_of(found, limit, lambda letter: letter.dead_letter_id)
+
+
+@router.post("/jobs/dead_letters/replay", operation_id="replay_dead_letters", response_model=ReplayedShown)
+async def replay_dead_letters(memory: AdminMemory) -> ReplayedShown:
+    """Give every dead letter its tries back."""
+    return ReplayedShown(replayed=await memory.replay_dead_letters())
+
+
+@router.post("/jobs/dead_letters/{dead_letter_id}/replay", operation_id="replay_dead_letter", status_code=204)
+async def replay_dead_letter(memory: AdminMemory, dead_letter_id: LetterId) -> None:
+    """Give a dead letter all its tries back."""
+    await memory.replay_dead_letter(dead_letter_id)
+
+
+@router.delete("/jobs/dead_letters/{dead_letter_id}", operation_id="discard_dead_letter", status_code=204)
+async def discard_dead_letter(memory: AdminMemory, dead_letter_id: LetterId) -> None:
+    """Give a dead letter up for good."""
+    await memory.discard_dead_letter(dead_letter_id)
+
+
+@router.get(
+    "/jobs/{job_id}", operation_id="get_job", response_model=JobShown, responses={200: {"content": {STREAM: {}}}}
+)
+async def get_job(request: Request, memory: AdminMemory, job_id: JobId) -> object:
+    """One job. With `Accept: text/event-stream` the answer tells each change of it until it is over."""
+    job = await memory.get_job(job_id)
+    if not wants_stream(request):
+        return job
+
+    async def told() -> AsyncIterator[str]:
+        seen, end = "", time.monotonic() + STREAM_SECONDS
+        while time.monotonic() < end:
+            found = await memory.get_job(job_id)
+            shown = JobShown.model_validate(found).model_dump_json()
+            if shown != seen:
+                yield event_text(shown, event="job")
+                seen = shown
+            if found.status not in {JobStatus.TODO, JobStatus.DOING}:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+    return StreamingResponse(streamed(told()), media_type=STREAM, headers={"Cache-Control": "no-store"})

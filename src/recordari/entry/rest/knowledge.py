@@ -1,0 +1,335 @@
+"""What can be looked up: sources, their documents, and the map of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from recordari.domain.documents import Document
+from recordari.domain.knowledge import MAX_DESCRIPTION, MAX_SOURCE_NAME, MAX_TOOL, Source, SourceKind
+from recordari.entry.rest.access import AdminMemory, AgentMemory
+from recordari.entry.rest.errors import Problem
+from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, id_position, page_of, position
+from recordari.errors import InvalidInput, TooLarge
+from recordari.service.add_document import MAX_NAME, AddedDocument
+from recordari.service.documents import MOST_CHUNKS_READ, DocumentText
+
+router = APIRouter(prefix="/v1", tags=["knowledge"], responses=PROBLEMS)
+
+FORM_ROOM = 64 * 1024  # bytes of a form beside its file
+_FILE = {"type": "string", "format": "binary"}
+UPLOAD: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "The file itself, with its type as `Content-Type`; or a form with the part `file`.",
+        "content": {
+            "application/octet-stream": {"schema": _FILE},
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {
+                        "file": _FILE,
+                        "name": {"type": "string"},
+                        "source": {"type": "string"},
+                        "metadata": {"type": "string", "description": "A JSON object."},
+                    },
+                }
+            },
+        },
+    }
+}
+
+
+class SourceShown(Shown):
+    """Something that can be looked up."""
+
+    source_id: UUID
+    name: str = Field(examples=["handbook"])
+    kind: SourceKind
+    description: str
+    tool: str | None = Field(description="What reaches it, where that does not follow from its kind.")
+    documents: int
+    chunks: int
+    sync: dict[str, Any] | None = Field(description="How far its last synchronisation with a folder came.")
+    created_at: datetime
+    updated_at: datetime
+
+
+class NewSource(Strict):
+    """A source to register."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"name": "Jira", "kind": "api", "description": "Tickets", "tool": "jira_search"}]
+        }
+    )
+
+    name: str = Field(min_length=1, max_length=MAX_SOURCE_NAME)
+    kind: Annotated[SourceKind, Field(strict=False)] = SourceKind.DOCUMENTS
+    description: str = Field(default="", max_length=MAX_DESCRIPTION, description="What can be found in it.")
+    tool: str | None = Field(default=None, min_length=1, max_length=MAX_TOOL, description="The tool that reaches it.")
+
+
+class SourceChange(Strict):
+    """What to say of a source; what is left out stays."""
+
+    name: str | None = Field(default=None, min_length=1, max_length=MAX_SOURCE_NAME)
+    description: str | None = Field(default=None, max_length=MAX_DESCRIPTION)
+    tool: str | None = Field(default=None, min_length=1, max_length=MAX_TOOL)
+
+
+class SyncStarted(BaseModel):
+    """A synchronisation that was asked for."""
+
+    job_id: int | None = Field(description="Null: one waits already.")
+
+
+class DocumentShown(Shown):
+    """A document at its present revision."""
+
+    document_id: UUID
+    source_id: UUID
+    source: str
+    name: str = Field(examples=["returns.md"])
+    title: str
+    media_type: str
+    revision: int
+    bytes: int
+    characters: int
+    chunks: int
+    pages: int | None
+    metadata: dict[str, Any]
+    has_original: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+class AddedShown(Shown):
+    """What became of a document that was sent."""
+
+    document: DocumentShown
+    was_new: bool
+    changed: bool = Field(description="False: this very file was here already.")
+    chunks_added: int
+    chunks_kept: int
+    chunks_ended: int
+    masked: dict[str, int]
+
+
+class ChunkShown(Shown):
+    """A chunk where it stands; `first` and `past` count characters of the document's text."""
+
+    ordinal: int
+    item_id: UUID
+    heading: list[str]
+    page: int | None
+    first: int
+    past: int
+    content: str
+
+
+class DocumentTextShown(Shown):
+    """Some of a document, in order."""
+
+    document: DocumentShown
+    chunks: list[ChunkShown]
+    next_ordinal: int | None = Field(description="Give it as `first` to go on; null at the end.")
+
+
+class MapShown(BaseModel):
+    """Which sources there are, for an agent's context."""
+
+    text: str
+
+
+SourceName = Annotated[str | None, Query(max_length=MAX_SOURCE_NAME, description="Name of a source.")]
+
+
+@router.get("/knowledge/map", operation_id="knowledge_map", response_model=MapShown)
+async def knowledge_map(memory: AgentMemory) -> object:
+    """Which sources can be looked up and which tool reaches each, in about 100 tokens."""
+    return {"text": await memory.knowledge_map()}
+
+
+@router.get("/sources", operation_id="list_sources", response_model=Page[SourceShown])
+async def list_sources(memory: AgentMemory, limit: Limit = 50, cursor: Cursor = None) -> object:
+    """Sources by name."""
+    return page_of(
+        await memory.list_sources(after=position(cursor) or "", limit=limit + 1), limit, lambda source: source.name
+    )
+
+
+@router.post(
+    "/sources",
+    operation_id="add_source",
+    response_model=SourceShown,
+    status_code=201,
+    responses={409: {"model": Problem, "description": "The name is taken."}},
+)
+async def add_source(memory: AdminMemory, source: NewSource) -> Source:
+    """Register a source. Folders are set up by the operator alone (`recordari source add --folder`)."""
+    return await memory.add_source(source.name, kind=source.kind, description=source.description, tool=source.tool)
+
+
+@router.get("/sources/{source_id}", operation_id="get_source", response_model=SourceShown)
+async def get_source(memory: AgentMemory, source_id: UUID) -> Source:
+    """One source."""
+    return await memory.get_source(source_id)
+
+
+@router.patch("/sources/{source_id}", operation_id="update_source", response_model=SourceShown)
+async def update_source(memory: AdminMemory, source_id: UUID, change: SourceChange) -> Source:
+    """Say something else of a source."""
+    return await memory.update_source(source_id, name=change.name, description=change.description, tool=change.tool)
+
+
+@router.delete("/sources/{source_id}", operation_id="remove_source", status_code=204)
+async def remove_source(memory: AdminMemory, source_id: UUID) -> None:
+    """Remove a source with its documents."""
+    await memory.remove_source(source_id)
+
+
+@router.post("/sources/{source_id}/sync", operation_id="sync_source", response_model=SyncStarted, status_code=202)
+async def sync_source(memory: AdminMemory, source_id: UUID) -> object:
+    """Synchronise a source with the folder that the operator gave it, in the background."""
+    return {"job_id": await memory.start_sync(source_id)}
+
+
+@router.post(
+    "/documents",
+    operation_id="add_document",
+    response_model=AddedShown,
+    status_code=201,
+    responses={200: {"model": AddedShown, "description": "A new revision, or no change."}},
+    openapi_extra=UPLOAD,
+)
+async def add_document(
+    memory: AdminMemory,
+    request: Request,
+    response: Response,
+    name: Annotated[str | None, Query(max_length=MAX_NAME, description="Its key within its source.")] = None,
+    source: SourceName = None,
+    title: Annotated[str | None, Query(max_length=300, description="What it is called.")] = None,
+) -> AddedDocument:
+    """Take a document in, or its next revision: text, Markdown, HTML, PDF, docx, xlsx or pptx."""
+    most = memory.resources.settings.document_max_bytes
+    media_type = request.headers.get("content-type", "")
+    metadata: dict[str, Any] = {}
+    if media_type.lower().startswith("multipart/form-data"):
+        data, form = await _form(request, most)
+        name, source = name or form["name"], source or form["source"]
+        metadata, media_type = _object(form["metadata"]), form["media_type"] or ""
+    else:
+        data = await _body(request, most)
+    if not name:
+        raise InvalidInput("a document needs a name: ?name=returns.md", field="name")
+    if title is not None:
+        metadata = {**metadata, "title": title}
+    added = await memory.add_document(name, data, media_type=media_type or None, source=source, metadata=metadata)
+    if not added.was_new:
+        response.status_code = 200
+    return added
+
+
+@router.get("/documents", operation_id="list_documents", response_model=Page[DocumentShown])
+async def list_documents(
+    memory: AgentMemory, limit: Limit = 50, cursor: Cursor = None, source: SourceName = None
+) -> object:
+    """Documents, oldest first."""
+    return page_of(
+        await memory.list_documents(source=source, after=id_position(cursor), limit=limit + 1),
+        limit,
+        lambda document: document.document_id,
+    )
+
+
+@router.get("/documents/{document_id}", operation_id="get_document", response_model=DocumentShown)
+async def get_document(memory: AgentMemory, document_id: UUID) -> Document:
+    """One document."""
+    return await memory.get_document(document_id)
+
+
+@router.get("/documents/{document_id}/text", operation_id="read_document", response_model=DocumentTextShown)
+async def read_document(
+    memory: AgentMemory,
+    document_id: UUID,
+    first: Annotated[int, Query(ge=0, le=2**31 - 1, description="The chunk to begin with.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=MOST_CHUNKS_READ, description="Most chunks.")] = 50,
+) -> DocumentText:
+    """A document in order; what stands around a citation is its `ordinal` minus and plus a few."""
+    return await memory.read_document(document_id, first=first, limit=limit)
+
+
+@router.get(
+    "/documents/{document_id}/original",
+    operation_id="read_original",
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {"schema": _FILE}}, "description": "The file."}},
+)
+async def read_original(memory: AdminMemory, document_id: UUID) -> Response:
+    """The file as it was sent."""
+    body, media_type = await memory.read_original(document_id)
+    # Never shown in a browser as a page of ours, whatever it says it is.
+    headers = {"Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff"}
+    return Response(body, media_type=media_type, headers=headers)
+
+
+@router.delete("/documents/{document_id}", operation_id="delete_document", status_code=204)
+async def delete_document(memory: AdminMemory, document_id: UUID) -> None:
+    """Remove a document; what it said leaves recall at once."""
+    await memory.delete_document(document_id)
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """The body, read piece by piece and no further than allowed."""
+    return b"".join([part async for part in _bounded(request, most)])
+
+
+async def _bounded(request: Request, most: int) -> AsyncGenerator[bytes, None]:
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise TooLarge(f"a document may have at most {most:,} bytes; split it")
+        yield part
+
+
+async def _form(request: Request, most: int) -> tuple[bytes, dict[str, str | None]]:
+    """The file of a form, and what the form says of it."""
+    parser = MultiPartParser(request.headers, _bounded(request, most + FORM_ROOM), max_files=1, max_fields=10)
+    try:
+        form = await parser.parse()
+    except (MultiPartException, KeyError):
+        raise InvalidInput("the form cannot be read; send multipart/form-data with its boundary") from None
+    try:
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise InvalidInput("the form needs a part `file`", field="file")
+        given = {part: text for part in ("name", "source", "metadata") if isinstance(text := form.get(part), str)}
+        return await file.read(), {
+            "name": given.get("name") or file.filename,
+            "source": given.get("source") or None,
+            "metadata": given.get("metadata"),
+            "media_type": file.content_type,
+        }
+    finally:
+        await form.close()
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidInput("metadata must be a JSON object", field="metadata")
+    return found

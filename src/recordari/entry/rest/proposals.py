@@ -1,0 +1,117 @@
+"""Proposals: what the weekly consolidation would change, decided by an administrator."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from recordari.domain.proposals import ProposalKind, ProposalStatus
+from recordari.entry.rest.access import AdminMemory
+from recordari.entry.rest.errors import Problem
+from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, id_position, page_of
+
+router = APIRouter(prefix="/v1/proposals", tags=["proposals"], responses=PROBLEMS)
+VOID: dict[int | str, dict[str, Any]] = {
+    409: {"model": Problem, "description": "It is decided already, or void: what it is about has changed."}
+}
+
+
+class ProposalShown(Shown):
+    """A change that waits for somebody's word, or had it."""
+
+    proposal_id: UUID
+    kind: ProposalKind
+    status: ProposalStatus
+    rule: str = Field(description="Why: same, doubted, unused, contradicted, carrier, uncorroborated.")
+    item_ids: list[UUID] = Field(description="What ends by it, or lasts by it.")
+    successor_id: UUID | None = Field(description="What stays in the place of what ends.")
+    proposed_at: datetime
+    decided_at: datetime | None
+    decided_by: str | None
+    reason: str | None
+
+
+class DreamtShown(Shown):
+    """What came of comparing memory with itself."""
+
+    examined: int
+    proposed: int
+    accepted: int = Field(description="By the tenant's policy.")
+    voided: int = Field(description="Older ones that fell, because what they were about has changed.")
+
+
+class DecisionRequest(Strict):
+    """Why it is decided so."""
+
+    reason: str | None = Field(default=None, max_length=500)
+
+
+class PolicyRequest(Strict):
+    """Which proposals are accepted as soon as they are made."""
+
+    accept: list[Annotated[ProposalKind, Field(strict=False)]] = Field(description="`merge`, `retire`, both or none.")
+
+
+class PolicyShown(Shown):
+    """Which proposals the tenant accepts by itself."""
+
+    accept: list[ProposalKind]
+
+
+Status = Annotated[ProposalStatus | None, Query(description="Only these; all, if left out.")]
+Kinds = Annotated[ProposalKind | None, Query(description="Only this kind.")]
+
+
+@router.get("", operation_id="list_proposals", response_model=Page[ProposalShown])
+async def list_proposals(
+    memory: AdminMemory, status: Status = None, kind: Kinds = None, limit: Limit = 50, cursor: Cursor = None
+) -> object:
+    """Proposals, newest first."""
+    found = await memory.list_proposals(status=status, kind=kind, before=id_position(cursor), limit=limit + 1)
+    return page_of(found, limit, lambda proposal: proposal.proposal_id)
+
+
+@router.post("/dream", operation_id="dream", response_model=DreamtShown)
+async def dream(memory: AdminMemory) -> object:
+    """Compare memory with itself now instead of once a week."""
+    return await memory.dream()
+
+
+@router.get("/policy", operation_id="get_proposal_policy", response_model=PolicyShown)
+async def get_proposal_policy(memory: AdminMemory) -> object:
+    """Which proposals the tenant accepts by itself."""
+    return {"accept": sorted((await memory.get_proposal_policy()).accept)}
+
+
+@router.put("/policy", operation_id="set_proposal_policy", response_model=PolicyShown)
+async def set_proposal_policy(memory: AdminMemory, wanted: PolicyRequest) -> object:
+    """Accept some kinds as soon as they are made."""
+    return {"accept": sorted((await memory.set_proposal_policy(wanted.accept)).accept)}
+
+
+@router.get("/{proposal_id}", operation_id="get_proposal", response_model=ProposalShown)
+async def get_proposal(memory: AdminMemory, proposal_id: UUID) -> object:
+    """One proposal."""
+    return await memory.get_proposal(proposal_id)
+
+
+@router.post("/{proposal_id}/accept", operation_id="accept_proposal", response_model=ProposalShown, responses=VOID)
+async def accept_proposal(memory: AdminMemory, proposal_id: UUID, wanted: DecisionRequest) -> object:
+    """Carry it out, whole or not at all."""
+    return await memory.accept_proposal(proposal_id, reason=wanted.reason)
+
+
+@router.post("/{proposal_id}/reject", operation_id="reject_proposal", response_model=ProposalShown, responses=VOID)
+async def reject_proposal(memory: AdminMemory, proposal_id: UUID, wanted: DecisionRequest) -> object:
+    """Leave everything as it is; the same is not proposed again."""
+    return await memory.reject_proposal(proposal_id, reason=wanted.reason)
+
+
+@router.post("/{proposal_id}/undo", operation_id="undo_proposal", response_model=ProposalShown, responses=VOID)
+async def undo_proposal(memory: AdminMemory, proposal_id: UUID, wanted: DecisionRequest) -> object:
+    """Take back what accepting it did, while nothing else was done to its items."""
+    return await memory.undo_proposal(proposal_id, reason=wanted.reason)

@@ -1,0 +1,88 @@
+"""Sources that no fact may copy (the leak guard), and what is done with personal data and secrets."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from recordari.domain.privacy import Action, PrivacyPolicy
+from recordari.domain.privacy_findings import DataType
+from recordari.entry.rest.access import AdminMemory
+from recordari.entry.rest.models import PROBLEMS, Shown, Strict
+
+router = APIRouter(prefix="/v1/protected_sources", tags=["protection"], responses=PROBLEMS)
+privacy_router = APIRouter(prefix="/v1/privacy", tags=["protection"], responses=PROBLEMS)
+
+DataTypeName = Annotated[DataType, Field(strict=False)]
+ActionName = Annotated[Action, Field(strict=False)]
+
+
+class ProtectedSourceShown(Shown):
+    """A source that no fact may copy."""
+
+    source_id: UUID
+    protected_at: datetime
+    texts: int = Field(description="Texts of it that stand under guard.")
+
+
+class GuardedShown(BaseModel):
+    """What came under guard."""
+
+    source_id: UUID
+    texts: int = Field(description="Texts that came under guard just now; those to come do too.")
+
+
+class PrivacyShown(Shown):
+    """What is done with each type of data before anything is written."""
+
+    enabled: bool
+    actions: dict[DataType, Action]
+
+
+class PrivacyRequest(Strict):
+    """The whole policy; a type that is not named is at `default`, or at its own default without one."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"enabled": True, "default": "mask", "actions": {"email": "keep"}}]}
+    )
+
+    enabled: bool = True
+    default: ActionName | None = None
+    actions: dict[DataTypeName, ActionName] = Field(default_factory=dict)
+
+
+@router.get("", operation_id="list_protected_sources", response_model=list[ProtectedSourceShown])
+async def list_protected_sources(memory: AdminMemory) -> object:
+    """The sources that no fact may copy."""
+    return await memory.list_protected_sources()
+
+
+@router.put("/{source_id}", operation_id="protect_source", response_model=GuardedShown)
+async def protect_source(memory: AdminMemory, source_id: UUID) -> GuardedShown:
+    """Let no fact copy the documents of a source, those to come included."""
+    return GuardedShown(source_id=source_id, texts=await memory.protect_source(source_id))
+
+
+@router.delete("/{source_id}", operation_id="unprotect_source", status_code=204)
+async def unprotect_source(memory: AdminMemory, source_id: UUID) -> None:
+    """Let facts say what they like of a source."""
+    await memory.unprotect_source(source_id)
+
+
+@privacy_router.get("", operation_id="get_privacy_policy", response_model=PrivacyShown)
+async def get_privacy_policy(memory: AdminMemory) -> PrivacyPolicy:
+    """What the tenant wants done with personal data and secrets."""
+    return await memory.get_privacy_policy()
+
+
+@privacy_router.put("", operation_id="set_privacy_policy", response_model=PrivacyShown)
+async def set_privacy_policy(memory: AdminMemory, wanted: PrivacyRequest) -> PrivacyPolicy:
+    """Replace what the tenant wants done with personal data and secrets; it binds every later write."""
+    setting = {"enabled": wanted.enabled, **{str(name): str(action) for name, action in wanted.actions.items()}}
+    if wanted.default is not None:
+        setting["default"] = str(wanted.default)
+    return await memory.set_privacy_policy(setting)

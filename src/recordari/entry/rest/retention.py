@@ -1,0 +1,168 @@
+"""What ends memory: the retention policy and its sweeps, decay, and the erasing of users."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Response
+from pydantic import ConfigDict, Field
+
+from recordari.domain.retention import MOST_DAYS, RetentionPolicy, Verdict
+from recordari.entry.rest.access import AdminMemory
+from recordari.entry.rest.errors import Problem
+from recordari.entry.rest.etags import MISMATCH, IfMatch, etag_of, require_match
+from recordari.entry.rest.models import PROBLEMS, Shown, Strict
+
+router = APIRouter(prefix="/v1/retention", tags=["retention"], responses=PROBLEMS)
+fade_router = APIRouter(prefix="/v1/fade", tags=["retention"], responses=PROBLEMS)
+erasures_router = APIRouter(prefix="/v1/erasures", tags=["erasures"], responses=PROBLEMS)
+
+TOO_MUCH: dict[int | str, dict[str, Any]] = {
+    409: {"model": Problem, "description": "It would end more at once than the policy's `safety_share` allows."}
+}
+HELD: dict[int | str, dict[str, Any]] = {
+    409: {"model": Problem, "description": "Actions rest on memories of this user; release the holds first."}
+}
+
+Days = Annotated[int, Field(ge=0, le=MOST_DAYS)]
+
+
+class RetentionShown(Shown):
+    """How long the tenant keeps what it has ended."""
+
+    deleted_days: int
+    superseded_days: int
+    archived_days: int | None = Field(description="Null: archived memory stays.")
+    transient_days: int
+    batch_size: int
+    safety_share: float
+    dry_run: bool
+
+
+class RetentionChange(Strict):
+    """What to change of the policy; what is left out stays."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"deleted_days": 7, "superseded_days": 30}]})
+
+    deleted_days: Days = 30
+    superseded_days: Days = 90
+    archived_days: Days | None = None
+    transient_days: Days = 30
+    batch_size: int = Field(default=100, ge=1, le=10_000)
+    safety_share: float = Field(default=0.25, gt=0, le=1)
+    dry_run: bool = False
+
+
+class SweepRequest(Strict):
+    """How to carry the policy out."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"dry_run": True}]})
+
+    dry_run: bool | None = Field(
+        default=None, description="Only say what it would do; the policy decides, if left out."
+    )
+    force: bool = Field(default=False, description="Pass over the safety floor.")
+
+
+class SweepShown(Shown):
+    """What a sweep did, or would do: how many items had each verdict, and the first of them."""
+
+    dry_run: bool
+    counts: dict[Verdict, int]
+    item_ids: dict[Verdict, list[UUID]]
+
+
+class FadedShown(Shown):
+    """What a pass over recent memory did."""
+
+    examined: int
+    archived: int
+    promoted: int
+
+
+class ErasureRequest(Strict):
+    """Whom to erase."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"user_id": "jane"}]})
+
+    user_id: str = Field(min_length=1, max_length=200)
+
+
+class ErasureShown(Shown):
+    """How far the erasing of a user has come; whom it is about is known only while it runs."""
+
+    erasure_id: UUID
+    user_id: str | None
+    requested_at: datetime
+    items: int = Field(description="Items erased so far.")
+    sessions: int = Field(description="Sessions erased so far.")
+    finished_at: datetime | None = Field(description="Null while it runs.")
+
+
+class ReappliedShown(Shown):
+    """What a journal of erasures did to a restored database."""
+
+    tombstones: int
+    items: int
+    users: int
+
+
+@router.get("", operation_id="get_retention_policy", response_model=RetentionShown)
+async def get_retention_policy(memory: AdminMemory, response: Response) -> RetentionPolicy:
+    """The tenant's retention policy."""
+    return _tagged(await memory.get_retention_policy(), response)
+
+
+@router.patch("", operation_id="set_retention_policy", response_model=RetentionShown, responses=MISMATCH)
+async def set_retention_policy(
+    memory: AdminMemory, change: RetentionChange, response: Response, if_match: IfMatch = None
+) -> RetentionPolicy:
+    """Change how long the tenant keeps what it has ended."""
+    if if_match is not None:
+        require_match(if_match, _tag(await memory.get_retention_policy()))
+    changed = await memory.set_retention_policy(**change.model_dump(exclude_unset=True))
+    return _tagged(changed, response)
+
+
+@router.post("/sweep", operation_id="sweep", response_model=SweepShown, responses=TOO_MUCH)
+async def sweep(memory: AdminMemory, wanted: SweepRequest | None = None) -> object:
+    """Carry the policy out now instead of at its time; `dry_run` only says what that would be."""
+    wanted = wanted or SweepRequest()
+    return await memory.sweep(dry_run=wanted.dry_run, force=wanted.force)
+
+
+@fade_router.post("", operation_id="fade", response_model=FadedShown)
+async def fade(memory: AdminMemory) -> object:
+    """Archive recent memory that has faded and promote what matters, now instead of at its time."""
+    return await memory.fade()
+
+
+@erasures_router.post(
+    "", operation_id="start_erasing_user", response_model=ErasureShown, status_code=202, responses=HELD
+)
+async def start_erasing_user(memory: AdminMemory, wanted: ErasureRequest) -> object:
+    """Erase a user everywhere, in the background: rows, vectors, bodies, sessions, state, keys, work that waits."""
+    return await memory.start_erasing_user(wanted.user_id)
+
+
+@erasures_router.post("/reapply", operation_id="reapply_erasures", response_model=ReappliedShown)
+async def reapply_erasures(memory: AdminMemory) -> object:
+    """Forget again what was forgotten before an older backup was restored, by the tenant's journal."""
+    return await memory.reapply_erasures()
+
+
+@erasures_router.get("/{erasure_id}", operation_id="get_erasure", response_model=ErasureShown)
+async def get_erasure(memory: AdminMemory, erasure_id: UUID) -> object:
+    """How far the erasing of a user has come."""
+    return await memory.get_erasure(erasure_id)
+
+
+def _tag(policy: RetentionPolicy) -> str:
+    return etag_of(RetentionShown.model_validate(policy))
+
+
+def _tagged(policy: RetentionPolicy, response: Response) -> RetentionPolicy:
+    response.headers["ETag"] = _tag(policy)
+    return policy

@@ -1,0 +1,302 @@
+"""Runs: start and end them, record their turns and tool calls, replay them exactly; and episodes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Response
+from pydantic import Field
+
+from recordari.domain.identity import Scope
+from recordari.domain.runs import MAX_ARGUMENT_BYTES, MOST_EPISODES_GIVEN, NewToolCall, RunStatus, Usage
+from recordari.entry.bodies import ItemShown, RememberedShown
+from recordari.entry.rest.access import AgentMemory
+from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Moment, Page, Shown, Strict, id_position, page_of
+from recordari.entry.rest.state import StateShown
+
+MAX_CALLS = 200
+
+router = APIRouter(prefix="/v1/runs", tags=["runs"], responses=PROBLEMS)
+episodes_router = APIRouter(prefix="/v1/episodes", tags=["episodes"], responses=PROBLEMS)
+
+
+class UsageBody(Strict):
+    """What a turn or a run cost."""
+
+    tokens_in: int = Field(default=0, ge=0)
+    tokens_out: int = Field(default=0, ge=0)
+    cost: Decimal = Field(default=Decimal(0), ge=0, strict=False)
+
+    def usage(self) -> Usage:
+        """The same for the domain."""
+        return Usage(tokens_in=self.tokens_in, tokens_out=self.tokens_out, cost=self.cost)
+
+
+class RunShown(Shown):
+    """A run."""
+
+    run_id: str
+    run_ref: UUID
+    session_id: str
+    user_id: str | None
+    agent_id: str | None
+    status: RunStatus
+    input: dict[str, Any]
+    output: Any
+    error: str | None
+    tokens_in: int
+    tokens_out: int
+    cost: Decimal
+    currency: str
+    turns: int
+    calls: int
+    metadata: dict[str, Any]
+    started_at: datetime
+    ended_at: datetime | None
+
+
+class TurnShown(Shown):
+    """One turn of a run."""
+
+    number: int
+    status: RunStatus
+    episodes: list[UUID]
+    prompt_tokens: int | None
+    tokens_in: int
+    tokens_out: int
+    cost: Decimal
+    error: str | None
+    started_at: datetime
+    ended_at: datetime | None
+
+
+class StartedShown(Shown):
+    """A turn just begun, and the agent's last episodes to begin with, oldest first."""
+
+    run: RunShown
+    turn: TurnShown
+    episodes: list[ItemShown]
+    was_new: bool
+
+
+class ToolCallShown(Shown):
+    """A tool call in its place; `arguments` is the exact text that was recorded."""
+
+    number: int
+    call_id: str | None
+    turn: int
+    name: str
+    arguments: str
+    result: str | None
+    result_id: UUID | None
+    result_key: str | None
+    result_bytes: int | None
+    error: str | None
+    latency_ms: float | None
+    started_at: datetime
+
+
+class ReplayShown(Shown):
+    """A run from its first call to its last."""
+
+    run: RunShown
+    turns: list[TurnShown]
+    calls: list[ToolCallShown]
+
+
+class RunRequest(Strict):
+    """A run to start."""
+
+    run_id: str | None = Field(default=None, max_length=200)
+    session_id: str | None = Field(default=None, max_length=200)
+    input: dict[str, Any] | None = None
+    episodes: int = Field(default=10, ge=0, le=MOST_EPISODES_GIVEN)
+    currency: str = Field(default="USD", min_length=3, max_length=3)
+    metadata: dict[str, Any] | None = None
+
+
+class TurnRequest(Strict):
+    """A turn to begin."""
+
+    episodes: int = Field(default=10, ge=0, le=MOST_EPISODES_GIVEN)
+
+
+class TurnEnd(Strict):
+    """How a turn ended."""
+
+    usage: UsageBody | None = None
+    prompt_tokens: int | None = Field(default=None, ge=0)
+    state: dict[str, Any] | None = None
+    error: str | None = None
+
+
+class RunEnd(Strict):
+    """How a run ended well."""
+
+    output: Any = None
+    usage: UsageBody | None = None
+
+
+class RunFailure(Strict):
+    """How a run failed."""
+
+    error: str = Field(min_length=1)
+    output: Any = None
+    usage: UsageBody | None = None
+
+
+class ToolCallRequest(Strict):
+    """A tool call to record; `arguments` is the JSON text that the model wrote, or a value."""
+
+    name: str = Field(min_length=1, max_length=200)
+    arguments: str | dict[str, Any] | list[Any] = Field(max_length=MAX_ARGUMENT_BYTES)
+    result: str | None = None
+    call_id: str | None = Field(default=None, max_length=200)
+    number: int | None = Field(
+        default=None, ge=1, description="Its place in the run; the same number again is the same call."
+    )
+    error: str | None = None
+    latency_ms: float | None = Field(default=None, ge=0)
+    started_at: Moment | None = None
+    useful: bool = False
+
+
+class ToolCallsRequest(Strict):
+    """Tool calls in the order they were made."""
+
+    calls: list[ToolCallRequest] = Field(min_length=1, max_length=MAX_CALLS)
+
+
+class DelegationRequest(Strict):
+    """What a task hands to the run that does it."""
+
+    value: Any
+
+
+class EpisodeRequest(Strict):
+    """Something that the agent did."""
+
+    content: str = Field(min_length=1)
+    run_id: str | None = Field(default=None, max_length=200)
+    session_id: str | None = Field(default=None, max_length=200)
+    episode_id: str | None = Field(default=None, max_length=200)
+    scope: Scope | None = Field(default=None, strict=False)
+    event_time: Moment | None = None
+    metadata: dict[str, Any] | None = None
+
+
+Status = Annotated[RunStatus | None, Query()]
+Name = Annotated[str | None, Query(max_length=200)]
+When = Annotated[datetime | None, Query()]
+Number = Annotated[int, Query(ge=1, le=MOST_EPISODES_GIVEN)]
+
+
+@router.post(
+    "",
+    operation_id="start_run",
+    response_model=StartedShown,
+    status_code=201,
+    responses={200: {"model": StartedShown, "description": "It was started before."}},
+)
+async def start_run(memory: AgentMemory, wanted: RunRequest, response: Response) -> object:
+    """Start a run and its first turn; the same `run_id` again is the same run."""
+    started = await memory.start_run(**wanted.model_dump())
+    if not started.was_new:
+        response.status_code = 200
+    return started
+
+
+@router.get("", operation_id="list_runs", response_model=Page[RunShown])
+async def list_runs(
+    memory: AgentMemory,
+    status: Status = None,
+    agent_id: Name = None,
+    session_id: Name = None,
+    since: When = None,
+    until: When = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> object:
+    """Runs, newest first."""
+    found = await memory.list_runs(
+        status=status,
+        agent_id=agent_id,
+        session_id=session_id,
+        since=since,
+        until=until,
+        before=id_position(cursor),
+        limit=limit + 1,
+    )
+    return page_of(found, limit, lambda run: run.run_ref)
+
+
+@router.get("/{run_id}", operation_id="get_run", response_model=RunShown)
+async def get_run(memory: AgentMemory, run_id: str) -> object:
+    """One run."""
+    return await memory.get_run(run_id)
+
+
+@router.post("/{run_id}/turns", operation_id="start_turn", response_model=StartedShown, status_code=201)
+async def start_turn(memory: AgentMemory, run_id: str, wanted: TurnRequest) -> object:
+    """Begin the next turn with the agent's last episodes."""
+    return await memory.start_turn(run_id, episodes=wanted.episodes)
+
+
+@router.post("/{run_id}/turns/end", operation_id="end_turn", response_model=TurnShown)
+async def end_turn(memory: AgentMemory, run_id: str, end: TurnEnd) -> object:
+    """End the present turn."""
+    usage = end.usage.usage() if end.usage is not None else None
+    return await memory.end_turn(run_id, usage=usage, prompt_tokens=end.prompt_tokens, state=end.state, error=end.error)
+
+
+@router.post("/{run_id}/complete", operation_id="complete_run", response_model=RunShown)
+async def complete_run(memory: AgentMemory, run_id: str, end: RunEnd) -> object:
+    """End a run well."""
+    usage = end.usage.usage() if end.usage is not None else None
+    return await memory.complete_run(run_id, output=end.output, usage=usage)
+
+
+@router.post("/{run_id}/fail", operation_id="fail_run", response_model=RunShown)
+async def fail_run(memory: AgentMemory, run_id: str, end: RunFailure) -> object:
+    """End a run that failed, and say why."""
+    usage = end.usage.usage() if end.usage is not None else None
+    return await memory.fail_run(run_id, error=end.error, output=end.output, usage=usage)
+
+
+@router.post("/{run_id}/tool_calls", operation_id="record_tool_calls", response_model=list[ToolCallShown])
+async def record_tool_calls(memory: AgentMemory, run_id: str, wanted: ToolCallsRequest) -> object:
+    """Append tool calls in the order given; one with the same `number` again is the same call."""
+    return await memory.record_tool_calls(run_id, [NewToolCall(**call.model_dump()) for call in wanted.calls])
+
+
+@router.get("/{run_id}/replay", operation_id="replay_run", response_model=ReplayShown)
+async def replay_run(memory: AgentMemory, run_id: str, results: bool = True) -> object:
+    """Every turn and tool call in order, exactly as recorded."""
+    return await memory.replay_run(run_id, results=results)
+
+
+@router.put("/{run_id}/delegated/{name}", operation_id="delegate", response_model=StateShown)
+async def delegate(memory: AgentMemory, run_id: str, name: str, handed: DelegationRequest) -> object:
+    """Hand something to a run; it lives as long as the run does."""
+    return await memory.delegate(name, handed.value, run_id=run_id)
+
+
+@router.get("/{run_id}/delegated", operation_id="delegated", response_model=dict[str, Any])
+async def delegated(memory: AgentMemory, run_id: str) -> object:
+    """What the run was handed, by name."""
+    return await memory.delegated(run_id=run_id)
+
+
+@episodes_router.post("", operation_id="append_episode", response_model=RememberedShown, status_code=201)
+async def append_episode(memory: AgentMemory, episode: EpisodeRequest) -> object:
+    """Keep what the agent did."""
+    return await memory.append_episode(**episode.model_dump())
+
+
+@episodes_router.get("/last", operation_id="last_episodes", response_model=list[ItemShown])
+async def last_episodes(memory: AgentMemory, limit: Number = 10) -> object:
+    """The agent's last episodes, oldest first."""
+    return await memory.last_episodes(limit=limit)

@@ -1,0 +1,85 @@
+"""LlamaIndex: a memory block that keeps what falls out of the chat history, and recalls what matters now.
+
+    from llama_index.core.memory import Memory as ChatMemory
+    from recordari.integrations.llama_index import RecordariMemoryBlock
+
+    block = RecordariMemoryBlock(memory=memory, user="ana", session="chat-17")
+    chat = ChatMemory.from_defaults(session_id="chat-17", memory_blocks=[block])
+
+`user` and `agent` say whose memory it is; `session` is the session that new messages go to (LlamaIndex's own session id
+where it gives one).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.bridge.pydantic import Field, PrivateAttr
+from llama_index.core.memory import BaseMemoryBlock
+
+from recordari.domain.window import MessageRole, NewMessage
+from recordari.integrations.base import Caller, told
+
+__all__ = ["RecordariMemoryBlock"]
+
+
+class RecordariMemoryBlock(BaseMemoryBlock[str]):
+    """Long-term memory in Recordari, as a block of LlamaIndex's `Memory`."""
+
+    name: str = Field(default="recordari", description="The name of the block.")
+    description: str | None = Field(default="What is known from earlier conversations.")
+    priority: int = Field(default=1)
+    user: str | None = Field(default=None, description="Whose memory it is.")
+    agent: str | None = Field(default=None, description="The agent that asks.")
+    session: str | None = Field(default=None, description="The session that messages go to.")
+    top_k: int = Field(default=5, ge=1, le=20)
+    _caller: Caller = PrivateAttr()
+
+    def __init__(self, memory: Any, **fields: Any) -> None:
+        """`memory` is a `Memory` or `Client`, async or of `recordari.sync`."""
+        super().__init__(**fields)
+        self._caller = Caller(memory)
+
+    async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
+        """What memory knows about the last thing the user said."""
+        query = next(
+            (text for one in reversed(messages or []) if one.role.value == "user" and (text := _text(one))), ""
+        )
+        if not query:
+            return ""
+        acting = self._caller.acting_as(user=self.user, agent=self.agent)
+        return told(await acting.run(acting.memory.recall(query, top_k=self.top_k)))
+
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        """Keep messages."""
+        for session, group in _by_session(messages, self.session).items():
+            acting = self._caller.acting_as(user=self.user, agent=self.agent, session=session)
+            scope = "user" if self.user is not None else "agent" if self.agent is not None else None
+            await acting.run(acting.memory.add_messages(group, session_id=session, scope=scope))
+
+    async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
+        """Leave out the least fitting memories, which stand last."""
+        lines = content.split("\n")
+        while lines and tokens_to_truncate > 0:
+            tokens_to_truncate -= max(1, len(lines.pop()) // 4)
+        return "\n".join(lines) or None
+
+
+def _by_session(messages: list[ChatMessage], session: str | None) -> dict[str, list[NewMessage]]:
+    found: dict[str, list[NewMessage]] = {}
+    for message in messages:
+        text = _text(message)
+        if text:
+            place = session or str(message.additional_kwargs.get("session_id") or "llama-index")
+            found.setdefault(place, []).append(NewMessage(content=text, role=_role(message)))
+    return found
+
+
+def _text(message: ChatMessage) -> str:
+    return (message.content or "").strip()
+
+
+def _role(message: ChatMessage) -> MessageRole:
+    role = message.role.value
+    return MessageRole(role) if role in set(MessageRole) else MessageRole.USER

@@ -1,0 +1,84 @@
+"""Protocols of the outside helpers, and the one way in which quality fails open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordari.telemetry import get_log
+
+log = get_log(__name__)
+
+Vector = NDArray[np.float32]
+Matrix = NDArray[np.float32]
+T = TypeVar("T")
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns text into unit vectors; questions and passages may be embedded differently."""
+
+    @property
+    def model_id(self) -> str:
+        """The name stored beside each vector: vectors of different models are never compared."""
+
+    @property
+    def dimensions(self) -> int:
+        """Length of each vector."""
+
+    async def embed_query(self, text: str) -> Vector:
+        """Embed one question; answered before any waiting passage."""
+
+    async def embed_passages(self, texts: Sequence[str]) -> Matrix:
+        """Embed passages, one row each, in the order given."""
+
+    async def close(self) -> None:
+        """Give back threads and connections."""
+
+
+class InstantEmbedder(Embedder, Protocol):
+    """One that embeds a text in less time than it takes to hand it to somebody else."""
+
+    def embed_now(self, text: str) -> Vector | None:
+        """Embed one passage in this thread; None while the model is not loaded."""
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Scores passages against a question; higher is better, on the scale 0 to 1."""
+
+    @property
+    def model_id(self) -> str:
+        """Which model answers."""
+
+    async def rerank(self, query: str, passages: Sequence[str]) -> list[float]:
+        """One score per passage, in the order given."""
+
+    async def close(self) -> None:
+        """Give back threads and connections."""
+
+
+async def fail_open(operation: str, call: Callable[[], Awaitable[T]], *, fallback: T, seconds: float) -> tuple[T, bool]:
+    """Run a quality step within a time budget; on any failure answer `fallback` and say so.
+
+    Returns the value and whether the step really ran. Only quality goes through here: truth fails loudly.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return await call(), True
+    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the answer goes on without it
+        log.warning("failed_open", operation=operation, error=type(error).__name__)
+        return fallback, False
+
+
+def fail_open_now(operation: str, call: Callable[[], T], *, fallback: T) -> T:
+    """The same for a step that is done at once in this thread."""
+    try:
+        return call()
+    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the answer goes on without it
+        log.warning("failed_open", operation=operation, error=type(error).__name__)
+        return fallback

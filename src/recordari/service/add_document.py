@@ -1,0 +1,216 @@
+"""Taking a document in, or its next revision (K1).
+
+It has three parts: the file is read in a process of its own, its text is cut into chunks and cleaned, and one transaction
+replaces the last revision by this one (`revise`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.documents import Chunk, Document, chunked, title_of
+from recordari.domain.identity import Identity
+from recordari.domain.items import Kind, NewItem
+from recordari.domain.json_values import json_text
+from recordari.domain.knowledge import Source, SourceKind, checked_text
+from recordari.domain.progress import Progress
+from recordari.errors import Conflict, InvalidInput, NotFound, TooLarge
+from recordari.ids import new_id
+from recordari.providers.extraction import Extracted, ReadingLimits, media_type_of
+from recordari.service import forget
+from recordari.service.documents import get_document
+from recordari.service.index import EMBED_TOPIC
+from recordari.service.knowledge import DEFAULT_SOURCE, NO_SUCH_SOURCE, find_named
+from recordari.service.resources import Resources
+from recordari.service.revise import GivenDocument, ReadDocument, prepare_revision, write_revision
+from recordari.service.sanitise import sanitise_items
+from recordari.service.tenants import require_admin
+from recordari.storage import documents, sources
+from recordari.storage.documents import Standing
+
+READING = "1"  # of the way documents are read and cut: another one makes a new revision of the same file
+MAX_NAME = 400
+MAX_TITLE = 300
+TRIES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedDocument:
+    """What became of a document that was handed in."""
+
+    document: Document
+    was_new: bool
+    changed: bool
+    """False: this very file was here already, and nothing was done."""
+    chunks_added: int = 0
+    chunks_kept: int = 0
+    chunks_ended: int = 0
+    masked: Mapping[str, int] = field(default_factory=dict)
+    """How often each type of personal data and secrets was taken out before it was kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewDocument:
+    """A document to take in: a name that is its key within its source, and its file or its text."""
+
+    name: str
+    data: bytes | None = None
+    text: str | None = None
+    media_type: str | None = None
+    source: str | UUID | None = None
+    """Name or id of its source; None: the source `documents`, which is made when it is first needed."""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """Any JSON of yours; `title` is what the document is called."""
+
+
+async def add_document(
+    resources: Resources, identity: Identity, new: NewDocument, *, progress: Progress | None = None
+) -> AddedDocument:
+    """Take a document in, or its next revision; the same file again changes nothing.
+
+    `progress` counts pages while the file is read, then chunks while they are made ready.
+    """
+    require_admin(identity)
+    given = _checked(resources, new)
+    source, standing = await _find(resources, identity, new.source, given.name)
+    if standing is not None and standing.sha256 == given.sha256:
+        return await _unchanged(resources, identity, standing)
+    read = await _read(resources, identity, given, progress)
+    for attempt in range(TRIES):
+        try:
+            return await _save(resources, identity, source, standing, read, progress)
+        except Conflict:
+            # Another revision came in between: this one comes after it.
+            if attempt == TRIES - 1:
+                raise
+            source, standing = await _find(resources, identity, source.source_id, given.name)
+    raise AssertionError("unreachable")
+
+
+def _checked(resources: Resources, new: NewDocument) -> GivenDocument:
+    name = checked_text("name", new.name, most=MAX_NAME, least=1)
+    if (new.data is None) == (new.text is None):
+        raise InvalidInput("give the document's file as data, or its words as text")
+    json_text(new.metadata, field="metadata")
+    body = new.data if new.data is not None else str(new.text).encode(errors="surrogatepass")
+    if len(body) > resources.settings.document_max_bytes:
+        raise TooLarge(f"a document may have at most {resources.settings.document_max_bytes:,} bytes; split it")
+    if not body.strip():
+        raise InvalidInput("the document is empty")
+    said = new.media_type or ("text/plain" if new.text is not None and "." not in name else None)
+    media_type = media_type_of(name, body, said)
+    digest = hashlib.sha256()
+    for part in (READING, media_type, json.dumps(new.metadata, sort_keys=True, default=str)):
+        digest.update(part.encode(errors="surrogatepass") + b"\x00")
+    digest.update(body)
+    return GivenDocument(
+        name=name,
+        body=body,
+        media_type=media_type,
+        said_type=new.media_type,
+        metadata=new.metadata,
+        sha256=digest.digest(),
+    )
+
+
+async def _find(
+    resources: Resources, identity: Identity, named: str | UUID | None, name: str
+) -> tuple[Source, Standing | None]:
+    """The source, and how the document stands in it."""
+    async with resources.database.transaction(identity) as tx:
+        found = await find_named(tx, named if named is not None else DEFAULT_SOURCE)
+        if found is None and named in {None, DEFAULT_SOURCE}:
+            await sources.insert_source(tx, new_id(), name=DEFAULT_SOURCE, kind=SourceKind.DOCUMENTS)
+            found = await find_named(tx, DEFAULT_SOURCE)
+        if found is None:
+            raise NotFound(NO_SUCH_SOURCE)
+        if found.kind is not SourceKind.DOCUMENTS:
+            raise InvalidInput("this source holds no documents; name one that does", field="source")
+        return found, await documents.find_standing(tx, found.source_id, name)
+
+
+async def _unchanged(resources: Resources, identity: Identity, standing: Standing) -> AddedDocument:
+    document = await get_document(resources, identity, standing.document_id)
+    return AddedDocument(document=document, was_new=False, changed=False, chunks_kept=standing.chunks)
+
+
+async def _read(
+    resources: Resources, identity: Identity, given: GivenDocument, progress: Progress | None
+) -> ReadDocument:
+    """Read the file, cut it into chunks, and take out what the tenant does not want kept."""
+    settings = resources.settings
+    extracted = await resources.extractor.extract(
+        given.body,
+        given.media_type,
+        charset=given.said_type,
+        limits=ReadingLimits(seconds=settings.document_seconds, megabytes=settings.document_memory),
+        progress=progress,
+    )
+    title, chunks = await asyncio.to_thread(_cut, extracted, given)
+    if not chunks:
+        raise InvalidInput("no text was found in this document; if it is a scan, run text recognition on it first")
+    news = [NewItem(content=title, kind=Kind.DOCUMENT_CHUNK, metadata=given.metadata)]
+    news += [
+        NewItem(content=chunk.content, kind=Kind.DOCUMENT_CHUNK, metadata={"heading": list(chunk.heading)})
+        for chunk in chunks
+    ]
+    masked: Counter[str] = Counter()
+    cleaned = []
+    for clean in await sanitise_items(resources, identity, news):
+        masked.update(clean.masked)
+        cleaned.append(clean.new)
+    about, *kept = cleaned
+    return ReadDocument(
+        given=given,
+        title=about.content,
+        metadata=about.metadata,
+        chunks=tuple(
+            replace(chunk, content=new.content, heading=tuple(new.metadata["heading"]))
+            for chunk, new in zip(chunks, kept, strict=True)
+            if new.content.strip()
+        ),
+        pages=extracted.pages,
+        masked=masked,
+    )
+
+
+def _cut(extracted: Extracted, given: GivenDocument) -> tuple[str, list[Chunk]]:
+    said = given.metadata.get("title")
+    title = said if isinstance(said, str) and said.strip() else title_of(extracted.blocks, given.name)
+    return " ".join(title.split())[:MAX_TITLE], chunked(extracted.blocks)
+
+
+async def _save(
+    resources: Resources,
+    identity: Identity,
+    source: Source,
+    standing: Standing | None,
+    read: ReadDocument,
+    progress: Progress | None,
+) -> AddedDocument:
+    """Replace the last revision by this one; `Conflict` when another came in between."""
+    revision = await prepare_revision(resources, identity, source, standing, read, progress)
+    async with resources.database.transaction(identity) as tx:
+        locked = await documents.find_standing(tx, source.source_id, read.given.name, lock=True)
+        if (locked.revision if locked else 0) != revision.number - 1:
+            raise Conflict("another revision of this document came first; read it and send yours again")
+        added = await write_revision(tx, read, revision, now=resources.clock())
+    resources.wake(EMBED_TOPIC)
+    resources.views.forget(identity.tenant_id)
+    await forget.remove_discarded(resources, identity)
+    return AddedDocument(
+        document=await get_document(resources, identity, revision.document_id),
+        was_new=standing is None,
+        changed=True,
+        chunks_added=added,
+        chunks_kept=len(revision.matched),
+        chunks_ended=len(revision.ended),
+        masked=dict(read.masked),
+    )

@@ -1,0 +1,332 @@
+"""Assembling a context: plan, fetch everything at once, pack it into the budget, render it. The only place that injects."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.budget import Filled
+from recordari.domain.composition import compose
+from recordari.domain.context import (
+    ContextItem,
+    Iteration,
+    Plan,
+    Rendering,
+    SectionName,
+    Share,
+    Situation,
+    checked_budget,
+    plan,
+)
+from recordari.domain.given import check_times
+from recordari.domain.identity import Identity
+from recordari.domain.items import Kind, checked_content
+from recordari.domain.rendering import ChatMessage, Section
+from recordari.domain.steps import joined, next_questions
+from recordari.domain.temporal import Interval
+from recordari.domain.tracing import written_interval
+from recordari.errors import InvalidInput
+from recordari.providers.base import fail_open
+from recordari.service import recall
+from recordari.service.context_sources import Base, Fetched, item_of, read_base
+from recordari.service.recall_request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest
+from recordari.service.resources import Resources
+
+RECALLED = tuple(kind for kind in Kind if kind is not Kind.DOCUMENT_CHUNK)  # documents are looked up by the agent
+MORE_BY_STEPS = 3
+MOST_STEPS = 3
+SPLIT_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextRequest:
+    """What is asked for."""
+
+    question: str | None = None
+    profile: str | None = None
+    """None: the tenant's default, which is `router` unless it says otherwise."""
+    budget: int | None = None
+    render: Rendering = Rendering.TEXT
+    as_of: datetime | None = None
+    iterate: Iteration = Iteration.AUTO
+    enable_rerank: bool = False
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What the agent is to see."""
+
+    profile: str
+    budget: int
+    tokens: int
+    left: int
+    """Tokens of the budget that are free for the results of tools."""
+    epoch: int
+    degraded: bool
+    sections: tuple[Section, ...]
+    text: str | None = None
+    messages: tuple[ChatMessage, ...] | None = None
+    trace: dict[str, Any] | None = None
+
+
+async def assemble(resources: Resources, identity: Identity, request: ContextRequest) -> Context:
+    """Give the context of a question within its budget."""
+    _check(request)
+    with resources.telemetry.measured("assemble"):
+        return await _Assembly(resources, identity, request).context()
+
+
+def _check(request: ContextRequest) -> None:
+    if request.question is not None:
+        checked_content(request.question, field="question")
+        if len(request.question) > MAX_QUERY_CHARACTERS:
+            raise InvalidInput(f"question must have at most {MAX_QUERY_CHARACTERS} characters", field="question")
+    if request.budget is not None:
+        checked_budget(request.budget)
+    check_times(as_of=request.as_of)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What recall brought for one section."""
+
+    items: list[RecalledItem] = field(default_factory=list)
+    degraded: bool = False
+    from_cache: bool = False
+    milliseconds: float = 0.0
+    more: int = 0
+    rounds: list[str] = field(default_factory=list)
+    trace: dict[str, Any] | None = None
+
+
+class _Assembly:
+    """One context on its way: planned, fetched, packed, rendered."""
+
+    def __init__(self, resources: Resources, identity: Identity, request: ContextRequest) -> None:
+        self.resources = resources
+        self.identity = identity
+        self.request = request
+        self.timings: dict[str, float] = {}
+
+    async def context(self) -> Context:
+        started = time.perf_counter()
+        wanted = await self._plan()
+        self._mark("plan", started)
+        base, long_term, temporal = await self._fetch(wanted)
+        self._mark("fetch", started)
+        fetched = {
+            **base.sections,
+            **_recalled(wanted, SectionName.LONG_TERM, long_term),
+            **_recalled(wanted, SectionName.TEMPORAL, temporal),
+        }
+        composed = compose(
+            {name: _widened(share, name, long_term) for name, share in wanted.shares.items()},
+            {name: found.items for name, found in fetched.items()},
+            budget=wanted.budget,
+            hint=base.hint,
+            how=self.request.render,
+            count=self.resources.count_tokens,
+        )
+        rendered = composed.rendered
+        self._mark("total", started)
+        self._note_use(composed.sections)
+        return Context(
+            profile=wanted.profile.name,
+            budget=wanted.budget,
+            tokens=rendered.tokens,
+            left=wanted.budget - rendered.tokens,
+            epoch=base.epoch,
+            degraded=long_term.degraded or temporal.degraded,
+            sections=composed.sections,
+            text=rendered.text,
+            messages=rendered.messages,
+            trace=self._trace(wanted, fetched, composed.filled, {"long_term": long_term, "temporal": temporal})
+            if self.request.explain
+            else None,
+        )
+
+    def _mark(self, step: str, started: float) -> None:
+        self.timings[step] = round((time.perf_counter() - started) * 1000, 3)
+
+    async def _plan(self) -> Plan:
+        preferences = await self.resources.views.preferences(self.resources.database, self.identity)
+        situation = Situation(
+            question=self.request.question,
+            now=self.request.as_of or self.resources.clock(),
+            zone=preferences.zone,
+            has_agent=self.identity.agent_id is not None,
+            has_session=self.identity.session_id is not None,
+            has_run=self.identity.run_id is not None,
+            is_past=self.request.as_of is not None,
+        )
+        return plan(situation, preferences.context.find(self.request.profile), budget=self.request.budget)
+
+    async def _fetch(self, wanted: Plan) -> tuple[Base, _Found, _Found]:
+        """Everything at once; the first error ends the rest."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                base = tasks.create_task(read_base(self.resources, self.identity, wanted, as_of=self.request.as_of))
+                long_term = tasks.create_task(self._long_term(wanted))
+                temporal = tasks.create_task(self._temporal(wanted))
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+        return base.result(), long_term.result(), temporal.result()
+
+    async def _long_term(self, wanted: Plan) -> _Found:
+        """One recall for the turn; a question with several steps is asked again with what was found."""
+        question = self.request.question
+        if question is None or SectionName.LONG_TERM not in wanted.shares:
+            return _Found()
+        started = time.perf_counter()
+        found = await self._asked(question)
+        if self.request.iterate is Iteration.ALWAYS or (self.request.iterate is Iteration.AUTO and wanted.multi_step):
+            most = wanted.shares[SectionName.LONG_TERM].most or MAX_TOP_K
+            await self._step_by_step(question, found, kept=most)
+        found.milliseconds = (time.perf_counter() - started) * 1000
+        return found
+
+    async def _step_by_step(self, question: str, found: _Found, *, kept: int) -> None:
+        answers = [(one.content, one.event_time) for one in found.items]
+        steps = await self._split(question) or next_questions(question, answers)
+        found.rounds = list(steps[:MOST_STEPS])
+        later = [await self._asked(step) for step in found.rounds]
+        known = {one.id: one for each in (found, *later) for one in each.items}
+        order = joined(
+            [one.id for one in found.items],
+            [[one.id for one in each.items] for each in later],
+            kept=kept,
+            more=MORE_BY_STEPS,
+        )
+        found.more = MORE_BY_STEPS if later else 0
+        found.items = [known[one] for one in order]
+        found.degraded = found.degraded or any(each.degraded for each in later)
+
+    async def _split(self, question: str) -> Sequence[str]:
+        splitter = self.resources.splitter
+        if splitter is None:
+            return ()
+        none: Sequence[str] = ()
+        steps, _ = await fail_open(
+            "split_question", lambda: splitter.split(question), fallback=none, seconds=SPLIT_SECONDS
+        )
+        return [step[:MAX_QUERY_CHARACTERS] for step in steps if step.strip()]
+
+    async def _temporal(self, wanted: Plan) -> _Found:
+        """What memory has of the time that is asked about."""
+        question, interval = self.request.question, wanted.interval
+        if question is None or interval is None or SectionName.TEMPORAL not in wanted.shares:
+            return _Found()
+        started = time.perf_counter()
+        found = await self._asked(question, interval)
+        found.milliseconds = (time.perf_counter() - started) * 1000
+        return found
+
+    async def _asked(self, question: str, interval: Interval | None = None) -> _Found:
+        request = RecallRequest(
+            query=question,
+            top_k=MAX_TOP_K,
+            source_kinds=RECALLED,
+            since=interval.start if interval is not None else None,
+            until=interval.end if interval is not None else None,
+            as_of=self.request.as_of,
+            enable_rerank=self.request.enable_rerank,
+            explain=self.request.explain,
+            counts_as_use=False,
+        )
+
+        async def load() -> RecallAnswer:
+            return await recall.recall(self.resources, self.identity, request)
+
+        answer, is_kept = await self.resources.recall_cache.read(
+            self.resources.database, self.identity, replace(request, explain=False), load
+        )
+        return _Found(items=list(answer.items), degraded=answer.degraded, from_cache=is_kept, trace=answer.trace)
+
+    def _note_use(self, sections: Sequence[Section]) -> None:
+        """What is shown of recall counts as used; what was only considered does not."""
+        asked = {SectionName.LONG_TERM, SectionName.TEMPORAL}
+        shown = [kept.item.item_id for section in sections if section.name in asked for kept in section.items]
+        ids: list[UUID] = [one for one in shown if one is not None]
+        self.resources.accesses.note(self.identity.tenant_id, ids, now=self.resources.clock())
+
+    def _trace(
+        self,
+        wanted: Plan,
+        fetched: Mapping[SectionName, Fetched],
+        filled: Mapping[str, Filled[ContextItem]],
+        recalls: Mapping[str, _Found],
+    ) -> dict[str, Any]:
+        """Why the context is what it is: what each section considered, kept, cut and left out."""
+        left_out = dict(wanted.left_out) | {
+            name: (fetched[name].missing or "there is none") if name in fetched else "it is not set up here"
+            for name in wanted.shares
+            if name not in filled
+        }
+        return {
+            "interval": written_interval(wanted.interval),
+            "multi_step": wanted.multi_step,
+            "sections": [
+                _section_trace(name, wanted.shares[name], fetched[name], filled[name])
+                for name in SectionName
+                if name in filled
+            ],
+            "left_out": {str(name): reason for name, reason in left_out.items()},
+            "recalls": {
+                name: {
+                    "from_cache": found.from_cache,
+                    "milliseconds": round(found.milliseconds, 3),
+                    "found": len(found.items),
+                    "steps": found.rounds,
+                    "trace": found.trace,
+                }
+                for name, found in recalls.items()
+                if found.milliseconds
+            },
+            "milliseconds": self.timings,
+        }
+
+
+def _recalled(wanted: Plan, name: SectionName, found: _Found) -> dict[SectionName, Fetched]:
+    if name not in wanted.shares:
+        return {}
+    return {
+        name: Fetched(
+            items=[item_of(one) for one in found.items],
+            missing=None if found.items else "nothing was recalled",
+            milliseconds=found.milliseconds,
+            source="cache" if found.from_cache else "recall",
+        )
+    }
+
+
+def _widened(share: Share, name: SectionName, found: _Found) -> Share:
+    """The share of a section, with the places that further steps add to long-term memory."""
+    is_wider = name is SectionName.LONG_TERM and share.most is not None
+    return replace(share, most=(share.most or 0) + found.more) if is_wider else share
+
+
+def _section_trace(name: SectionName, share: Share, fetched: Fetched, filled: Filled[ContextItem]) -> dict[str, Any]:
+    return {
+        "name": str(name),
+        "budget": share.tokens,
+        "priority": share.priority,
+        "tokens": filled.tokens,
+        "source": fetched.source,
+        "milliseconds": round(fetched.milliseconds, 3),
+        "considered": len(fetched.items),
+        "kept": [
+            {**_named(kept.item), "tokens": kept.tokens, "cut": kept.is_cut, "score": kept.item.score}
+            for kept in filled.kept
+        ],
+        "left": [{**_named(item), "reason": str(reason)} for item, reason in filled.left],
+    }
+
+
+def _named(item: ContextItem) -> dict[str, Any]:
+    return {"id": str(item.item_id) if item.item_id is not None else None, "source_ref": item.source_ref}

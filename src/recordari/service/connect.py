@@ -1,0 +1,208 @@
+"""Connecting databases of the user: registered by an administrator, described once and again every night."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.databases import (
+    MAX_NAME_LENGTH,
+    ConnectedDatabase,
+    Engine,
+    allowed_tables,
+    sample_values,
+)
+from recordari.domain.identity import Identity, checked_id
+from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError
+from recordari.ids import new_id
+from recordari.service.resources import Resources
+from recordari.service.tenants import require_admin
+from recordari.storage import audit, databases
+from recordari.storage.connected import schema
+from recordari.storage.connected.targets import Place, Target, checked, read_target
+from recordari.telemetry import get_log, measured
+
+log = get_log(__name__)
+
+Tables = Mapping[str, Sequence[str] | None] | Sequence[str]
+NO_SUCH_DATABASE = "there is no such database"
+MAX_DESCRIPTION = 2000
+
+
+@measured("add_database")
+async def add_database(
+    resources: Resources, identity: Identity, *, name: str, dsn: str, tables: Tables, description: str = ""
+) -> ConnectedDatabase:
+    """Register a database after looking at it; the DSN is sealed and never shown again."""
+    require_admin(identity)
+    wanted = _checked_tables(tables)
+    _check_words(name, description)
+    async with resources.database.transaction(identity) as tx:
+        if await databases.find_by_name(tx, name) is not None:
+            raise Conflict(f"there is a database {name!r} already; change it, or take another name", field="name")
+    target = read_target(dsn)
+    described = await _described(resources, target, wanted)
+    database_id = new_id()
+    async with resources.database.transaction(identity) as tx:
+        added = await databases.insert_database(
+            tx,
+            database_id,
+            name=name,
+            description=description,
+            engine=target.engine,
+            sealed_dsn=resources.secrets.seal(dsn, purpose=_bound(identity, database_id)),
+            tables=wanted,
+            schema=described.tables,
+            warnings=described.warnings,
+        )
+        await audit.record(tx, "database.add", "database", database_id, engine=target.engine.value, tables=len(wanted))
+    return added
+
+
+async def list_databases(resources: Resources, identity: Identity) -> list[ConnectedDatabase]:
+    """The databases that can be asked, by name."""
+    async with resources.database.transaction(identity) as tx:
+        return await databases.list_databases(tx)
+
+
+async def get_database(resources: Resources, identity: Identity, database_id: UUID) -> ConnectedDatabase:
+    """One database, without the way in."""
+    async with resources.database.transaction(identity) as tx:
+        found = await databases.find_database(tx, database_id)
+    if found is None:
+        raise NotFound(NO_SUCH_DATABASE)
+    return found
+
+
+@measured("update_database")
+async def update_database(
+    resources: Resources,
+    identity: Identity,
+    database_id: UUID,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    tables: Tables | None = None,
+    dsn: str | None = None,
+) -> ConnectedDatabase:
+    """Change what is given; other tables or another DSN are looked at first."""
+    require_admin(identity)
+    found = await get_database(resources, identity, database_id)
+    changed = replace(
+        found,
+        name=found.name if name is None else name,
+        description=found.description if description is None else description,
+        tables=found.tables if tables is None else _checked_tables(tables),
+    )
+    _check_words(changed.name, changed.description)
+    if tables is not None or dsn is not None:
+        target = read_target(dsn if dsn is not None else await open_dsn(resources, identity, database_id))
+        changed = await _seen(resources, replace(changed, engine=target.engine), target)
+    sealed = resources.secrets.seal(dsn, purpose=_bound(identity, database_id)) if dsn is not None else None
+    fields = [
+        key
+        for key, value in {"name": name, "description": description, "tables": tables, "dsn": dsn}.items()
+        if value is not None
+    ]
+    return await _saved(resources, identity, changed, found, "database.update", sealed=sealed, fields=fields)
+
+
+@measured("refresh_database")
+async def refresh_database(resources: Resources, identity: Identity, database_id: UUID) -> ConnectedDatabase:
+    """Look at a database again: columns and values as they are now."""
+    require_admin(identity)
+    found = await get_database(resources, identity, database_id)
+    target = read_target(await open_dsn(resources, identity, database_id))
+    changed = await _seen(resources, found, target)
+    return await _saved(resources, identity, changed, found, "database.refresh", sealed=None)
+
+
+async def refresh_databases(resources: Resources, identity: Identity, **_: Any) -> None:
+    """Look at every database of the tenant again; one that cannot be reached keeps what was known of it."""
+    for database in await list_databases(resources, identity):
+        try:
+            await refresh_database(resources, identity, database.database_id)
+        except RecordariError as error:
+            log.warning("database_not_refreshed", database_id=database.database_id, error=error)
+
+
+async def remove_database(resources: Resources, identity: Identity, database_id: UUID) -> None:
+    """Forget a database: the way in, and what was known of it."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        if not await databases.delete_database(tx, database_id):
+            raise NotFound(NO_SUCH_DATABASE)
+        await audit.record(tx, "database.remove", "database", database_id)
+
+
+async def open_dsn(resources: Resources, identity: Identity, database_id: UUID) -> str:
+    """The way into a database, opened for a moment."""
+    async with resources.database.transaction(identity) as tx:
+        sealed = await databases.sealed_dsn(tx, database_id)
+    if sealed is None:
+        raise NotFound(NO_SUCH_DATABASE)
+    return resources.secrets.open(sealed, purpose=_bound(identity, database_id))
+
+
+def place_of(resources: Resources) -> Place:
+    """Where the settings let databases be."""
+    settings = resources.settings
+    return Place(allow_private=settings.allow_private_databases, files=settings.database_files)
+
+
+def _bound(identity: Identity, database_id: UUID) -> str:
+    return f"{identity.tenant_id}/databases/{database_id}"
+
+
+def _checked_tables(tables: Tables) -> dict[str, list[str] | None]:
+    if isinstance(tables, str):
+        raise InvalidInput("tables must be a list of names", field="tables")
+    given = tables if isinstance(tables, Mapping) else dict.fromkeys(tables)
+    allowed_tables(given, Engine.SQLITE)  # only their form
+    return {name: None if columns is None else list(columns) for name, columns in given.items()}
+
+
+def _check_words(name: str, description: str) -> None:
+    if len(checked_id("name", name)) > MAX_NAME_LENGTH:
+        raise InvalidInput(f"name must have at most {MAX_NAME_LENGTH} characters", field="name")
+    if len(description) > MAX_DESCRIPTION:
+        raise InvalidInput(f"description must have at most {MAX_DESCRIPTION} characters", field="description")
+
+
+async def _described(
+    resources: Resources, target: Target, tables: Mapping[str, Sequence[str] | None]
+) -> schema.Described:
+    reachable = await checked(target, place_of(resources))
+    described = await schema.describe(reachable, allowed_tables(tables, target.engine))
+    for table in described.tables:
+        for column in table["columns"]:
+            column["samples"] = sample_values(column.pop("values"))
+    return described
+
+
+async def _seen(resources: Resources, database: ConnectedDatabase, target: Target) -> ConnectedDatabase:
+    described = await _described(resources, target, database.tables)
+    return replace(database, schema=described.tables, warnings=described.warnings, refreshed_at=resources.clock())
+
+
+async def _saved(
+    resources: Resources,
+    identity: Identity,
+    changed: ConnectedDatabase,
+    before: ConnectedDatabase,
+    action: str,
+    *,
+    sealed: str | None,
+    **details: Any,
+) -> ConnectedDatabase:
+    async with resources.database.transaction(identity) as tx:
+        same_name = await databases.find_by_name(tx, changed.name)
+        if same_name is not None and same_name.database_id != changed.database_id:
+            raise Conflict(f"there is a database {changed.name!r} already; take another name", field="name")
+        saved = await databases.update_database(tx, changed, sealed_dsn=sealed, seen_at=before.updated_at)
+        if saved is None:
+            raise Conflict("the database was changed or removed meanwhile; read it again and repeat")
+        await audit.record(tx, action, "database", changed.database_id, **details)
+    return saved

@@ -1,0 +1,268 @@
+"""Curating: what people do with single items; every change is audited, and nothing is lost by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from recordari.domain.conflict import Retirement, Statement, Verdict, is_newer, ruling
+from recordari.domain.evidence import Opinion, Source, Trend, revised_confidence, trend_of
+from recordari.domain.identity import Identity, Scope, checked_choice, optional_choice
+from recordari.domain.items import EDITED_FROM, Item, Kind, NewItem, Tier, Trust, normalised
+from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.service.index import EMBED_TOPIC
+from recordari.service.judge import CANDIDATES, near_distance
+from recordari.service.remember import Remembered, get_item, make_ready, refuse_shared, save_ready
+from recordari.service.resources import Resources
+from recordari.service.restate import Stated, make_way, take_back
+from recordari.service.supersede import retire
+from recordari.service.tenants import page_size, require_admin
+from recordari.storage import audit, evidence, facts, items, vectors
+from recordari.storage.database import Transaction
+from recordari.storage.facts import ItemFilter
+
+EDITABLE = frozenset({Kind.FACT, Kind.PROCEDURE})
+MAX_REASON = 500
+
+
+class ItemState(StrEnum):
+    """Which items to list."""
+
+    LIVE = "live"
+    SUPERSEDED = "superseded"
+    INVALID = "invalid"
+    ARCHIVED = "archived"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemPage:
+    """Some items, and where the next page begins."""
+
+    items: tuple[Item, ...]
+    next_before: UUID | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What an item rests on, how it fares, and what people think of it."""
+
+    sources: tuple[Source, ...]
+    trend: Trend
+    useful: int
+    wrong: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListRequest:
+    """Which items to list, newest first."""
+
+    kinds: Sequence[Kind | str] | None = None
+    scope: Scope | str | None = None
+    category: str | None = None
+    subject: str | None = None
+    trust: Trust | str | None = None
+    state: ItemState | str = ItemState.LIVE
+    pinned: bool = False
+    since: datetime | None = None
+    until: datetime | None = None
+    before: UUID | None = None
+    limit: int = 50
+
+
+async def list_items(resources: Resources, identity: Identity, request: ListRequest) -> ItemPage:
+    """Items that the identity may see; `next_before` of a page is `before` of the next one."""
+    wanted = ItemFilter(
+        kinds=tuple(checked_choice("kinds", Kind, kind) for kind in request.kinds) if request.kinds else tuple(Kind),
+        scope=optional_choice("scope", Scope, request.scope),
+        category=request.category,
+        subject=request.subject,
+        trust=optional_choice("trust", Trust, request.trust),
+        state=checked_choice("state", ItemState, request.state),
+        pinned=request.pinned,
+        since=request.since,
+        until=request.until,
+    )
+    if wanted.state is not ItemState.LIVE:
+        require_admin(identity)
+    limit = page_size(request.limit)
+    async with resources.database.transaction(identity) as tx:
+        found = await facts.list_items(tx, wanted, before=request.before, limit=limit + 1)
+    page = found[:limit]
+    return ItemPage(items=tuple(page), next_before=page[-1].item_id if len(found) > limit else None)
+
+
+async def edit_item(
+    resources: Resources, identity: Identity, item_id: UUID, content: str, *, reason: str | None = None
+) -> Remembered:
+    """Give a fact or procedure another text, as a new version that supersedes the old one."""
+    old = await _to_change(resources, identity, item_id)
+    if Kind(old.kind) not in EDITABLE:
+        raise InvalidInput("what was said stays as it was said; only facts and procedures can be edited")
+    if old.invalid_at is not None:
+        raise Conflict("this version is not the current one; edit its successor, or restore it first")
+    if normalised(content) == normalised(old.content):
+        raise InvalidInput("this is the text it has already", field="content")
+    ready = await make_ready(resources, _owner(identity, old), [_edited(old, content, identity)])
+    async with resources.database.transaction(identity) as tx:
+        now, ref = resources.clock(), ready.rows[0].item.source_ref
+        known = await facts.standing_of_refs(tx, [ref], kind=Kind(old.kind))
+        await make_way(tx, [Stated(source_ref=ref, event_time=now)], known)
+        (remembered,), _ = await save_ready(tx, ready)
+        rows = await facts.lock_items(tx, sorted({item_id, remembered.id}))
+        if not rows[item_id].live or not rows[remembered.id].live:
+            raise Conflict("another change came first; read again and repeat")
+        if rows[item_id].is_pinned:
+            await facts.set_pinned(tx, remembered.id, now)
+            await facts.set_pinned(tx, item_id, None)
+        await evidence.copy_links(tx, from_id=item_id, to_id=remembered.id)
+        ended = Retirement(item_id=item_id, superseded_by=remembered.id, invalid_at=now, rule="edited")
+        await retire(tx, [ended], judge=identity.actor)
+        await _note(tx, "item.edit", item_id, reason, successor=str(remembered.id))
+    resources.wake(EMBED_TOPIC)
+    return remembered
+
+
+async def invalidate_item(
+    resources: Resources, identity: Identity, item_id: UUID, *, reason: str | None = None
+) -> None:
+    """Say that an item is no longer true; it leaves recall and stays for the record."""
+    await _to_change(resources, identity, item_id)
+    async with resources.database.transaction(identity) as tx:
+        row = (await facts.lock_items(tx, [item_id]))[item_id]
+        if row.invalid_at is not None:
+            return
+        await facts.end_item(tx, item_id, resources.clock())
+        await _note(tx, "item.invalidate", item_id, reason)
+
+
+async def restore_item(resources: Resources, identity: Identity, item_id: UUID, *, reason: str | None = None) -> None:
+    """Undo that an item was invalidated or superseded, unless something newer contradicts it."""
+    item = await _to_change(resources, identity, item_id)
+    async with resources.database.transaction(identity) as tx:
+        row = (await facts.lock_items(tx, [item_id]))[item_id]
+        if row.invalid_at is None and row.superseded_by is None:
+            return
+        against = await _contradicting(tx, item, row.superseded_by)
+        if against is not None:
+            raise Conflict("a newer item contradicts this one; invalidate that one first", contradicted_by=str(against))
+        await take_back(tx, item)
+        await facts.revive_item(tx, item_id)
+        await _note(tx, "item.restore", item_id, reason)
+
+
+async def pin_item(resources: Resources, identity: Identity, item_id: UUID, *, pinned: bool = True) -> None:
+    """Keep an item until a person ends it: neither the judge nor decay may."""
+    await _to_change(resources, identity, item_id)
+    async with resources.database.transaction(identity) as tx:
+        if await facts.set_pinned(tx, item_id, resources.clock() if pinned else None):
+            await _note(tx, "item.pin" if pinned else "item.unpin", item_id, None)
+
+
+async def give_feedback(
+    resources: Resources, identity: Identity, item_id: UUID, opinion: Opinion | str, *, reason: str | None = None
+) -> float:
+    """Say that an item was useful or wrong; how sure it is now. Each person has one voice."""
+    said = checked_choice("opinion", Opinion, opinion)
+    refuse_shared(await get_item(resources, identity, item_id))
+    given_by = f"user:{identity.user_id}" if identity.user_id is not None else identity.actor
+    async with resources.database.transaction(identity) as tx:
+        await facts.lock_items(tx, [item_id])
+        item = await items.find_item(tx, item_id)
+        if item is None:
+            raise NotFound("there is no such item")
+        before = await evidence.save_feedback(tx, item_id, said, given_by=given_by, now=resources.clock())
+        if before is said and item.confidence is not None:
+            return item.confidence
+        confidence = revised_confidence(item.confidence, before=before, opinion=said)
+        await facts.set_confidence(tx, item_id, confidence)
+        await _note(tx, "item.feedback", item_id, reason, opinion=str(said))
+    return confidence
+
+
+async def standing(resources: Resources, identity: Identity, item_id: UUID) -> Standing:
+    """What an item rests on, its trend, and what people think of it."""
+    item = await get_item(resources, identity, item_id)
+    async with resources.database.transaction(identity) as tx:
+        sources = await evidence.sources_of(tx, item_id)
+        useful, wrong = await evidence.count_feedback(tx, item_id)
+    said = [source.event_time for source in sources] or [item.event_time]
+    return Standing(sources=tuple(sources), trend=trend_of(said, now=resources.clock()), useful=useful, wrong=wrong)
+
+
+async def _to_change(resources: Resources, identity: Identity, item_id: UUID) -> Item:
+    """The item, if the identity may change it: what the whole tenant sees is an administrator's to change."""
+    item = await get_item(resources, identity, item_id)
+    refuse_shared(item)
+    if Scope(item.scope) is Scope.TENANT:
+        require_admin(identity)
+    return item
+
+
+def _owner(identity: Identity, item: Item) -> Identity:
+    """The identity under which a new version belongs to whom the old one belonged."""
+    return replace(
+        identity,
+        user_id=item.user_id,
+        agent_id=item.agent_id,
+        session_id=item.session_id,
+        run_id=item.run_id,
+    )
+
+
+def _edited(old: Item, content: str, identity: Identity) -> NewItem:
+    """The next version: of the same event, in other words; who edits it vouches for it."""
+    return NewItem(
+        content=content,
+        kind=Kind(old.kind),
+        scope=Scope(old.scope),
+        tier=Tier(old.tier),
+        speaker=old.speaker,
+        event_time=old.event_time,
+        trust=Trust.USER if identity.user_id is not None else Trust(old.trust),
+        subject=old.subject,
+        predicate=old.predicate,
+        confidence=old.confidence,
+        category=old.category,
+        metadata={**old.metadata, EDITED_FROM: str(old.item_id)},
+    )
+
+
+async def _contradicting(tx: Transaction, item: Item, successor_id: UUID | None) -> UUID | None:
+    """A live item that is newer and cannot be true together with this one."""
+    if successor_id is not None:
+        successor = (await facts.lock_items(tx, [successor_id])).get(successor_id)
+        if successor is not None and successor.live:
+            return successor_id
+    if Kind(item.kind) not in EDITABLE:
+        return None
+    model_id = (await vectors.find_models(tx)).active
+    mine = _statement(item)
+    for other in await facts.near_facts(
+        tx, item.item_id, model_id=model_id, distance=near_distance(model_id), most=CANDIDATES
+    ):
+        theirs = _statement(other)
+        if is_newer(theirs, mine) and ruling(theirs, mine).verdict is Verdict.SUPERSEDE:
+            return other.item_id
+    return None
+
+
+def _statement(item: Item | facts.FactRow) -> Statement:
+    return Statement(
+        item_id=item.item_id,
+        content=item.content,
+        valid_at=item.valid_at,
+        speaker=item.speaker,
+        subject=item.subject,
+        predicate=item.predicate,
+        object=item.object,
+    )
+
+
+async def _note(tx: Transaction, action: str, item_id: UUID, reason: str | None, **details: str) -> None:
+    if reason is not None and len(reason) > MAX_REASON:
+        raise InvalidInput(f"reason must have at most {MAX_REASON} characters", field="reason")
+    await audit.record(tx, action, "item", item_id, reason=reason, **details)

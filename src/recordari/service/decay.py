@@ -1,0 +1,70 @@
+"""Letting recent memory fade: what is hardly used is archived, what matters is kept for good (T2). A daily job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.decay import WEAKEST as WEAKEST_STRENGTH
+from recordari.domain.decay import Fate, Trace, fate, lifetime, review_of
+from recordari.domain.identity import Identity
+from recordari.domain.proposals import NewProposal, ProposalKind
+from recordari.service.resources import Resources
+from recordari.service.tenants import require_admin
+from recordari.storage import access, audit, proposals
+
+PAGE = 1_000
+_FIRST = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faded:
+    """What a pass over recent memory did."""
+
+    examined: int
+    archived: int
+    promoted: int
+    reviews: int = 0
+    """Items that matter and wait for a person to let them last."""
+
+
+async def fade(resources: Resources, identity: Identity, **_: Any) -> Faded:
+    """Archive what has faded and promote what matters, over all of the tenant's recent memory."""
+    require_admin(identity)
+    await resources.accesses.flush()
+    now = resources.clock()
+    after = _FIRST
+    examined, archived, promoted, reviews = 0, 0, 0, 0
+    while True:
+        async with resources.database.transaction(identity) as tx:
+            page = await access.list_recent(tx, after=after, limit=PAGE)
+            if not page:
+                break
+            fates = {trace.item_id: fate(trace, now=now) for trace in page}
+            faded = [item_id for item_id, found in fates.items() if found is Fate.ARCHIVE]
+            lasting = [item_id for item_id, found in fates.items() if found is Fate.PROMOTE]
+            # What was recalled within the shortest lifetime cannot have faded, whatever was read before.
+            recently = now - lifetime(WEAKEST_STRENGTH)
+            archived += len(await access.archive_faded(tx, faded, now=now, recalled_since=recently))
+            kept = await access.promote_items(tx, lasting)
+            for item_id in kept:
+                await audit.record(tx, "memory.promote", "item", item_id, reason="importance")
+            waiting = [one for trace in page if (one := _to_review(trace, fates[trace.item_id], now)) is not None]
+            made = [await proposals.insert_proposal(tx, one, now=now) for one in waiting]
+        examined, promoted = examined + len(page), promoted + len(kept)
+        reviews += sum(one is not None for one in made)
+        after = page[-1].item_id
+    if archived:
+        async with resources.database.transaction(identity) as tx:
+            await audit.record(tx, "memory.archive", "tenant", identity.tenant_id, reason="faded", archived=archived)
+    return Faded(examined=examined, archived=archived, promoted=promoted, reviews=reviews)
+
+
+def _to_review(trace: Trace, found: Fate, now: datetime) -> NewProposal | None:
+    """The proposal to let something last that matters, and that neither its carrier nor its sources vouch for (F6)."""
+    reason = review_of(trace, now=now) if found is Fate.KEEP else None
+    if reason is None:
+        return None
+    return NewProposal(kind=ProposalKind.PROMOTE, rule=reason, item_ids=(trace.item_id,))

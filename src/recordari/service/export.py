@@ -1,0 +1,81 @@
+"""Export of a tenant or of one user, as JSON Lines that an import reads again (T6); docs/export.md tells what each type holds.
+
+The first line is a header, `{"format": "recordari-export", "version": 2, "user_id": …, "exported_at": …}`. Every further
+line is `{"type": …, "row": {…}}` with the columns of that type; ids, times, validity and chains of supersession are kept.
+What is derived (vectors, index columns, entities, profiles, counts) is left out and made again. What is secret (keys, webhooks,
+ways into databases, the salt of tombstones) and the audit never leave.
+
+- `item` has `payload` (the whole body behind a preview, in Base64) and `access` (how often it was recalled);
+- `run` has its `turn_log` and `tool_calls`, `proposal` the `items` it is about, as they stood;
+- `state` and `procedure` hold JSON as the very text that is kept (`value_text`, `spec_text`);
+- `procedure` says what was believed before any outcome (`prior_alpha`, `prior_beta`): the `outcome` lines move it;
+- `file` is a part of the original of a document, in Base64.
+
+Version 1, which is still read, had no types but `user`, `agent`, `session`, `run`, `item`, `note`, `state` and `entry`, and the
+`evidence` of an item in its row.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from recordari.domain.identity import Identity, checked_id
+from recordari.service.resources import Resources
+from recordari.service.tenants import require_admin
+from recordari.storage import audit, exports
+from recordari.storage.exports import Exported
+
+FORMAT = "recordari-export"
+VERSION = 2
+READ_VERSIONS = (1, 2)
+PAGE = 500
+FILES = 20  # of a page: each may be as large as a body in the database
+PART = 6 * 2**20  # bytes of a file in one line
+
+
+async def export(resources: Resources, identity: Identity, *, user_id: str | None = None) -> AsyncIterator[str]:
+    """Everything of the tenant, or of one user, line by line; a user may export what is the user's own."""
+    if user_id is None or identity.user_id != user_id:
+        require_admin(identity)
+    whose = checked_id("user_id", user_id) if user_id is not None else None
+    async with resources.database.transaction(identity) as tx:
+        subject = ("user", user_id) if user_id is not None else ("tenant", identity.tenant_id)
+        await audit.record(tx, "export", *subject)
+    await resources.accesses.flush()
+    header = {"format": FORMAT, "version": VERSION, "user_id": whose, "exported_at": resources.clock().isoformat()}
+    yield json.dumps(header)
+    for kind in exports.EXPORTED:
+        after, limit = "", FILES if kind == "file" else PAGE
+        while True:
+            async with resources.database.transaction(identity) as tx:
+                page = await exports.export_page(tx, kind, user_id=whose, after=after, limit=limit)
+            for one in page:
+                for row in _parts(kind, await _whole(resources, kind, one)):
+                    yield json.dumps({"type": kind, "row": row}, ensure_ascii=False)
+            if len(page) < limit:
+                break
+            after = page[-1].key
+
+
+async def _whole(resources: Resources, kind: str, one: Exported) -> dict[str, Any]:
+    """The row with the body that is not in the database."""
+    if one.object_key is None:
+        return one.row
+    body = base64.b64encode(await resources.objects.get(one.object_key)).decode()
+    if kind == "file":
+        return {**one.row, "body": body}
+    return {**one.row, "payload": {**one.row["payload"], "body": body}}
+
+
+def _parts(kind: str, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The row, or a file in parts that each fit a line."""
+    if kind != "file":
+        yield row
+        return
+    body, step = row["body"], PART * 4 // 3
+    parts = max(1, -(-len(body) // step))
+    for part in range(parts):
+        yield {**row, "part": part + 1, "parts": parts, "body": body[part * step : (part + 1) * step]}

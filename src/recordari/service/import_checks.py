@@ -1,0 +1,256 @@
+"""What a row of an export must be before it is written, as far as the database does not check it by itself."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.context import ContextSettings
+from recordari.domain.identity import Scope, checked_choice, checked_id
+from recordari.domain.items import MAX_CONTENT_BYTES, Kind, Tier, Trust, checked_content
+from recordari.domain.json_values import json_text
+from recordari.domain.knowledge import MAX_DESCRIPTION, MAX_SOURCE_NAME, MAX_TOOL, SourceKind, checked_text
+from recordari.domain.privacy import PrivacyPolicy
+from recordari.domain.procedures import spec_text
+from recordari.domain.quotas import SETTING as QUOTAS
+from recordari.domain.reports import ReportKind
+from recordari.errors import InvalidInput
+from recordari.service.add_document import MAX_NAME, MAX_TITLE
+
+Row = dict[str, Any]
+MOST_DIGITS = 400
+
+
+def checked_row(kind: str, row: Row) -> Row:
+    """The row as it may be written; `InvalidInput` says what is wrong with it."""
+    check = _CHECKS.get(kind)
+    return check(row) if check is not None else row
+
+
+def is_of_user(kind: str, row: Mapping[str, Any], user_id: str) -> bool:
+    """Whether a row can be one of that user's own; the database looks at what it points to."""
+    match kind:
+        case "user" | "session" | "run" | "state_owner" | "state":
+            return bool(row.get("user_id") == user_id)
+        case "item":
+            said_in_session = row.get("user_id") is None and str(row.get("thread")).startswith("session:")
+            return bool(row.get("user_id") == user_id) or said_in_session
+        case "entry":
+            return (row.get("scope"), row.get("owner_id")) == (Scope.USER, user_id)
+        case "feedback":
+            return str(row.get("given_by")).partition(":")[2] == user_id or row.get("given_by") == user_id
+        case "turn_state" | "evidence" | "note":
+            return True
+        case _:
+            return False
+
+
+def row_id(row: Mapping[str, Any], name: str) -> UUID:
+    """The id of that name in a row."""
+    try:
+        return UUID(row[name])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InvalidInput(f"a row of the export has no valid {name}", field=name) from None
+
+
+def decoded(text: object, *, field: str) -> bytes:
+    """Bytes that are written as Base64."""
+    try:
+        return base64.b64decode(str(text), validate=True)
+    except (ValueError, binascii.Error):
+        raise InvalidInput(f"the {field} of a row of the export cannot be read", field=field) from None
+
+
+def body_of(item: Mapping[str, Any]) -> tuple[str, bytes]:
+    """The key of the whole body behind an item, and that body."""
+    payload = item.get("payload")
+    if not isinstance(payload, Mapping) or not isinstance(payload.get("payload_key"), str):
+        raise InvalidInput("the payload of an item of the export cannot be read", field="payload")
+    return payload["payload_key"], decoded(payload.get("body"), field="payload")
+
+
+def whole_number(row: Mapping[str, Any], name: str, *, least: int = 0) -> int:
+    """A whole number of a row that is not less than that."""
+    value = row.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InvalidInput(f"a row of the export has no valid {name}", field=name)
+    return value
+
+
+def _item(row: Row) -> Row:
+    checked_choice("kind", Kind, row.get("kind", ""))
+    checked_choice("scope", Scope, row.get("scope", ""))
+    checked_choice("tier", Tier, row.get("tier", ""))
+    checked_choice("trust", Trust, row.get("trust", ""))
+    if len(checked_content(row.get("content", "")).encode()) > MAX_CONTENT_BYTES:
+        raise InvalidInput(f"an item has at most {MAX_CONTENT_BYTES} bytes of content", field="content")
+    for name in ("user_id", "agent_id", "session_id", "run_id"):
+        if row.get(name) is not None:
+            checked_id(name, row[name])
+    _check_times(row, "event_time", "created_at", "valid_at")
+    if row.get("access") is not None:
+        if not isinstance(row["access"], Mapping):
+            raise InvalidInput("an item of the export has no valid access", field="access")
+        whole_number(row["access"], "times")
+        _check_times(row["access"], "last_at")
+    row_id(row, "item_id")
+    return row
+
+
+def _tenant(row: Row) -> Row:
+    settings = row.get("settings")
+    if not isinstance(settings, dict) or not isinstance(row.get("language"), str):
+        raise InvalidInput("a row of the export has no valid settings or language", field="settings")
+    json_text(settings, field="settings")
+    PrivacyPolicy.read(settings.get("privacy"))
+    ContextSettings.read(settings.get("context"))
+    return {**row, "settings": {name: value for name, value in settings.items() if name != QUOTAS}}
+
+
+def _source(row: Row) -> Row:
+    row_id(row, "source_id")
+    checked_choice("kind", SourceKind, row.get("kind", ""))
+    checked_id("name", checked_text("name", row.get("name", ""), most=MAX_SOURCE_NAME, least=1))
+    checked_text("description", row.get("description", ""), most=MAX_DESCRIPTION)
+    if row.get("tool") is not None:
+        checked_text("tool", row["tool"], most=MAX_TOOL, least=1)
+    _check_times(row, "created_at", "updated_at")
+    return row
+
+
+def _document(row: Row) -> Row:
+    row_id(row, "document_id")
+    row_id(row, "source_id")
+    checked_text("name", row.get("name", ""), most=MAX_NAME, least=1)
+    checked_text("title", row.get("title", ""), most=MAX_TITLE)
+    for name in ("bytes", "characters", "chunks"):
+        whole_number(row, name)
+    whole_number(row, "revision", least=1)
+    if not isinstance(row.get("metadata"), dict):
+        raise InvalidInput("a document of the export has no valid metadata", field="metadata")
+    _check_times(row, "created_at", "updated_at")
+    return row
+
+
+def _chunk(row: Row) -> Row:
+    row_id(row, "document_id")
+    row_id(row, "item_id")
+    for name in ("ordinal", "first", "past"):
+        whole_number(row, name)
+    heading = row.get("heading")
+    if not isinstance(heading, list) or not all(isinstance(line, str) for line in heading):
+        raise InvalidInput("a chunk of the export has no valid heading", field="heading")
+    return row
+
+
+def _feedback(row: Row) -> Row:
+    row_id(row, "item_id")
+    checked_id("given_by", _text(row, "given_by"))
+    _check_times(row, "given_at")
+    return row
+
+
+def _hold(row: Row) -> Row:
+    row_id(row, "item_id")
+    checked_id("action_id", _text(row, "action_id"))
+    _check_times(row, "created_at")
+    return row
+
+
+def _protected_source(row: Row) -> Row:
+    row_id(row, "source_id")
+    _check_times(row, "protected_at")
+    return row
+
+
+def _procedure(row: Row) -> Row:
+    row_id(row, "procedure_id")
+    for name in ("agent_type", "task_type", "name"):
+        checked_id(name, _text(row, name))
+    whole_number(row, "version", least=1)
+    for name in ("prior_alpha", "prior_beta"):
+        _check_decimal(row, name)
+    _check_times(row, "valid_at")
+    try:
+        spec = json.loads(_text(row, "spec_text"))
+    except (ValueError, RecursionError):
+        raise InvalidInput("a procedure of the export has no valid spec_text", field="spec_text") from None
+    text, digest = spec_text(spec)
+    return {**row, "spec_text": text, "spec_hash": "\\x" + digest.hex()}
+
+
+def _choice(row: Row) -> Row:
+    row_id(row, "choice_id")
+    whole_number(row, "candidates", least=1)
+    _check_times(row, "chosen_at")
+    return row
+
+
+def _outcome(row: Row) -> Row:
+    checked_id("outcome_id", _text(row, "outcome_id"))
+    _check_times(row, "rewarded_at")
+    return row
+
+
+def _proposal(row: Row) -> Row:
+    row_id(row, "proposal_id")
+    if not isinstance(row.get("items"), list):
+        raise InvalidInput("a proposal of the export has no valid items", field="items")
+    _check_times(row, "proposed_at")
+    return row
+
+
+def _report(row: Row) -> Row:
+    row_id(row, "report_id")
+    checked_choice("kind", ReportKind, row.get("kind", ""))
+    _check_times(row, "created_at")
+    return row
+
+
+def _check_times(row: Mapping[str, Any], *required: str) -> None:
+    """Every time is one that we can read again: the database also knows `infinity`."""
+    ending = {name for name, value in row.items() if name.endswith("_at") and value is not None}
+    for name in (*required, *sorted(ending.difference(required))):
+        try:
+            datetime.fromisoformat(row[name])
+        except (KeyError, TypeError, ValueError):
+            raise InvalidInput(f"a row of the export has no valid {name}", field=name) from None
+
+
+def _check_decimal(row: Mapping[str, Any], name: str) -> None:
+    try:
+        value = Decimal(_text(row, name))
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite() or value <= 0 or len(row[name]) > MOST_DIGITS:
+        raise InvalidInput(f"a procedure of the export has no valid {name}", field=name)
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    if not isinstance(value, str):
+        raise InvalidInput(f"a row of the export has no valid {name}", field=name)
+    return value
+
+
+_CHECKS: dict[str, Callable[[Row], Row]] = {
+    "tenant": _tenant,
+    "source": _source,
+    "item": _item,
+    "document": _document,
+    "chunk": _chunk,
+    "feedback": _feedback,
+    "hold": _hold,
+    "protected_source": _protected_source,
+    "procedure": _procedure,
+    "choice": _choice,
+    "outcome": _outcome,
+    "proposal": _proposal,
+    "report": _report,
+}

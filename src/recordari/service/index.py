@@ -1,0 +1,230 @@
+"""Deriving what recall needs from items: index columns, vectors, entities; and doing it all again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import numpy as np
+
+from recordari.domain.entities import Entity, entities_in
+from recordari.domain.extraction import Extraction, extraction_of
+from recordari.domain.identity import Identity
+from recordari.domain.indexing import PREVIOUS_HEAD, Indexed, embedded_text, indexed, searched_text
+from recordari.domain.items import Kind
+from recordari.domain.progress import Progress
+from recordari.errors import ConfigurationError, InvalidInput, ProviderError
+from recordari.providers.base import Embedder, Matrix, fail_open
+from recordari.providers.static import TokenIds
+from recordari.service import vector_indexes
+from recordari.service.resources import Resources
+from recordari.service.tenants import require_admin
+from recordari.storage import audit, outbox, tenants, vectors
+from recordari.storage.database import Transaction
+from recordari.storage.outbox import Batch
+
+EMBED_TOPIC = "embed"
+EXTRACT_TOPIC = "extract"
+JUDGE_TOPIC = "judge"
+# What is done with an item once it can be found by meaning.
+NEXT_TOPICS = {Kind.CHAT_MESSAGE: EXTRACT_TOPIC, Kind.FACT: JUDGE_TOPIC, Kind.PROCEDURE: JUDGE_TOPIC}
+FULL_BATCH = 200
+IMPORTED = 64  # so many at once are part of an import
+PAGE = 500
+INDEX_SECONDS = 3_600.0
+MOST_TOKENS = 256
+INLINE_TEXTS = 8  # more than these are tokenised in a thread, so that the event loop goes on
+
+_FIRST = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reembedding:
+    """How far a change of the embedding model has come."""
+
+    model_id: str
+    done: int
+    total: int
+    switched: bool
+
+
+async def derive(resources: Resources, texts: Sequence[tuple[str, str | None]], *, language: str) -> list[Indexed]:
+    """Index columns of texts, each given with its speaker."""
+    if len(texts) <= INLINE_TEXTS:
+        return _derived(resources, texts, language)
+    return await asyncio.to_thread(_derived, resources, texts, language)
+
+
+def _derived(resources: Resources, texts: Sequence[tuple[str, str | None]], language: str) -> list[Indexed]:
+    tokens = resources.static_tokens
+    ids = tokens.token_ids([content for content, _ in texts]) if tokens is not None else [None] * len(texts)
+    return [
+        indexed(content, speaker=speaker, language=language, tokens=_kept(found))
+        for (content, speaker), found in zip(texts, ids, strict=True)
+    ]
+
+
+def _kept(tokens: TokenIds | None) -> bytes:
+    """The distinct tokens of a text in order of appearance: late interaction asks only which are there."""
+    if tokens is None:
+        return b""
+    distinct = list(dict.fromkeys(tokens.tolist()))
+    return np.array(distinct[:MOST_TOKENS], dtype="<u2").tobytes()
+
+
+async def embed(resources: Resources, identity: Identity, batch: Batch) -> None:
+    """Embed the items of a batch with the tenant's model, and note what they name. A job of the outbox."""
+    async with resources.database.transaction(identity) as tx:
+        models = await vectors.find_models(tx)
+        texts = await vectors.texts_to_embed(tx, batch.refs, head=PREVIOUS_HEAD)
+    primary = resources.embedders.primary
+    wanted = dict.fromkeys([models.active or (primary.model_id if primary else None), models.target])
+    matrices = {}
+    for model_id in filter(None, wanted):
+        embedder = resources.embedders.of(model_id)
+        if embedder is None:
+            raise ProviderError("the tenant's embedding model is not available here", model_id=model_id)
+        matrices[model_id] = await _vectors_of(embedder, texts)
+    named: list[tuple[UUID, Entity]] = [
+        (text.item_id, entity) for text in texts for entity in entities_in(text.content, speaker=text.speaker)
+    ]
+    async with resources.database.transaction(identity) as tx:
+        for model_id, matrix in matrices.items():
+            await vectors.save_vectors(tx, model_id, texts, matrix)
+        if models.active is None and matrices:
+            await vectors.choose_model(tx, next(iter(matrices)))
+        await vectors.save_entities(tx, named)
+        topics = await _ask_for_more(tx, texts, extraction_of(models.settings))
+        if len(batch) >= IMPORTED:
+            await vector_indexes.look_later(resources, tx)
+        await outbox.done(tx, batch)
+    for topic in topics:
+        resources.wake(topic)
+
+
+async def _ask_for_more(tx: Transaction, texts: Sequence[vectors.TextToEmbed], extraction: Extraction) -> set[str]:
+    """Ask for what follows the embedding of these items; the topics to wake after the commit."""
+    following: dict[str, list[UUID]] = {}
+    for text in texts:
+        topic = NEXT_TOPICS.get(Kind(text.kind))
+        if topic is not None and not (topic == EXTRACT_TOPIC and extraction is Extraction.OFF):
+            following.setdefault(topic, []).append(text.item_id)
+    for topic, item_ids in following.items():
+        await outbox.add(tx, topic, item_ids)
+    return set(following)
+
+
+async def _vectors_of(embedder: Embedder, texts: Sequence[vectors.TextToEmbed]) -> Matrix:
+    return await embedder.embed_passages(
+        [
+            embedded_text(
+                text.content,
+                speaker=text.speaker,
+                event_time=text.event_time,
+                previous_speaker=text.previous_speaker,
+                previous_head=text.previous_head,
+                metadata=text.metadata,
+            )
+            for text in texts
+        ]
+    )
+
+
+def find_embedder(resources: Resources, model_id: str | None) -> Embedder:
+    """The embedder of a model (None: the configured one); an error that says what to do when there is none."""
+    if resources.embedders.primary is None:
+        raise ConfigurationError("embedding is switched off; set RECORDARI_EMBEDDING_PROVIDER")
+    embedder = resources.embedders.of(model_id)
+    if embedder is None:
+        raise InvalidInput(
+            "there is no such embedding model; `recordari models list` shows what can be used", field="model_id"
+        )
+    return embedder
+
+
+async def reembed(
+    resources: Resources, identity: Identity, *, model_id: str | None = None, progress: Progress | None = None
+) -> Reembedding:
+    """Move the tenant to another embedding model; recall uses the old one until every item has its new vector.
+
+    It can be stopped and started again at any time: what is embedded already is not done twice.
+    """
+    require_admin(identity)
+    embedder = find_embedder(resources, model_id)
+    async with resources.database.transaction(identity) as tx:
+        await vectors.aim_at_model(tx, embedder.model_id)
+        total = await vectors.count_items(tx)
+        before = total - await vectors.count_without_vector(tx, embedder.model_id)
+    done = 0
+    while True:
+        async with resources.database.transaction(identity) as tx:
+            page = await vectors.items_without_vector(tx, embedder.model_id, after=_FIRST, limit=PAGE)
+            texts = await vectors.texts_to_embed(tx, page, head=PREVIOUS_HEAD)
+        if not texts:
+            break
+        matrix = await _vectors_of(embedder, texts)
+        async with resources.database.transaction(identity) as tx:
+            await vectors.save_vectors(tx, embedder.model_id, texts, matrix)
+        done += len(texts)
+        if progress is not None:
+            progress(min(before + done, total), total)
+    # Before the switch, so that recall stays fast; without an index it is only slower.
+    await fail_open(
+        "vector_index", lambda: vector_indexes.maintain(resources, identity), fallback=None, seconds=INDEX_SECONDS
+    )
+    async with resources.database.transaction(identity) as tx:
+        await vectors.switch_model(tx, embedder.model_id)
+        await vectors.delete_other_vectors(tx, embedder.model_id)
+        # What was written with its vector while the target was being set: embedded like everything that is new.
+        await outbox.add(
+            tx, EMBED_TOPIC, await vectors.items_without_vector(tx, embedder.model_id, after=_FIRST, limit=PAGE)
+        )
+        await audit.record(tx, "index.reembed", "tenant", identity.tenant_id, model_id=embedder.model_id, items=done)
+        await vector_indexes.look_later(resources, tx)
+    resources.views.forget(identity.tenant_id)
+    resources.shelves.forget(identity.tenant_id)
+    everything = max(total, before + done)  # some may have been written meanwhile
+    return Reembedding(model_id=embedder.model_id, done=before + done, total=everything, switched=True)
+
+
+async def embedding_state(resources: Resources, identity: Identity) -> tuple[str | None, Reembedding | None]:
+    """The model that recall uses, and how far the move to another one has come where there is one."""
+    async with resources.database.transaction(identity) as tx:
+        models = await vectors.find_models(tx)
+        if models.target is None or models.target == models.active:
+            return models.active, None
+        total = await vectors.count_items(tx)
+        left = await vectors.count_without_vector(tx, models.target)
+    return models.active, Reembedding(model_id=models.target, done=total - left, total=total, switched=False)
+
+
+async def reindex(resources: Resources, identity: Identity, *, progress: Progress | None = None) -> int:
+    """Derive everything again from the rows: index columns, then vectors and entities. How many items."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        tenant = await tenants.find_tenant(tx)
+        total = await vectors.count_items(tx)
+        models = await vectors.find_models(tx)
+    language = tenant.language if tenant is not None else "english"
+    after, done = _FIRST, 0
+    while True:
+        async with resources.database.transaction(identity) as tx:
+            page = await vectors.texts_to_index(tx, after=after, limit=PAGE)
+        if not page:
+            break
+        texts = [(searched_text(text.kind, text.content, text.metadata), text.speaker) for text in page]
+        columns = await derive(resources, texts, language=language)
+        item_ids = [text.item_id for text in page]
+        async with resources.database.transaction(identity) as tx:
+            await vectors.save_index(tx, list(zip(item_ids, columns, strict=True)))
+            await vectors.delete_mentions(tx, item_ids)  # also what other rules found
+            await outbox.add(tx, EMBED_TOPIC, item_ids)
+        resources.wake(EMBED_TOPIC)
+        after, done = page[-1].item_id, done + len(page)
+        if progress is not None:
+            progress(done, total)
+    async with resources.database.transaction(identity) as tx:
+        await audit.record(tx, "index.rebuild", "tenant", identity.tenant_id, items=done, model_id=models.active)
+    return done

@@ -1,0 +1,223 @@
+"""Jobs: enqueue, list, look at dead letters and replay them; start what is due and take over what stalled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from recordari.domain.identity import Identity
+from recordari.domain.jobs import (
+    DeadLetter,
+    DeadLetterKind,
+    JobCounts,
+    JobRecord,
+    JobStatus,
+    Schedule,
+    next_run,
+)
+from recordari.errors import InvalidInput, NotFound
+from recordari.service.resources import Resources
+from recordari.service.tenants import MAX_PAGE, require_admin
+from recordari.storage import audit, jobs, outbox, schedules
+from recordari.storage.jobs import Resumed
+
+PLAN_PAGE = 1_000
+LAST_NUMBER = 2**63 - 1
+NO_SUCH_LETTER = "there is no such dead letter"
+
+
+async def enqueue(resources: Resources, identity: Identity, job: str, **args: Any) -> int | None:
+    """Run a job of the tenant now instead of at its time; None when it waits already.
+
+    `args` are handed to the job: ids, names and numbers, never content.
+    """
+    require_admin(identity)
+    if job not in resources.job_names:
+        raise InvalidInput(f"there is no job {job!r}; there are {', '.join(sorted(resources.job_names))}", field="job")
+    async with resources.database.transaction(identity) as tx:
+        name = f"{job}:{identity.tenant_id}"
+        job_id = await jobs.defer(tx, job, args=args, queueing_lock=name, lock=name)
+        await audit.record(tx, "job.enqueue", "job", job if job_id is None else job_id, job=job, **args)
+        return job_id
+
+
+async def list_jobs(
+    resources: Resources,
+    identity: Identity,
+    *,
+    status: JobStatus | None = None,
+    before: int | None = None,
+    limit: int = 50,
+) -> list[JobRecord]:
+    """List the tenant's jobs, newest first, before the number given."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        return await jobs.list_jobs(
+            tx, status=status, before=LAST_NUMBER if before is None else before, limit=min(limit, MAX_PAGE)
+        )
+
+
+async def get_job(resources: Resources, identity: Identity, job_id: int) -> JobRecord:
+    """One job of the tenant."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        found = await jobs.find_job(tx, job_id)
+    if found is None:
+        raise NotFound("there is no such job")
+    return found
+
+
+async def job_counts(resources: Resources, identity: Identity) -> JobCounts:
+    """Count the tenant's work that waits, runs, is done and was given up."""
+    require_admin(identity)
+    by_status, by_topic = jobs.ask_counts(), outbox.ask_by_topic()
+    await resources.database.together(identity, [by_status, by_topic])
+    pending, parked = by_topic.answer
+    return JobCounts(jobs=by_status.answer, outbox_pending=pending, outbox_parked=parked)
+
+
+async def list_dead_letters(
+    resources: Resources, identity: Identity, *, after: str | None = None, limit: int = 50
+) -> list[DeadLetter]:
+    """List work that was given up after its last try: failed jobs, then parked entries of the outbox, newest first.
+
+    `after` is the id of the last one of the page before.
+    """
+    require_admin(identity)
+    limit = min(limit, MAX_PAGE)
+    kind, number = _read_id(after) if after is not None else (DeadLetterKind.JOB, LAST_NUMBER)
+    letters: list[DeadLetter] = []
+    async with resources.database.transaction(identity) as tx:
+        if kind is DeadLetterKind.JOB:
+            letters = await jobs.list_failed(tx, before=number, limit=limit)
+            number = LAST_NUMBER
+        if len(letters) < limit:
+            letters += await outbox.list_parked(tx, before=number, limit=limit - len(letters))
+    return letters
+
+
+async def replay(resources: Resources, identity: Identity, dead_letter_id: str) -> None:
+    """Give a dead letter all its tries back."""
+    require_admin(identity)
+    kind, number = _read_id(dead_letter_id)
+    topic = None
+    async with resources.database.transaction(identity) as tx:
+        if kind is DeadLetterKind.OUTBOX:
+            topic = await outbox.replay_parked(tx, number)
+            found = topic is not None
+        else:
+            found = await jobs.replay_failed(tx, number)
+        if not found:
+            raise NotFound(NO_SUCH_LETTER)
+        await audit.record(tx, "job.replay", kind, number)
+    if topic is not None:
+        resources.wake(topic)
+
+
+async def replay_all(resources: Resources, identity: Identity) -> int:
+    """Give every dead letter of the tenant its tries back; how many there were."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        topics = await outbox.replay_all_parked(tx)
+        replayed = len(topics) + await jobs.replay_all_failed(tx)
+        await audit.record(tx, "job.replay_all", "tenant", identity.tenant_id, replayed=replayed)
+    for topic in sorted(set(topics)):
+        resources.wake(topic)
+    return replayed
+
+
+async def discard(resources: Resources, identity: Identity, dead_letter_id: str) -> None:
+    """Give a dead letter up for good."""
+    require_admin(identity)
+    kind, number = _read_id(dead_letter_id)
+    async with resources.database.transaction(identity) as tx:
+        discard_one = outbox.discard_parked if kind is DeadLetterKind.OUTBOX else jobs.discard_failed
+        if not await discard_one(tx, number):
+            raise NotFound(NO_SUCH_LETTER)
+        await audit.record(tx, "job.discard", kind, number)
+
+
+def _read_id(dead_letter_id: str) -> tuple[DeadLetterKind, int]:
+    kind, _, number = dead_letter_id.partition(":")
+    if kind not in set(DeadLetterKind) or not number.isascii() or not number.isdigit() or len(number) > 18:
+        raise NotFound(NO_SUCH_LETTER)
+    return DeadLetterKind(kind), int(number)
+
+
+async def housekeeping(resources: Resources, identity: Identity, **_: Any) -> None:
+    """Forget the tenant's jobs that ended long ago.
+
+    Parked entries of the outbox stay until a person replays or discards them: each is something not done yet.
+    """
+    settings, now = resources.settings, resources.clock()
+    async with resources.database.transaction(identity) as tx:
+        await jobs.delete_finished(
+            tx,
+            before=now - timedelta(days=settings.job_history_days),
+            failed_before=now - timedelta(days=settings.dead_letter_days),
+        )
+
+
+async def record_failure(resources: Resources, identity: Identity, job_id: int, error: str) -> None:
+    """Note why a job failed."""
+    async with resources.database.transaction(identity) as tx:
+        await jobs.record_failure(tx, job_id, error)
+
+
+async def plan_missing(resources: Resources, planned: Sequence[Schedule]) -> int:
+    """Plan jobs that are newer than some tenants, for those tenants; how many rows that made."""
+    made = 0
+    for schedule in planned:
+        while True:
+            async with resources.database.queue() as rows:
+                tenants = await schedules.tenants_without(rows, schedule.job, limit=PLAN_PAGE)
+                now = resources.clock()
+                times = [(tenant, next_run(schedule, tenant, now)) for tenant in tenants]
+                await schedules.insert_for_tenants(rows, schedule.job, times)
+            made += len(tenants)
+            if len(tenants) < PLAN_PAGE:
+                break
+    return made
+
+
+def most_open(resources: Resources, schedule: Schedule) -> int:
+    """How many runs of a scheduled job may be open at once over all workers; 0: none is started by the clock."""
+    return resources.settings.job_concurrency.get(schedule.job, schedule.concurrency)
+
+
+async def start_due(resources: Resources, schedule: Schedule) -> tuple[int, bool]:
+    """Enqueue a job for tenants for which it is due, within its limit; how many, and whether more may be due.
+
+    The same transaction moves each tenant's time on: a due time gives one job, however many workers look.
+    """
+    limit = most_open(resources, schedule)
+    async with resources.database.queue() as rows:
+        if not await schedules.try_lock_job(rows, schedule.job):
+            return 0, False
+        room = limit - await jobs.count_open(rows, schedule.job)
+        if room <= 0:
+            return 0, True
+        now = resources.clock()
+        due = await schedules.lock_due(rows, schedule.job, now=now, limit=room)
+        if due:
+            await jobs.defer_for_tenants(rows, schedule.job, due, exclusive=schedule.exclusive)
+            times = [(tenant, next_run(schedule, tenant, now)) for tenant in due]
+            await schedules.advance(rows, schedule.job, times, now=now)
+        return len(due), len(due) == room
+
+
+async def seconds_until_due(resources: Resources, planned: Sequence[Schedule], *, longest: float) -> float:
+    """Tell how long nothing is due, at most `longest`."""
+    async with resources.database.queue() as rows:
+        due = await schedules.next_due(rows, [schedule.job for schedule in planned])
+    if due is None:
+        return longest
+    return max(0.0, min(longest, (due - resources.clock()).total_seconds()))
+
+
+async def resume_stalled(resources: Resources, budgets: Mapping[str, int]) -> list[Resumed]:
+    """Take over jobs of workers that fell silent; the crash counts as a try."""
+    silence = timedelta(seconds=resources.settings.job_stalled_seconds)
+    async with resources.database.queue() as rows:
+        return await jobs.resume_stalled(rows, budgets, silence=silence)

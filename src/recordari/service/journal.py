@@ -1,0 +1,114 @@
+"""The journal of erasures: tombstones in a file beside the database, so that a restored backup forgets again.
+
+A backup that is older than a forgetting holds what was forgotten, and no tombstone. Each forgetting is therefore also
+written to `<home>/erasures/<tenant>.jsonl`; after a restore `reapply` does again what the file says. The file has hashes and
+ids of rows, never content or names. Its first line carries the tenant's salt: keep it as private as the database.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.identity import Identity
+from recordari.errors import InvalidInput
+from recordari.providers import journal
+from recordari.service.resources import Resources
+from recordari.storage import erasures
+from recordari.storage.database import RETENTION_ROLE
+from recordari.storage.retention import Tombstone
+
+FORMAT = "recordari-erasures"
+VERSION = 1
+PAGE = 1_000
+
+
+def journal_file(resources: Resources, identity: Identity) -> Path:
+    """Where a tenant's journal is."""
+    return resources.settings.home / "erasures" / f"{identity.tenant_id}.jsonl"
+
+
+async def write_journal(resources: Resources, identity: Identity, tombstones: Sequence[Tombstone]) -> None:
+    """Append tombstones that were committed."""
+    if not tombstones:
+        return
+    async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
+        salt = await erasures.find_salt(tx)
+    header = {"format": FORMAT, "version": VERSION, "tenant_id": str(identity.tenant_id), "salt": salt.hex()}
+    await journal.append(
+        journal_file(resources, identity), [_written(one) for one in tombstones], header=json.dumps(header)
+    )
+
+
+async def complete_journal(resources: Resources, identity: Identity) -> int:
+    """Append what the database knows and the file does not; how many lines."""
+    known = {one.hash: one.forgotten_at for one in await read_journal(resources, identity)}
+    added, after = 0, b""
+    while True:
+        async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
+            page = await erasures.list_tombstones(tx, after=after, limit=PAGE)
+        if not page:
+            return added
+        missing = [one for one in page if one.hash not in known or known[one.hash] < one.forgotten_at]
+        await write_journal(resources, identity, missing)
+        added, after = added + len(missing), page[-1].hash
+
+
+async def read_journal(resources: Resources, identity: Identity, file: Path | None = None) -> list[Tombstone]:
+    """Every tombstone of a tenant's journal; `file` reads another one."""
+    _, tombstones = await _read(resources, identity, file)
+    return tombstones
+
+
+async def restore_tombstones(resources: Resources, identity: Identity, file: Path | None = None) -> int:
+    """Put the tombstones of a journal into the database, with the salt they were made with; how many."""
+    salt, tombstones = await _read(resources, identity, file)
+    if salt is None:
+        return 0
+    async with resources.database.transaction(identity) as tx:
+        await erasures.set_salt(tx, salt)
+        for start in range(0, len(tombstones), PAGE):
+            await erasures.insert_tombstones(tx, tombstones[start : start + PAGE])
+    return len(tombstones)
+
+
+async def _read(resources: Resources, identity: Identity, file: Path | None) -> tuple[bytes | None, list[Tombstone]]:
+    path = file or journal_file(resources, identity)
+    lines = await journal.read(path)
+    if not lines:
+        return None, []
+    try:
+        header = json.loads(lines[0])
+        if header["format"] != FORMAT or header["version"] != VERSION:
+            raise InvalidInput(f"{path} is not a journal of erasures that this version can read")
+        if header["tenant_id"] != str(identity.tenant_id):
+            raise InvalidInput(f"{path} is the journal of another tenant")
+        return bytes.fromhex(header["salt"]), [_tombstone(json.loads(line)) for line in lines[1:] if line.strip()]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(f"{path} is damaged; its first {len(lines)} lines cannot all be read") from error
+
+
+def _written(one: Tombstone) -> str:
+    return json.dumps(
+        {
+            "hash": one.hash.hex(),
+            "subject": one.subject,
+            "item_id": str(one.item_id) if one.item_id is not None else None,
+            "is_final": one.is_final,
+            "forgotten_at": one.forgotten_at.isoformat(),
+        }
+    )
+
+
+def _tombstone(line: dict[str, Any]) -> Tombstone:
+    return Tombstone(
+        hash=bytes.fromhex(line["hash"]),
+        subject=str(line["subject"]),
+        item_id=UUID(line["item_id"]) if line["item_id"] is not None else None,
+        is_final=bool(line["is_final"]),
+        forgotten_at=datetime.fromisoformat(line["forgotten_at"]),
+    )

@@ -1,0 +1,128 @@
+"""The operator's verbs: back up, restore, list tenants, make the first key."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from recordari.domain.identity import Identity, Role, tenant_id_of
+from recordari.domain.tenants import Tenant
+from recordari.errors import ConfigurationError, Conflict, NotFound
+from recordari.service import erase
+from recordari.service import tenants as tenant_verbs
+from recordari.service.journal import journal_file
+from recordari.service.resources import Resources
+from recordari.service.tenants import NewKey
+from recordari.storage import backup, directory, migrate
+
+DEVELOPMENT_TENANT = "default"
+DEVELOPMENT_KEY = "development"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What a restore brought back: rows per table, and the migrations that were newer than the backup."""
+
+    counts: dict[str, int]
+    migrations: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantReapplied:
+    """What the journal of a tenant took out of a restored database: items, and users with all that was theirs."""
+
+    tenant: str
+    items: int
+    users: int
+
+
+async def back_up(owner_dsn: str, programs: Path, file: Path) -> int:
+    """Dump the whole database into `file`, which appears only when it is complete; its size in bytes."""
+    if not await backup.has_schema(owner_dsn):
+        raise NotFound("there is nothing to back up: this database was never used; check RECORDARI_HOME")
+    reader = await backup.find_reader(owner_dsn)
+    if reader.rows_hidden:
+        raise ConfigurationError(
+            f"row-level security would hide rows from the role {reader.role!r}; "
+            "set RECORDARI_DATABASE_OWNER_URL to a role with BYPASSRLS, or use your provider's backups"
+        )
+    return await asyncio.to_thread(backup.dump, owner_dsn, programs, file)
+
+
+async def restore(owner_dsn: str, programs: Path, file: Path, *, login: str, password: str | None = None) -> Restored:
+    """Restore `file` into a database without tenants, all or nothing, and bring it to this version."""
+    dumped = await asyncio.to_thread(backup.dumped_migrations, programs, file)
+    known = {step.name: step.checksum for step in migrate.migrations()}
+    ours = {name: checksum for name, checksum in dumped.items() if not name.startswith("queue:")}
+    if foreign := sorted(name for name, checksum in ours.items() if known.get(name) != checksum):
+        raise ConfigurationError(
+            f"{file} was made by another version of Recordari (it has another {foreign[0]}); "
+            "install a version at least as new as the one that made it"
+        )
+    if await backup.has_schema(owner_dsn) and (found := len(await directory.list_tenants(owner_dsn))):
+        raise Conflict(
+            f"the database holds tenants already ({found}); restore into an empty one "
+            "(another RECORDARI_HOME or RECORDARI_DATABASE_URL)"
+        )
+    await migrate.prepare(owner_dsn, login=login, password=password)
+    await asyncio.to_thread(backup.restore, owner_dsn, programs, file)
+    applied = await migrate.prepare(owner_dsn, login=login, password=password)
+    if missing := await migrate.pending(owner_dsn):
+        raise ConfigurationError(f"the restored database still lacks {len(missing)} migrations; run `recordari doctor`")
+    reader = await backup.find_reader(owner_dsn)
+    if reader.rows_hidden:
+        # This role may write the tables but not read all of them: only the directory can be counted.
+        return Restored(counts={"tenants": len(await directory.list_tenants(owner_dsn))}, migrations=applied)
+    return Restored(counts=await backup.count_rows(owner_dsn), migrations=applied)
+
+
+async def reapply_erasures(resources: Resources, owner_dsn: str, folder: Path | None = None) -> list[TenantReapplied]:
+    """Forget again, in every tenant of a restored database, what its journal of erasures says was forgotten.
+
+    `folder` holds the journals where they are not in this home, as after a restore into another one.
+    """
+    done = []
+    for tenant in await directory.list_tenants(owner_dsn):
+        identity = Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN, actor="restore")
+        file = folder / f"{tenant.tenant_id}.jsonl" if folder is not None else journal_file(resources, identity)
+        if not file.exists():
+            continue
+        applied = await erase.reapply(resources, identity, file=file)
+        done.append(TenantReapplied(tenant=tenant.name, items=applied.items, users=applied.users))
+    return done
+
+
+def run_psql(owner_dsn: str, programs: Path, arguments: Sequence[str]) -> int:
+    """Run psql as the owner on this terminal; its exit code. Blocking."""
+    return backup.run_psql(owner_dsn, programs, arguments)
+
+
+async def list_tenants(owner_dsn: str) -> list[Tenant]:
+    """Every tenant, for an operator who holds the owner's connection."""
+    return await directory.list_tenants(owner_dsn)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on can be reached from this machine only."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def make_development_key(resources: Resources) -> NewKey | None:
+    """Make a first admin key for the default tenant.
+
+    None where the tenant has any key, or where the server can be reached from outside this machine.
+    """
+    settings = resources.settings
+    if not settings.development_key or not is_loopback(settings.host):
+        return None
+    identity = Identity(tenant_id=tenant_id_of(DEVELOPMENT_TENANT), role=Role.ADMIN, actor="development")
+    await tenant_verbs.ensure_tenant(resources, DEVELOPMENT_TENANT, actor=identity.actor)
+    if await tenant_verbs.list_keys(resources, identity):
+        return None
+    return await tenant_verbs.create_key(resources, identity, name=DEVELOPMENT_KEY, role=Role.ADMIN)

@@ -1,0 +1,123 @@
+"""Standing profiles: what is known of a user or an agent, read in one query and kept up to date by a job (X4).
+
+The database itself notes in `profile_changes` that a fact of the owner came, changed or ended, in the transaction that does
+it. A profile with such a note is never shown: whoever reads it makes it anew by the offline rules, which takes one more
+query, and the job makes it anew with the model, where one is configured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+from recordari.domain.identity import AgentId, Identity, Role, UserId, checked_id
+from recordari.domain.profiles import MOST_FACTS, PROFILE_TOKENS, KnownFact, Profile, profile_text
+from recordari.domain.summaries import Said
+from recordari.errors import InvalidInput, Unauthenticated
+from recordari.ids import new_id
+from recordari.providers.base import fail_open
+from recordari.service.resources import Resources
+from recordari.storage import outbox, profiles
+from recordari.storage.database import Transaction
+from recordari.storage.outbox import Batch
+from recordari.storage.profiles import Owner, ProfileRow
+
+PROFILE_TOPIC = "profile"  # the trigger on items writes it too
+OFFLINE = "offline"
+WRITE_SECONDS = 30.0
+NOTHING_KNOWN = Profile(content="", facts=0, writer=OFFLINE, made_at=None)
+
+
+async def profile(
+    resources: Resources, identity: Identity, *, user: str | None = None, agent: str | None = None
+) -> Profile:
+    """What is known of a user or an agent; without either, of who asks. Nothing is known of somebody else's user."""
+    owner = _owner(identity, user, agent)
+    if not _may_see(identity, owner):
+        return NOTHING_KNOWN
+    bound = replace(identity, user_id=owner.user_id)
+    async with resources.database.transaction(bound) as tx:
+        row = await profiles.find_profile(tx, owner)
+        if row is not None and not row.is_stale:
+            return row.profile
+        return await _rebuilt(tx, owner, row, now=resources.clock())
+
+
+async def refresh_profiles(resources: Resources, identity: Identity, batch: Batch) -> None:
+    """Make profiles anew whose facts have changed. A job of the outbox."""
+    async with resources.database.transaction(identity) as tx:
+        rows = await profiles.find_profiles(tx, sorted(set(batch.refs)))
+    for row in rows:
+        async with resources.database.transaction(identity) as tx:
+            made = await _rebuilt(tx, row.owner, row, now=resources.clock())
+            facts = await profiles.list_facts(tx, row.owner, limit=MOST_FACTS)
+        if facts and resources.summariser.name != OFFLINE:
+            await _written_by_model(resources, identity, row, facts, made)
+    async with resources.database.transaction(identity) as tx:
+        await outbox.done(tx, batch)
+
+
+async def _rebuilt(tx: Transaction, owner: Owner, row: ProfileRow | None, *, now: datetime) -> Profile:
+    """Make a profile by the offline rules and keep it; changes that come meanwhile leave their note."""
+    if row is None:
+        # Only for those of whom something is known: a question alone leaves no row behind.
+        if not await profiles.list_facts(tx, owner, limit=1):
+            return NOTHING_KNOWN
+        await profiles.insert_profile(tx, new_id(), owner, now=now)
+        row = await profiles.find_profile(tx, owner)
+        assert row is not None
+    await profiles.clear_changes(tx, row.profile_id)
+    facts = await profiles.list_facts(tx, owner, limit=MOST_FACTS)
+    content, told = profile_text(facts)
+    made = Profile(content=content, facts=told, writer=OFFLINE, made_at=now)
+    await profiles.save_profile(tx, row.profile_id, made)
+    return made
+
+
+async def _written_by_model(
+    resources: Resources, identity: Identity, row: ProfileRow, facts: Sequence[KnownFact], made: Profile
+) -> None:
+    """Let the model tell the same facts, unless it fails or one of them has changed meanwhile."""
+    said = [Said(speaker=fact.category or "fact", content=fact.content) for fact in facts]
+    content, ran = await fail_open(
+        "profile",
+        lambda: resources.summariser.summarise("", said, most_tokens=PROFILE_TOKENS),
+        fallback="",
+        seconds=WRITE_SECONDS,
+    )
+    if not ran or not content.strip():
+        return
+    async with resources.database.transaction(identity) as tx:
+        now = await profiles.list_facts(tx, row.owner, limit=MOST_FACTS)
+        if _told(now) == _told(facts):
+            written = replace(made, content=content.strip(), facts=len(facts), writer=resources.summariser.name)
+            await profiles.save_profile(tx, row.profile_id, written)
+
+
+def _told(facts: Sequence[KnownFact]) -> set[tuple[UUID, str]]:
+    return {(fact.item_id, fact.content) for fact in facts}
+
+
+def _owner(identity: Identity, user: str | None, agent: str | None) -> Owner:
+    if user is not None and agent is not None:
+        raise InvalidInput("a profile is of a user or of an agent; name one of them")
+    if user is not None:
+        return Owner(user_id=UserId(checked_id("user", user)))
+    if agent is not None:
+        return Owner(agent_id=AgentId(checked_id("agent", agent)))
+    if identity.user_id is not None:
+        return Owner(user_id=identity.user_id)
+    if identity.agent_id is not None:
+        return Owner(agent_id=identity.agent_id)
+    raise Unauthenticated("a profile is of a user or of an agent: name one, or use a credential of one")
+
+
+def _may_see(identity: Identity, owner: Owner) -> bool:
+    """Who acts for a user or as an agent sees that one only; an administrator sees all."""
+    if identity.role is Role.ADMIN:
+        return True
+    if owner.user_id is not None:
+        return identity.user_id in {None, owner.user_id}
+    return identity.agent_id in {None, owner.agent_id}

@@ -1,0 +1,106 @@
+"""What is asked of memory, and what an answer holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.documents import Citation
+from recordari.domain.given import check_times
+from recordari.domain.identity import Identity, Role, Scope
+from recordari.domain.items import Kind, checked_content
+from recordari.errors import Forbidden, InvalidInput
+
+MAX_TOP_K = 20  # R1
+MAX_QUERY_CHARACTERS = 8_000
+
+
+class Arm(StrEnum):
+    """A part of recall that can be switched off, to see what it is worth."""
+
+    TEXT = "text"
+    VECTOR = "vector"
+    TIME = "time"
+    ENTITY = "entity"
+    LATE = "late"
+    SESSION = "session"
+    WORDING = "wording"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallRequest:
+    """What is asked of memory."""
+
+    query: str
+    top_k: int = 5
+    source_kinds: tuple[Kind, ...] | None = None
+    scope: Scope | None = None
+    """None asks all scopes (`any`)."""
+    enable_rerank: bool = True
+    since: datetime | None = None
+    until: datetime | None = None
+    as_of: datetime | None = None
+    include_superseded: bool = False
+    explain: bool = False
+    source_id: UUID | None = None
+    """Only documents of this source."""
+    arms: frozenset[Arm] = frozenset(Arm)
+    counts_as_use: bool = True
+    """Whether what is found counts as used; False where the caller notes itself what it shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecalledItem:
+    """An item of the answer."""
+
+    id: UUID
+    source_kind: Kind
+    source_ref: str
+    content: str
+    event_time: datetime
+    score: float
+    scope: Scope
+    speaker: str | None
+    trust: str
+    session_id: str | None
+    payload_key: str | None
+    valid_at: datetime
+    invalid_at: datetime | None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    citation: Citation | None = None
+    """Of a chunk found by `search_knowledge`: where it stands in its document."""
+    shared_from: str | None = None
+    """The tenant that shares it; None for what is the tenant's own."""
+    same_as: tuple[UUID, ...] = ()
+    """Items left out because this one says the same: facts taken from it, or equal texts."""
+    found_by: tuple[str, ...] = ()
+    """The arms that found it: `text`, `vector`, `time`, `entity`, or `beside` for one that stands next to such an item."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallAnswer:
+    """The answer of memory, and how far it can be trusted to be complete."""
+
+    items: tuple[RecalledItem, ...]
+    total: int
+    degraded: bool
+    """Something is not embedded yet, or the question could not be: keywords are complete, meaning is not."""
+    rerank_used: bool
+    trace: dict[str, Any] | None = None
+
+
+def check_request(identity: Identity, request: RecallRequest) -> None:
+    """Refuse what cannot be asked, or not by this identity."""
+    checked_content(request.query, field="query")
+    if len(request.query) > MAX_QUERY_CHARACTERS:
+        raise InvalidInput(f"query must have at most {MAX_QUERY_CHARACTERS} characters", field="query")
+    if not 1 <= request.top_k <= MAX_TOP_K:
+        raise InvalidInput(f"top_k must lie between 1 and {MAX_TOP_K}", field="top_k")
+    if request.include_superseded and identity.role is not Role.ADMIN:
+        raise Forbidden("only an administrator may look at superseded items")
+    check_times(since=request.since, until=request.until, as_of=request.as_of)
+    if request.since is not None and request.until is not None and request.since >= request.until:
+        raise InvalidInput("since must lie before until: nothing happens from the one up to the other", field="since")

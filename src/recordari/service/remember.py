@@ -1,0 +1,424 @@
+"""Remembering: one short transaction; everything slow is a job."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.identity import Identity, Role, Scope
+from recordari.domain.indexing import searched_text
+from recordari.domain.items import (
+    KINDS,
+    LONGEST_CHARACTER,
+    Item,
+    Kind,
+    NewItem,
+    Prepared,
+    characters_begun,
+    payload_key,
+    prepared,
+)
+from recordari.domain.progress import Progress
+from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError
+from recordari.ids import new_id
+from recordari.service.index import EMBED_TOPIC, derive
+from recordari.service.meaning import meaning_of
+from recordari.service.resources import Resources
+from recordari.service.restate import Stated, follow, make_way
+from recordari.service.sanitise import sanitise_items
+from recordari.service.streams import each
+from recordari.storage import facts, items, outbox, retention, sessions
+from recordari.storage.database import READ_ONLY, Transaction
+from recordari.storage.items import Key, Row
+from recordari.storage.sessions import thread_of
+
+MAX_BATCH = 1_000
+TAKEN = "this source_ref stands for another item already; use another one, or leave it out"
+NO_SUCH_OUTPUT = (
+    "there is no such tool output; its key is the payload_key of an item, and it is read where that item is seen"
+)
+IMPORT_BATCH = 250
+IMPORT_CHARACTERS = 4 * 2**20
+OBJECT_BYTES = 100 * 1024  # S4: what is larger goes to the object store
+
+News = Iterable[NewItem] | AsyncIterable[NewItem]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """Which row holds what was said, and whether it was made just now."""
+
+    id: UUID
+    was_new: bool
+    source_ref: str
+    payload_key: str | None = None
+    masked: Mapping[str, int] = field(default_factory=dict)
+    """How often each type of personal data and secrets was taken out before it was kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutput:
+    """The whole body behind an elided item, or a range of it."""
+
+    key: str
+    content: str
+    start: int
+    total_bytes: int
+    is_whole: bool
+    next_start: int | None = None
+    """Where to go on reading; None at the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """Items ready to be written: only the transaction is missing."""
+
+    rows: tuple[Row, ...]
+    objects: dict[UUID, str]
+
+
+async def remember(resources: Resources, identity: Identity, new: NewItem) -> Remembered:
+    """Keep one item; the same `source_ref` again is the same row."""
+    (remembered,) = await remember_many(resources, identity, [new])
+    return remembered
+
+
+async def remember_fact(
+    resources: Resources, identity: Identity, content: str, *, scope: Scope = Scope.USER, **more: Any
+) -> Remembered:
+    """Keep a fact for a user or an agent across sessions; stating it again finds the same row.
+
+    One that was retired since becomes current again, as a new version.
+    """
+    return await remember(resources, identity, NewItem(content=content, kind=Kind.FACT, scope=scope, **more))
+
+
+async def remember_many(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> list[Remembered]:
+    """Keep items in the order given, all of them or none."""
+    if not news:
+        return []
+    if len(news) > MAX_BATCH:
+        raise InvalidInput(f"at most {MAX_BATCH} items at a time; send the rest in another call")
+    with resources.telemetry.measured("remember"):
+        ready = await make_ready(resources, identity, news)
+        if len(ready.rows) == 1 and ready.rows[0].item.payload is None:
+            (row,) = ready.rows
+            if await _write_alone(resources, identity, row):
+                return [_remembered(row, row.item_id, was_new=True)]
+        async with resources.database.transaction(identity) as tx:
+            remembered, changed = await save_ready(tx, ready)
+            # What has a reference of the caller's own may be a retry, and is what it was.
+            again = [
+                place
+                for place, (new, one) in enumerate(zip(news, remembered, strict=True))
+                if not one.was_new and new.source_ref is None and new.kind == Kind.FACT
+            ]
+            if again:
+                changed += await _restate(tx, ready, remembered, again)
+        if changed:
+            resources.wake(EMBED_TOPIC)
+        return remembered
+
+
+async def _write_alone(resources: Resources, identity: Identity, row: Row) -> bool:
+    """Write a row in one round trip, with its meaning where that is quick; False when it must be looked at."""
+    view = await resources.views.get(resources.database, identity)
+    meaning = partial(meaning_of, resources, identity, row, model_id=view.model_id)
+    try:
+        written = await items.insert_alone(resources.database, identity, row, topic=EMBED_TOPIC, meaning=meaning)
+    except InvalidInput:
+        return False  # the leak guard refuses it, which must not keep what stands there already from being found again
+    if written is None:
+        return False
+    resources.threads.note(identity.tenant_id, row)
+    if written.topic is not None:
+        resources.wake(written.topic)
+    return True
+
+
+async def make_ready(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> Ready:
+    """Do everything that needs no transaction: sanitise, apply the rules, derive index columns, store large bodies."""
+    now, is_admin = resources.clock(), identity.role is Role.ADMIN
+    items_to_keep, masked = [], []
+    for index, clean in enumerate(await sanitise_items(resources, identity, news)):
+        with _told_which(index):
+            if clean.problem is not None:
+                raise clean.problem
+            items_to_keep.append(prepared(clean.new, identity, now=now, is_admin=is_admin))
+            masked.append(clean.masked)
+    await resources.usages.admit(
+        identity, items=len(items_to_keep), size=sum(len(item.content) for item in items_to_keep), now=now
+    )
+    rows = await _rows(resources, identity, items_to_keep, masked)
+    return Ready(rows=tuple(rows), objects=await _large_bodies(resources, identity, rows))
+
+
+def with_source_ref(row: Row, source_ref: str) -> Row:
+    """The row under another reference, which is known only inside the transaction, and the key that follows from it."""
+    key = payload_key(row.item.kind, source_ref) if row.item.payload is not None else None
+    return replace(row, item=replace(row.item, source_ref=source_ref, payload_key=key))
+
+
+async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], list[UUID]]:
+    """Write what is ready inside the caller's transaction: the answer for each, and the ids whose text is new.
+
+    Where there are such ids, the caller calls `resources.wake(EMBED_TOPIC)` once it has committed.
+    """
+    if not ready.rows:
+        return [], []
+    return await _save(tx, ready.rows, ready.objects)
+
+
+async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], again: Sequence[int]) -> list[UUID]:
+    """Make current again what was stated before and has ended since; the ids of the new versions."""
+    stated = [ready.rows[place].item for place in again]
+    known = await facts.standing_of_refs(tx, [one.source_ref for one in stated])
+    ended = await make_way(tx, [Stated(source_ref=one.source_ref, event_time=one.event_time) for one in stated], known)
+    chosen = [place for place in again if ready.rows[place].item.source_ref in ended]
+    rows = tuple(ready.rows[place] for place in chosen)
+    saved, changed = await save_ready(tx, Ready(rows=rows, objects=ready.objects))
+    for place in again:
+        # Another writer may have stated it anew between finding the ended row and asking how it stands.
+        if (found := known.get(remembered[place].source_ref)) is not None:
+            remembered[place] = replace(remembered[place], id=found.item_id)
+    for place, one in zip(chosen, saved, strict=True):
+        remembered[place] = one
+        if one.was_new:
+            await follow(tx, one.id, ended[one.source_ref])
+    return changed
+
+
+def import_items(
+    resources: Resources, identity: Identity, news: News, *, total: int = 0, progress: Progress | None = None
+) -> AsyncIterator[list[Remembered]]:
+    """Keep any number of items, batch by batch; what is here already is passed over quickly.
+
+    Started again after it was stopped, it goes on where it stopped: nothing is kept twice. What stands before an
+    item that is refused is kept, and the error's `index` counts up to that item.
+    """
+    return kept_in_batches(
+        news, lambda batch: remember_many(resources, identity, batch), total=total, progress=progress
+    )
+
+
+async def kept_in_batches(
+    news: News,
+    keep: Callable[[Sequence[NewItem]], Awaitable[list[Remembered]]],
+    *,
+    total: int,
+    progress: Progress | None,
+) -> AsyncIterator[list[Remembered]]:
+    """What `keep` makes of one batch after the other; an error of it says in `index` which item was refused."""
+    done = 0
+    async for batch in _batches(news):
+        try:
+            kept = await keep(batch)
+        except RecordariError as error:
+            index = error.details.get("index", 0)
+            if index:
+                yield await keep(batch[:index])
+            error.details["index"] = done + index
+            raise
+        yield kept
+        done += len(batch)
+        if progress is not None:
+            progress(done, total)
+
+
+async def _batches(news: News) -> AsyncIterator[list[NewItem]]:
+    """Some of the items at a time: not too many, and not too much text."""
+    batch: list[NewItem] = []
+    size = 0
+    async for new in each(news):
+        batch.append(new)
+        size += len(new.content)
+        if len(batch) == IMPORT_BATCH or size > IMPORT_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+@contextmanager
+def _told_which(index: int) -> Iterator[None]:
+    """Say in an error which of many items it is about."""
+    try:
+        yield
+    except RecordariError as error:
+        error.details["index"] = index
+        raise
+
+
+async def read_tool_output(
+    resources: Resources, identity: Identity, key: str, *, start: int = 0, length: int | None = None
+) -> ToolOutput:
+    """The whole body behind an elided item; `start` and `length` count bytes, for very large ones.
+
+    A range holds the characters that begin in it, so that no character is lost where two ranges meet.
+    """
+    if start < 0 or (length is not None and length < 1):
+        raise InvalidInput("start must not be negative, and length must be at least 1")
+    async with resources.database.transaction(identity) as tx:
+        payload = await items.find_payload(tx, key, session_ids=await sessions.line_of(tx, identity.session_id))
+    if payload is None:
+        raise NotFound(NO_SUCH_OUTPUT)
+    left = max(0, payload.size - start)
+    wanted = left if length is None else min(length + LONGEST_CHARACTER - 1, left)
+    if payload.body is not None:
+        body = payload.body[start : start + wanted]
+    elif wanted:
+        assert payload.object_key is not None
+        body = await resources.objects.get(payload.object_key, start=start, length=wanted)
+    else:
+        body = b""
+    first, past = characters_begun(body, length)
+    return ToolOutput(
+        key=key,
+        content=body[first:past].decode(),
+        start=start + first,
+        total_bytes=payload.size,
+        is_whole=start == 0 and past == payload.size,
+        next_start=start + past if past and start + past < payload.size else None,
+    )
+
+
+async def get_item(resources: Resources, identity: Identity, item_id: UUID) -> Item:
+    """One item that the identity may see."""
+    async with resources.database.transaction(identity) as tx:
+        found = await items.find_item(tx, item_id)
+        if found is None or not await _may_see(tx, found):
+            raise NotFound("there is no such item")
+    return found
+
+
+def refuse_shared(item: Item) -> None:
+    """Raise `Conflict` for a copy of what another tenant shares: only its owner changes it."""
+    if item.shared_from is not None:
+        raise Conflict(READ_ONLY, shared_from=item.shared_from)
+
+
+async def _may_see(tx: Transaction, item: Item) -> bool:
+    identity = tx.identity
+    if identity.role is Role.ADMIN:
+        return True
+    match Scope(item.scope):
+        case Scope.TENANT:
+            return True
+        case Scope.USER:
+            return item.user_id == identity.user_id
+        case Scope.AGENT:
+            return item.agent_id == identity.agent_id
+        case Scope.SESSION:
+            return item.session_id in await sessions.line_of(tx, identity.session_id)
+
+
+async def _rows(
+    resources: Resources, identity: Identity, ready: Sequence[Prepared], masked: Sequence[Mapping[str, int]]
+) -> list[Row]:
+    view = await resources.views.get(resources.database, identity)
+    texts = [(searched_text(item.kind, item.content, item.metadata), item.speaker) for item in ready]
+    columns = await derive(resources, texts, language=view.language)
+    return [
+        Row(item_id=new_id(), item=item, indexed=indexed, thread=_thread(item), masked=counts)
+        for item, indexed, counts in zip(ready, columns, masked, strict=True)
+    ]
+
+
+def _thread(item: Prepared) -> str | None:
+    """What the item stands in line with: what is said in a session follows each other."""
+    spoken = item.kind in {Kind.CHAT_MESSAGE, Kind.TOOL_OUTPUT, Kind.EPISODE}
+    return thread_of(item.session_id) if spoken and item.session_id is not None else None
+
+
+async def _large_bodies(resources: Resources, identity: Identity, rows: Sequence[Row]) -> dict[UUID, str]:
+    """Put bodies that are too large for a row into the object store, before any transaction is open."""
+    return {
+        row.item_id: await resources.objects.put(
+            row.item.payload.encode(), owner=f"{identity.tenant_id}/{row.item.payload_key}"
+        )
+        for row in rows
+        if row.item.payload is not None and len(row.item.payload.encode()) > OBJECT_BYTES
+    }
+
+
+async def _save(tx: Transaction, rows: Sequence[Row], objects: dict[UUID, str]) -> tuple[list[Remembered], list[UUID]]:
+    """Write the rows; the answer for each, and the ids whose text is new."""
+    inserted = await items.insert_items(tx, rows, topic=EMBED_TOPIC)
+    known = await items.find_keys(tx, [row.item for row in rows]) if len(inserted) < len(rows) else {}
+    remembered: list[Remembered] = []
+    changed, replaced = set(inserted), []
+    for index, row in enumerate(rows):
+        item_id, was_new = row.item_id, row.item_id in inserted
+        if not was_new:
+            with _told_which(index):
+                key = known.get((str(row.item.kind), row.item.source_ref))
+                item_id, is_changed = await _found(tx, row, key, objects.get(row.item_id))
+            # Its own id: it was written a moment ago by a connection that was lost before it could say so.
+            was_new = key is not None and item_id == row.item_id
+            if is_changed:
+                changed.add(item_id)
+                replaced.append(item_id)
+        if row.item.payload_key is not None and item_id in changed:
+            await _keep_body(tx, item_id, row, objects)
+        remembered.append(_remembered(row, item_id, was_new=was_new))
+    await outbox.add(tx, EMBED_TOPIC, replaced)
+    return remembered, sorted(changed)
+
+
+def _remembered(row: Row, item_id: UUID, *, was_new: bool) -> Remembered:
+    return Remembered(
+        id=item_id,
+        was_new=was_new,
+        source_ref=row.item.source_ref,
+        payload_key=row.item.payload_key,
+        masked=row.masked,
+    )
+
+
+async def _found(tx: Transaction, row: Row, key: Key | None, object_key: str | None) -> tuple[UUID, bool]:
+    """The row that stands behind a key already, and whether its text was changed now."""
+    if key is None:
+        if await items.is_taken(tx, row.item):  # by a row that this identity may not see
+            raise Conflict(TAKEN, field="source_ref")
+        # It was forgotten: its empty row still stands for it, or none when its user was erased.
+        buried = await retention.find_buried(tx, row.item)
+        await retention.discard_object(tx, object_key)
+        return buried or row.item_id, False
+    if not key.belongs_to(row.item):
+        line = await sessions.line_of(tx, row.item.session_id)
+        if not key.belongs_to(row.item, line=line):
+            raise Conflict(TAKEN, field="source_ref")
+    if key.content_hash == row.item.content_hash:
+        return key.item_id, False
+    await _replace(tx, key.item_id, row)
+    return key.item_id, True
+
+
+async def _replace(tx: Transaction, item_id: UUID, row: Row) -> None:
+    if not KINDS[row.item.kind].replaces:
+        raise Conflict(
+            f"source_ref {row.item.source_ref!r} already stands for another text; use another source_ref, "
+            "or leave it out",
+            field="source_ref",
+        )
+    await items.replace_item(tx, item_id, row)
+
+
+async def _keep_body(tx: Transaction, item_id: UUID, row: Row, objects: dict[UUID, str]) -> None:
+    assert row.item.payload is not None and row.item.payload_key is not None
+    body = row.item.payload.encode()
+    object_key = objects.get(row.item_id)
+    await items.insert_payload(
+        tx,
+        item_id,
+        row.item.payload_key,
+        size=len(body),
+        sha256=hashlib.sha256(body).digest(),
+        body=None if object_key else body,
+        object_key=object_key,
+    )

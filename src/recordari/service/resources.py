@@ -1,0 +1,78 @@
+"""What every verb is given: the database, the settings, the clock and the outside helpers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from recordari.config import Settings
+from recordari.domain.jobs import Schedule
+from recordari.domain.tokens import TokenCounter, prudent_tokens
+from recordari.providers.base import Reranker
+from recordari.providers.distilling import Distiller, OfflineDistiller
+from recordari.providers.embedders import Embedders
+from recordari.providers.extraction import Extractor
+from recordari.providers.llm import LLM, OfflineRules, Splitter
+from recordari.providers.objects import Objects
+from recordari.providers.secrets import Secrets
+from recordari.providers.sql_writing import SqlWriter
+from recordari.providers.static import StaticTokens
+from recordari.providers.summarising import OfflineSummariser, Summariser
+from recordari.service.access import AccessCounts
+from recordari.service.query_places import QueryPlaces
+from recordari.service.recall_cache import RecallCache
+from recordari.service.session_cache import SessionCache
+from recordari.service.shelves import Shelves
+from recordari.service.threads import Threads
+from recordari.service.usage import Usages
+from recordari.service.views import TenantViews
+from recordari.storage.database import Database
+from recordari.storage.outbox import Wakeups
+from recordari.storage.vector_indexes import VectorIndexes
+from recordari.telemetry import Telemetry
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """Made once by `wiring.py`; passed first to every service function."""
+
+    settings: Settings
+    database: Database
+    clock: Clock
+    wakeups: Wakeups
+    embedders: Embedders
+    static_tokens: StaticTokens | None
+    """The table for late interaction, which is left out where there is none."""
+    reranker: Reranker | None
+    objects: Objects
+    session_cache: SessionCache
+    accesses: AccessCounts
+    usages: Usages
+    secrets: Secrets
+    """Encrypts what must be read again and may not stand in the clear."""
+    vector_indexes: VectorIndexes | None = None
+    """Who builds indexes of large tenants; None where the owner's connection is not known."""
+    views: TenantViews = field(default_factory=TenantViews)
+    shelves: Shelves = field(default_factory=Shelves)
+    threads: Threads = field(default_factory=Threads)
+    summariser: Summariser = field(default_factory=OfflineSummariser)
+    sql_writer: SqlWriter | None = None
+    """Who turns questions into SQL; None where no language model is configured."""
+    query_places: QueryPlaces = field(default_factory=QueryPlaces)
+    llm: LLM = field(default_factory=OfflineRules)
+    extractor: Extractor = field(default_factory=Extractor)
+    distiller: Distiller = field(default_factory=OfflineDistiller)
+    splitter: Splitter | None = None
+    """Who cuts a question into steps; without one, rules do."""
+    count_tokens: TokenCounter = prudent_tokens
+    recall_cache: RecallCache = field(default_factory=RecallCache)
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    job_names: frozenset[str] = frozenset()
+    schedules: tuple[Schedule, ...] = ()
+
+    def wake(self, topic: str) -> None:
+        """Tell the workers of every process that entries of the topic were committed to the outbox."""
+        self.wakeups.wake(topic)

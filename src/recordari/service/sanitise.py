@@ -1,0 +1,134 @@
+"""Taking personal data and secrets out of what is handed in, by the tenant's policy, before anything is made of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from recordari.domain.identity import Identity
+from recordari.domain.items import NewItem
+from recordari.domain.privacy import Action, PrivacyPolicy, holds_secret, sanitise, sanitise_value
+from recordari.domain.privacy_findings import DataType
+from recordari.domain.runs import NewToolCall
+from recordari.errors import InvalidInput
+from recordari.service.resources import Resources
+from recordari.service.tenants import update_tenant
+
+INLINE_CHARACTERS = 10_000  # more than these are read in a thread, so that the event loop goes on
+PRIVACY_SETTING = "privacy"
+"""The key of a tenant's settings under which its policy stands."""
+_LABELS = ("speaker", "subject", "predicate", "object", "category")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clean:
+    """An item that may be written, and how often each type of data was taken out of it."""
+
+    new: NewItem
+    masked: Mapping[str, int] = field(default_factory=dict)
+    problem: InvalidInput | None = None
+    """Why it cannot be kept under the tenant's policy."""
+
+
+async def sanitise_items(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> list[Clean]:
+    """The items without what the tenant does not want kept, in the same order."""
+    policy = await resources.views.privacy(resources.database, identity)
+    if not policy.enabled:
+        return [Clean(new=new) for new in news]
+    if sum(len(str(new.content)) for new in news) <= INLINE_CHARACTERS:
+        cleaned = [_clean(new, policy) for new in news]
+    else:
+        cleaned = await asyncio.to_thread(lambda: [_clean(new, policy) for new in news])
+    for clean in cleaned:
+        resources.telemetry.count_masked(clean.masked)
+    return cleaned
+
+
+async def get_privacy_policy(resources: Resources, identity: Identity) -> PrivacyPolicy:
+    """What the tenant wants done with each type of personal data and with secrets."""
+    resources.views.forget(identity.tenant_id)
+    return await resources.views.privacy(resources.database, identity)
+
+
+async def set_privacy_policy(resources: Resources, identity: Identity, setting: Mapping[str, Any]) -> PrivacyPolicy:
+    """Replace the tenant's policy, such as `{"default": "mask", "email": "keep"}`; what is left out is at its default."""
+    policy = PrivacyPolicy.read(dict(setting))
+    await update_tenant(resources, identity, settings={PRIVACY_SETTING: dict(setting)})
+    return policy
+
+
+async def sanitise_json(resources: Resources, identity: Identity, value: Any) -> Any:
+    """A JSON value without what the tenant does not want kept."""
+    policy = await resources.views.privacy(resources.database, identity)
+    if not policy.enabled:
+        return value
+    changed, found = await asyncio.to_thread(sanitise_value, value, policy=policy)
+    resources.telemetry.count_masked(found)
+    return changed if found else value
+
+
+async def sanitise_calls(resources: Resources, identity: Identity, calls: Sequence[NewToolCall]) -> list[NewToolCall]:
+    """Tool calls without what the tenant does not want kept, in their arguments, results and errors."""
+    policy = await resources.views.privacy(resources.database, identity)
+    if not policy.enabled:
+        return list(calls)
+    counts: Counter[str] = Counter()
+    cleaned = await asyncio.to_thread(lambda: [_clean_call(call, policy, counts) for call in calls])
+    resources.telemetry.count_masked(counts)
+    return cleaned
+
+
+def _clean_call(call: NewToolCall, policy: PrivacyPolicy, counts: Counter[str]) -> NewToolCall:
+    given = {"arguments": _read_arguments(call.arguments), "result": call.result, "error": call.error}
+    changed, found = sanitise_value(given, policy=policy)
+    counts.update(found)
+    return replace(call, **changed) if found else call
+
+
+def _read_arguments(arguments: Any) -> Any:
+    """Arguments as a value: masked as text, a number would no longer be JSON, and a name would say nothing."""
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    try:
+        value = json.loads(arguments)
+    except (TypeError, ValueError, RecursionError):
+        return arguments  # a list, or what the rules of calls refuse
+    return value if isinstance(value, dict | list) else arguments
+
+
+def _clean(new: NewItem, policy: PrivacyPolicy) -> Clean:
+    """What is not text or not JSON is left as it is: the rules of items refuse it, and say why."""
+    counts: Counter[str] = Counter()
+    changes: dict[str, Any] = {}
+    if isinstance(new.content, str):
+        changes["content"] = _text(new.content, policy, counts)
+    for name in _LABELS:
+        label = getattr(new, name)
+        if isinstance(label, str) and label.strip():
+            changes[name] = _text(label, policy, counts) or None
+    if new.metadata:
+        changes["metadata"], found = sanitise_value(new.metadata, policy=policy)
+        counts.update(found)
+    cleaned = replace(new, **changes) if counts else new
+    return Clean(new=cleaned, masked=counts, problem=_problem(new, cleaned, policy))
+
+
+def _text(text: str, policy: PrivacyPolicy, counts: Counter[str]) -> str:
+    cleaned = sanitise(text, policy=policy)
+    counts.update(cleaned.counts)
+    return cleaned.text
+
+
+def _problem(new: NewItem, cleaned: NewItem, policy: PrivacyPolicy) -> InvalidInput | None:
+    if cleaned is not new and not cleaned.content.strip() and new.content.strip():
+        return InvalidInput("nothing is left of the content under the tenant's privacy policy", field="content")
+    if not isinstance(new.source_ref, str) or policy.actions[DataType.SECRET] is Action.KEEP:
+        return None
+    # A key cannot be masked: two keys that become one would be one item.
+    if holds_secret(new.source_ref):
+        return InvalidInput("source_ref holds a secret, such as a key or a password; use another", field="source_ref")
+    return None

@@ -1,0 +1,339 @@
+"""Sessions: open, resume, close, list; what is noted in them; and the nightly closing of idle ones."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.given import check_times
+from recordari.domain.identity import AgentId, Identity, Role, SessionId, UserId, checked_id
+from recordari.domain.items import checked_content
+from recordari.domain.runs import TurnState, checked_json
+from recordari.domain.sessions import (
+    CloseReason,
+    Note,
+    NoteKind,
+    Session,
+    SessionStatus,
+    checked_limit,
+    may_see,
+    session_policy,
+)
+from recordari.domain.window import DEFAULT_MODEL_TOKENS, Window, window_limit, window_of
+from recordari.errors import InvalidInput, NotFound
+from recordari.ids import new_id
+from recordari.service.resources import Resources
+from recordari.service.state import drop_state_of_run, drop_state_of_session
+from recordari.service.tenants import page_size, require_admin
+from recordari.storage import audit, notes, runs, sessions, tenants
+from recordari.storage.database import Transaction
+from recordari.storage.sessions import NewSession, Standing
+
+NO_SUCH_SESSION = "there is no such session"
+IDLE_PAGE = 200
+MAX_WINDOW_MESSAGES = 5_000
+MAX_NOTE_CHARACTERS = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """The session to work in, and whether it was made just now."""
+
+    session: Session
+    was_new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """Everything to go on from, without a replay of what was said."""
+
+    session: Session
+    summary: str
+    window: Window
+    notes: tuple[Note, ...]
+    carried_over: str
+    """The summary of the session that this one continues."""
+    turn_state: TurnState | None
+
+
+async def open_session(
+    resources: Resources,
+    identity: Identity,
+    session_id: str | None = None,
+    *,
+    idle_limit: timedelta | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Opened:
+    """Open the session of that id or make it; without an id, make one. One that was closed has a successor."""
+    wanted = session_id or identity.session_id
+    async with entered(resources, identity, wanted, idle_limit=idle_limit, metadata=metadata) as (
+        tx,
+        standing,
+        was_new,
+    ):
+        if not was_new:
+            await sessions.touch(tx, standing.session.session_id, now=resources.clock())
+    return Opened(session=standing.session, was_new=was_new)
+
+
+@asynccontextmanager
+async def entered(
+    resources: Resources,
+    identity: Identity,
+    session_id: str | None,
+    *,
+    idle_limit: timedelta | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    create: bool = True,
+) -> AsyncIterator[tuple[Transaction, Standing, bool]]:
+    """A transaction with the session locked in which activity under this id takes place, and whether it is new.
+
+    An idle one is closed here, lazily, and its successor opened in the same transaction (T1).
+    """
+    async with resources.database.transaction(identity) as tx:
+        standing, was_new = await _enter(
+            resources, tx, session_id, idle_limit=idle_limit, metadata=metadata, create=create
+        )
+        yield tx, standing, was_new
+    if was_new and standing.session.continues is not None:
+        await resources.session_cache.drop(identity.tenant_id, standing.session.continues)
+
+
+async def _enter(
+    resources: Resources,
+    tx: Transaction,
+    session_id: str | None,
+    *,
+    idle_limit: timedelta | None,
+    metadata: Mapping[str, Any] | None,
+    create: bool,
+) -> tuple[Standing, bool]:
+    now = resources.clock()
+    wanted = SessionId(checked_id("session_id", session_id)) if session_id is not None else None
+    before: Session | None = None
+    if wanted is not None:
+        found = await sessions.lock_open(tx, wanted)
+        if found is not None and not found.session.is_idle(now):
+            return shown(tx.identity, found), False
+        if found is not None:
+            shown(tx.identity, found)
+            await _close(resources, tx, found.session.session_id, CloseReason.IDLE)
+            before = found.session
+        elif (newest := await sessions.find_newest(tx, wanted)) is not None:
+            before = shown(tx.identity, newest).session
+    if before is None and not create:
+        raise NotFound(NO_SUCH_SESSION)
+    new = await _new_session(tx, wanted, before, idle_limit=idle_limit, metadata=metadata)
+    was_new = await sessions.insert_session(tx, new, now=now)
+    entered = await sessions.lock_open(tx, new.root_id)
+    if entered is None:  # the id is taken by a session that this identity may not see
+        raise NotFound(NO_SUCH_SESSION)
+    return shown(tx.identity, entered), was_new
+
+
+async def _new_session(
+    tx: Transaction,
+    wanted: SessionId | None,
+    before: Session | None,
+    *,
+    idle_limit: timedelta | None,
+    metadata: Mapping[str, Any] | None,
+) -> NewSession:
+    tenant = await tenants.find_tenant(tx)
+    policy = session_policy(tenant.settings if tenant is not None else {})
+    ref, who = new_id(), tx.identity
+    session_id = SessionId(str(ref)) if wanted is None or before is not None else wanted
+    user_id = who.user_id or (before.user_id if before else None)
+    agent_id = who.agent_id or (before.agent_id if before else None)
+    limit = checked_limit(idle_limit) if idle_limit else policy.idle_limit(user_id=user_id, agent_id=agent_id)
+    return NewSession(
+        session_id=session_id,
+        session_ref=ref,
+        root_id=before.root_id if before else session_id,
+        continues=before.session_id if before else None,
+        user_id=UserId(user_id) if user_id else None,
+        agent_id=AgentId(agent_id) if agent_id else None,
+        idle_seconds=int(limit.total_seconds()),
+        notes_seconds=int(policy.notes.total_seconds()),
+        window_share=policy.window_share,
+        metadata=checked_json("metadata", dict(metadata or {})),
+    )
+
+
+def shown(identity: Identity, standing: Standing) -> Standing:
+    """The same; `NotFound` when it is not shown to the identity."""
+    if not may_see(identity, user_id=standing.session.user_id, agent_id=standing.session.agent_id):
+        raise NotFound(NO_SUCH_SESSION)
+    return standing
+
+
+async def _close(resources: Resources, tx: Transaction, session_id: SessionId, reason: CloseReason) -> None:
+    """Close a session with its state and the runs in it; `session_cache.drop` follows the commit."""
+    abandoned = await sessions.close_session(tx, session_id, reason, now=resources.clock())
+    if abandoned is None:
+        return
+    for run_id in abandoned:
+        await drop_state_of_run(tx, resources, run_id)
+    await drop_state_of_session(tx, session_id)
+    await audit.record(tx, "session.close", "session", session_id, reason=reason, abandoned_runs=len(abandoned))
+
+
+async def _newest(tx: Transaction, session_id: str) -> Session:
+    """The newest session of the line that goes on under an id."""
+    newest = await sessions.find_newest(tx, SessionId(session_id))
+    if newest is None:
+        raise NotFound(NO_SUCH_SESSION)
+    return shown(tx.identity, newest).session
+
+
+async def close_session(resources: Resources, identity: Identity, session_id: str) -> Session:
+    """Close the open session of that id; closed again it stays as it was."""
+    async with resources.database.transaction(identity) as tx:
+        session = await _newest(tx, session_id)
+        await _close(resources, tx, session.session_id, CloseReason.ASKED)
+        closed = await sessions.find_session(tx, session.session_id)
+    await resources.session_cache.drop(identity.tenant_id, session.session_id)
+    assert closed is not None
+    return closed
+
+
+async def get_session(resources: Resources, identity: Identity, session_id: str) -> Session:
+    """One session by its own id, open or closed."""
+    async with resources.database.transaction(identity) as tx:
+        found = await sessions.find_session(tx, SessionId(session_id))
+    if found is None or not may_see(identity, user_id=found.user_id, agent_id=found.agent_id):
+        raise NotFound(NO_SUCH_SESSION)
+    return found
+
+
+async def list_sessions(
+    resources: Resources,
+    identity: Identity,
+    *,
+    agent_id: str | None = None,
+    user_id: str | None = None,
+    status: SessionStatus | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    before: UUID | None = None,
+    limit: int = 50,
+) -> list[Session]:
+    """Sessions that fit, newest first; `before` is the `session_ref` of the last one seen."""
+    agent_id, user_id = own_only(identity, agent_id=agent_id, user_id=user_id)
+    check_times(since=since, until=until)
+    async with resources.database.transaction(identity) as tx:
+        return await sessions.list_sessions(
+            tx,
+            agent_id=agent_id,
+            user_id=user_id,
+            status=status,
+            since=since,
+            until=until,
+            before=before,
+            limit=page_size(limit),
+        )
+
+
+def own_only(identity: Identity, *, agent_id: str | None, user_id: str | None) -> tuple[str | None, str | None]:
+    """Narrow a filter to what the identity may list: everything for an administrator, else its own."""
+    if identity.role is Role.ADMIN:
+        return agent_id, user_id
+    if identity.agent_id is None and identity.user_id is None:
+        require_admin(identity)
+    return identity.agent_id or agent_id, identity.user_id or user_id
+
+
+async def resume_session(resources: Resources, identity: Identity, session_id: str) -> Resumed:
+    """Take a session up again: its summary, window and notes. One that is closed or idle has a successor."""
+    now = resources.clock()
+    async with entered(resources, identity, session_id, create=False) as (tx, standing, was_new):
+        session = standing.session
+        window = await read_window(resources, tx, standing)
+        kept = await notes.list_notes(tx, session.session_id) if session.has_notes(now) else []
+        before = await sessions.find_session(tx, session.continues) if session.continues else None
+        turn_state = await runs.find_turn_state(tx, session.session_id)
+        if not was_new:
+            await sessions.touch(tx, session.session_id, now=now)
+    return Resumed(
+        session=session,
+        summary=session.summary,
+        window=window,
+        notes=tuple(kept),
+        carried_over=before.summary if before else "",
+        turn_state=turn_state,
+    )
+
+
+def limit_of(resources: Resources, standing: Standing) -> int:
+    """The bound of a session's window in tokens."""
+    return window_limit(model_tokens_of(resources, standing), standing.session.window_share)
+
+
+def model_tokens_of(resources: Resources, standing: Standing) -> int:
+    """The tokens of the model behind a session; the setting `window_override` goes before all (W5)."""
+    return resources.settings.window_override or standing.model_tokens or DEFAULT_MODEL_TOKENS
+
+
+async def read_window(resources: Resources, tx: Transaction, standing: Standing) -> Window:
+    """The window of a session with its messages."""
+    session = standing.session
+    messages = await sessions.list_newest_messages(tx, session, first=session.window_from, limit=MAX_WINDOW_MESSAGES)
+    return window_of(session, messages, limit=limit_of(resources, standing))
+
+
+async def add_note(
+    resources: Resources,
+    identity: Identity,
+    session_id: str,
+    content: str,
+    *,
+    kind: NoteKind = NoteKind.NOTE,
+    importance: float = 0.5,
+) -> Note:
+    """Note something for the rest of the session; past 50 notes the least important goes."""
+    if len(checked_content(content)) > MAX_NOTE_CHARACTERS:
+        raise InvalidInput(f"a note has at most {MAX_NOTE_CHARACTERS} characters", field="content")
+    if not 0 <= importance <= 1:
+        raise InvalidInput("importance must lie between 0 and 1", field="importance")
+    now = resources.clock()
+    note = Note(note_id=new_id(), kind=kind, content=content, importance=importance, item_id=None, created_at=now)
+    async with entered(resources, identity, session_id) as (tx, standing, _):
+        await keep_notes(tx, standing.session, [note], now=now)
+        await sessions.touch(tx, standing.session.session_id, now=now)
+    return note
+
+
+async def keep_notes(tx: Transaction, session: Session, new: list[Note], *, now: datetime) -> None:
+    """Add notes to a locked session; those that outlived its last activity go first."""
+    if not session.has_notes(now):
+        expired = [note.note_id for note in await notes.list_notes(tx, session.session_id)]
+        await notes.delete_notes(tx, session.session_id, expired)
+    await notes.insert_notes(tx, session.session_id, new, now=now)
+
+
+async def list_notes(resources: Resources, identity: Identity, session_id: str) -> list[Note]:
+    """The notes of a session that still live, in the order they were made."""
+    async with resources.database.transaction(identity) as tx:
+        session = await _newest(tx, session_id)
+        return await notes.list_notes(tx, session.session_id) if session.has_notes(resources.clock()) else []
+
+
+async def close_idle(resources: Resources, identity: Identity, **_: Any) -> None:
+    """Close the tenant's idle sessions and remove expired notes. A nightly job."""
+    require_admin(identity)
+    now = resources.clock()
+    while True:
+        async with resources.database.transaction(identity) as tx:
+            idle = await sessions.list_idle(tx, now=now, limit=IDLE_PAGE)
+            for session_id in idle:
+                await _close(resources, tx, session_id, CloseReason.IDLE)
+        for session_id in idle:
+            await resources.session_cache.drop(identity.tenant_id, session_id)
+        if len(idle) < IDLE_PAGE:
+            break
+    async with resources.database.transaction(identity) as tx:
+        await notes.delete_expired(tx, now=now)

@@ -1,0 +1,311 @@
+"""Sharing with other tenants of one organisation: give, withdraw, accept, decline, and keep copies in step (S7).
+
+A copy stands in the receiver's own rows, because then one rule holds for every table: row-level security shows a tenant its
+own rows and no others. A policy that lets one tenant read another's would have to be right in every query for ever; a copy
+has only to be written and taken away, and both are done here. Giver and receiver change in one transaction
+(`Transaction.crossed`), so that there is no moment in which a memory is withdrawn on one side and stands on the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.identity import Identity, Role, TenantId, tenant_id_of
+from recordari.domain.indexing import Indexed
+from recordari.domain.items import Kind
+from recordari.domain.sharing import SHAREABLE, LinkStatus, Membership, Share, ShareLink
+from recordari.domain.tenants import Tenant
+from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.service.index import EMBED_TOPIC, derive
+from recordari.service.resources import Resources
+from recordari.service.tenants import MAX_PAGE, get_tenant, require_admin
+from recordari.storage import audit, outbox, sharing, tenants
+from recordari.storage.database import Transaction
+from recordari.storage.outbox import Batch
+from recordari.storage.sharing import Given
+from recordari.telemetry import get_log
+
+log = get_log(__name__)
+
+SHARE_TOPIC = "share"
+MOST_AT_ONCE = 100
+NO_SUCH_TENANT = "there is no such tenant in your organisation"
+NO_SUCH_SHARE = "this memory is not shared"
+NO_SUCH_LINK = "no tenant of that name shares with you"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What became of one memory given to one tenant."""
+
+    item_id: UUID
+    tenant: str
+    was_new: bool
+    delivered: bool
+    """False: the receiver has not accepted yet, or cannot take it."""
+
+
+async def get_organisation(resources: Resources, identity: Identity) -> Membership:
+    """The organisation that the tenant belongs to."""
+    async with resources.database.transaction(identity) as tx:
+        found = await sharing.find_membership(tx)
+    if found is None:
+        raise NotFound("this tenant belongs to no organisation; an operator adds it with `recordari org add`")
+    return found
+
+
+async def share(
+    resources: Resources, identity: Identity, item_ids: Sequence[UUID], with_tenants: Sequence[str]
+) -> list[Shared]:
+    """Give memories to tenants of the same organisation; each arrives once its receiver has accepted."""
+    require_admin(identity)
+    if not item_ids or not with_tenants:
+        raise InvalidInput("name at least one memory and one tenant")
+    if len(item_ids) * len(with_tenants) > MOST_AT_ONCE:
+        raise InvalidInput(f"at most {MOST_AT_ONCE} memories times tenants at a time; send the rest in another call")
+    await get_organisation(resources, identity)
+    owner = await get_tenant(resources, identity)
+    wanted = sorted(set(item_ids))
+    fresh: set[tuple[UUID, str]] = set()
+    # One tenant after the other, in the same order for all, so that no two givers wait for each other.
+    for name in sorted(set(with_tenants), key=lambda one: str(tenant_id_of(one))):
+        made = await _give(resources, identity, owner, wanted, name)
+        fresh |= {(item_id, name) for item_id in made}
+    answers = []
+    for name in dict.fromkeys(with_tenants):
+        for item_id in wanted:
+            delivered = await _deliver(resources, identity, owner, item_id, tenant_id_of(name))
+            answers.append(Shared(item_id=item_id, tenant=name, was_new=(item_id, name) in fresh, delivered=delivered))
+    return answers
+
+
+async def _give(
+    resources: Resources, identity: Identity, owner: Tenant, item_ids: Sequence[UUID], name: str
+) -> list[UUID]:
+    """Note what is given to a tenant, and offer it there; which of it is new."""
+    to = tenant_id_of(name)
+    if to == owner.tenant_id:
+        raise InvalidInput("a tenant cannot share with itself", field="tenants")
+    now = resources.clock()
+    async with resources.database.transaction(identity) as tx:
+        _check_shareable(item_ids, await sharing.find_shareable(tx, item_ids))
+        ours = await sharing.find_membership(tx)
+        made = await sharing.insert_shares(tx, item_ids, to_tenant_id=to, to_name=name, now=now)
+        for item_id in made:
+            await audit.record(tx, "share.give", "item", item_id, tenant=name)
+        await outbox.add(tx, SHARE_TOPIC, made)
+        async with tx.crossed(_acting_for(owner, to)) as there:
+            theirs = await sharing.find_membership(there)
+            # The same answer whether the tenant is missing, in no organisation or in another.
+            if ours is None or theirs is None or theirs.organisation != ours.organisation:
+                raise NotFound(NO_SUCH_TENANT)
+            if await sharing.offer_link(there, from_tenant_id=owner.tenant_id, from_name=owner.name, now=now):
+                await audit.record(there, "share.offer", "tenant", owner.tenant_id, tenant=owner.name)
+    return made
+
+
+def _check_shareable(item_ids: Sequence[UUID], found: Sequence[Given]) -> None:
+    known = {one.item_id: one for one in found}
+    for item_id in item_ids:
+        one = known.get(item_id)
+        if one is None:
+            raise NotFound("there is no such item")
+        if one.shared_from is not None:
+            raise InvalidInput("this memory is itself shared by another tenant; only its owner gives it on")
+        if Kind(one.kind) not in SHAREABLE:
+            raise InvalidInput(f"only {', '.join(sorted(SHAREABLE))} can be shared, never what was said")
+        if not one.live:
+            raise Conflict("this memory has ended; share its successor")
+        if one.payload_key is not None:
+            raise InvalidInput("a memory of more than 16 KiB cannot be shared; share its parts")
+
+
+def _acting_for(owner: Tenant, other: TenantId) -> Identity:
+    """Who acts in the other tenant: its audit names the tenant that did it."""
+    return Identity(tenant_id=other, role=Role.ADMIN, actor=f"tenant:{owner.name}")
+
+
+async def _deliver(resources: Resources, identity: Identity, owner: Tenant, item_id: UUID, to: TenantId) -> bool:
+    """Bring a receiver's copy in step with the item: write it, write it anew, or take it away; whether it is there.
+
+    What is read here is checked again under locks: an item that is forgotten, withdrawn or left meanwhile is not written.
+    """
+    async with resources.database.transaction(identity) as tx:
+        seen = {one.item_id: one for one in await sharing.find_shareable(tx, [item_id])}.get(item_id)
+    view = await resources.views.get(resources.database, _acting_for(owner, to))
+    (indexed,) = await derive(resources, [(seen.content, seen.speaker) if seen else ("", None)], language=view.language)
+    try:
+        async with resources.database.transaction(identity) as tx:
+            ours = await sharing.find_membership(tx)
+            given = await sharing.lock_shared(tx, item_id, to)
+            if given is not None and given.live and (seen is None or seen.content_hash != given.content_hash):
+                raise Conflict("the memory changed while it was shared; try again")
+            async with tx.crossed(_acting_for(owner, to)) as there:
+                delivered, changed = await _placed(resources, there, owner, ours, item_id, given, indexed)
+    except InvalidInput:
+        # The receiver guards a document that the text repeats. Which one is not for the giver to know.
+        log.warning("share_not_delivered", item_id=item_id)
+        return False
+    if changed:
+        resources.views.forget(to)
+        resources.wake(EMBED_TOPIC)
+    return delivered
+
+
+async def _placed(
+    resources: Resources,
+    there: Transaction,
+    owner: Tenant,
+    ours: Membership | None,
+    item_id: UUID,
+    given: Given | None,
+    indexed: Indexed,
+) -> tuple[bool, bool]:
+    """Whether the copy is there now, and whether that changed anything; inside the receiver."""
+    theirs = await sharing.find_membership(there)
+    is_open = await sharing.link_status(there, owner.tenant_id) is LinkStatus.ACCEPTED
+    together = ours is not None and theirs is not None and ours.organisation == theirs.organisation
+    known = await sharing.copy_hashes(there, owner.name, [item_id])
+    if given is None or not given.live or not is_open or not together:
+        return False, bool(await _remove(there, owner.name, [item_id], reason="ended"))
+    if known.get(item_id) == given.content_hash:
+        return True, False
+    await sharing.delete_copies(there, owner.name, [item_id])
+    copy_id = await sharing.insert_copy(
+        there, given, indexed, owner=owner.tenant_id, owner_name=owner.name, now=resources.clock()
+    )
+    if copy_id is None:
+        return False, True
+    await outbox.add(there, EMBED_TOPIC, [copy_id])
+    await audit.record(there, "share.receive", "item", copy_id, tenant=owner.name)
+    return True, True
+
+
+async def _remove(there: Transaction, shared_from: str, item_ids: Sequence[UUID], *, reason: str) -> list[UUID]:
+    """Take copies away inside the receiver, with a line of its audit for each."""
+    removed = await sharing.delete_copies(there, shared_from, item_ids)
+    for item_id in removed:
+        await audit.record(there, "share.remove", "item", item_id, reason=reason, tenant=shared_from)
+    return removed
+
+
+async def list_shares(
+    resources: Resources, identity: Identity, *, before: tuple[UUID, UUID] | None = None, limit: int = 50
+) -> list[Share]:
+    """What the tenant shares and with whom, newest items first; `before` are the ids of the last one seen."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        return await sharing.list_shares(tx, before=before, limit=min(limit, MAX_PAGE))
+
+
+async def withdraw(resources: Resources, identity: Identity, item_id: UUID, *, tenant: str | None = None) -> int:
+    """Take a memory back, from one tenant or from all: gone there when this returns. From how many it was taken."""
+    require_admin(identity)
+    owner = await get_tenant(resources, identity)
+    async with resources.database.transaction(identity) as tx:
+        to = tenant_id_of(tenant) if tenant is not None else None
+        ended = await sharing.delete_shares(tx, [item_id], to_tenant_id=to)
+        if not ended:
+            raise NotFound(NO_SUCH_SHARE)
+        await _take_away(tx, owner, ended, reason="withdrawn")
+        for one in ended:
+            await audit.record(tx, "share.withdraw", "item", item_id, tenant=one.tenant)
+    return len(ended)
+
+
+async def take_back(tx: Transaction, item_ids: Sequence[UUID]) -> None:
+    """End every share of items that are forgotten, with the copies, in the transaction of the forgetting."""
+    ended = await sharing.delete_shares(tx, item_ids)
+    owner = await tenants.find_tenant(tx) if ended else None
+    if owner is not None:
+        await _take_away(tx, owner, ended, reason="forgotten")
+
+
+async def _take_away(tx: Transaction, owner: Tenant, ended: Sequence[Share], *, reason: str) -> None:
+    ordered = sorted(ended, key=lambda one: (str(one.to_tenant_id), one.item_id))
+    for to, group in groupby(ordered, key=lambda one: one.to_tenant_id):
+        async with tx.crossed(_acting_for(owner, to)) as there:
+            await _remove(there, owner.name, [one.item_id for one in group], reason=reason)
+
+
+async def list_share_links(resources: Resources, identity: Identity) -> list[ShareLink]:
+    """Which tenants share with this one, and how it stands to each."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        return await sharing.list_links(tx)
+
+
+async def accept_share_link(resources: Resources, identity: Identity, tenant: str) -> ShareLink:
+    """Let what a tenant shares arrive, from now on and what it has shared so far."""
+    require_admin(identity)
+    me = await get_tenant(resources, identity)
+    async with resources.database.transaction(identity) as tx:
+        giver = await sharing.decide_link(tx, tenant, LinkStatus.ACCEPTED, now=resources.clock())
+        if giver is None:
+            raise NotFound(NO_SUCH_LINK)
+        await audit.record(tx, "share.accept", "tenant", giver, tenant=tenant)
+        async with tx.crossed(_acting_for(me, giver)) as there:
+            given = await sharing.shares_with(there, me.tenant_id)
+            await outbox.add(there, SHARE_TOPIC, given)
+            await audit.record(there, "share.accepted", "tenant", me.tenant_id, tenant=me.name)
+    owner = await get_tenant(resources, _acting_for(me, giver))
+    for item_id in given[:MOST_AT_ONCE]:  # the rest by the worker, whose entries are committed
+        await _deliver(resources, _acting_for(me, giver), owner, item_id, me.tenant_id)
+    resources.wake(SHARE_TOPIC)
+    return await _link(resources, identity, tenant)
+
+
+async def decline_share_link(resources: Resources, identity: Identity, tenant: str) -> ShareLink:
+    """Take nothing from a tenant, or nothing any more: what came from it is gone when this returns."""
+    require_admin(identity)
+    me = await get_tenant(resources, identity)
+    async with resources.database.transaction(identity) as tx:
+        giver = await sharing.decide_link(tx, tenant, LinkStatus.DECLINED, now=resources.clock())
+        if giver is None:
+            raise NotFound(NO_SUCH_LINK)
+        await _remove(tx, tenant, await sharing.list_copies(tx, tenant), reason="declined")
+        await audit.record(tx, "share.decline", "tenant", giver, tenant=tenant)
+        async with tx.crossed(_acting_for(me, giver)) as there:
+            await audit.record(there, "share.declined", "tenant", me.tenant_id, tenant=me.name)
+    resources.views.forget(identity.tenant_id)
+    return await _link(resources, identity, tenant)
+
+
+async def _link(resources: Resources, identity: Identity, tenant: str) -> ShareLink:
+    found = next((link for link in await list_share_links(resources, identity) if link.tenant == tenant), None)
+    if found is None:  # it ended meanwhile
+        raise NotFound(NO_SUCH_LINK)
+    return found
+
+
+async def follow(resources: Resources, identity: Identity, batch: Batch) -> None:
+    """Bring the copies of items in step that were shared, changed or ended. A job of the outbox."""
+    owner = await get_tenant(resources, identity)
+    async with resources.database.transaction(identity) as tx:
+        given = await sharing.shares_of(tx, list(dict.fromkeys(batch.refs)))
+    for one in given:
+        await _deliver(resources, identity, owner, one.item_id, one.to_tenant_id)
+
+
+async def reconcile(resources: Resources, identity: Identity, **_: Any) -> None:
+    """Take away copies that nobody shares any more, and bring the tenant's own shares in step. A daily job.
+
+    In the ordinary course there are none: this makes good what a restored backup brought back on one side only.
+    """
+    require_admin(identity)
+    me = await get_tenant(resources, identity)
+    async with resources.database.transaction(identity) as tx:
+        for link in await sharing.list_links(tx):
+            copies = await sharing.list_copies(tx, link.tenant)
+            async with tx.crossed(_acting_for(me, link.from_tenant_id)) as there:
+                stand = await sharing.still_shared(there, copies, me.tenant_id)
+            await _remove(tx, link.tenant, sorted(set(copies) - stand), reason="not shared")
+        waiting: Mapping[UUID, None] = {
+            item_id: None for to in await sharing.receivers(tx) for item_id in await sharing.shares_with(tx, to)
+        }
+        await outbox.add(tx, SHARE_TOPIC, list(waiting))
+    resources.wake(SHARE_TOPIC)

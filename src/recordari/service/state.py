@@ -1,0 +1,189 @@
+"""State: keyed JSON of a run or session, within its budget and for its time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from recordari.domain.identity import Identity, RunId, SessionId
+from recordari.domain.state import (
+    DELEGATED_PREFIX,
+    OWNERS_KEPT,
+    NewState,
+    Owner,
+    OwnerKind,
+    StateEntry,
+    live,
+    new_delegated,
+    new_state,
+    owner_of,
+    read_snapshot,
+    require_version,
+    require_write,
+    snapshot_text,
+)
+from recordari.errors import NotFound
+from recordari.service.resources import Resources
+from recordari.storage import state
+from recordari.storage.database import Transaction
+from recordari.telemetry import measured
+
+SWEEP_BATCH = 5_000
+NO_SUCH_KEY = "there is no such key; it was never set, or its time has passed"
+
+
+@measured("set_state")
+async def set_state(
+    resources: Resources,
+    identity: Identity,
+    key: str,
+    value: object,
+    *,
+    owner: OwnerKind = OwnerKind.SESSION,
+    owner_id: str | None = None,
+    ttl: timedelta | None = None,
+    if_version: int | None = None,
+) -> StateEntry:
+    """Keep a value under a key; with `if_version` (0: none yet) only if the key is at that version.
+
+    Without `ttl` it lives for the setting `state_ttl_seconds` from now on.
+    """
+    lifetime = ttl if ttl is not None else timedelta(seconds=resources.settings.state_ttl_seconds)
+    new = new_state(key, value, now=resources.clock(), ttl=lifetime)
+    return await _write(resources, identity, owner_of(identity, owner, owner_id), new, if_version=if_version)
+
+
+async def delegate(
+    resources: Resources, identity: Identity, name: str, value: object, *, run_id: str | None = None
+) -> StateEntry:
+    """Hand something to a run; it lives as long as the run does."""
+    owner = owner_of(identity, OwnerKind.RUN, run_id)
+    return await _write(resources, identity, owner, new_delegated(name, value), if_version=None)
+
+
+async def delegated(resources: Resources, identity: Identity, *, run_id: str | None = None) -> dict[str, Any]:
+    """Everything that was handed to a run, by name."""
+    owner = owner_of(identity, OwnerKind.RUN, run_id)
+    async with resources.database.transaction(identity) as tx:
+        entries = await state.list_entries(tx, owner, prefix=DELEGATED_PREFIX, now=resources.clock())
+    return {entry.key.removeprefix(DELEGATED_PREFIX): entry.value for entry in entries}
+
+
+@measured("get_state")
+async def get_state(
+    resources: Resources,
+    identity: Identity,
+    key: str,
+    *,
+    owner: OwnerKind = OwnerKind.SESSION,
+    owner_id: str | None = None,
+) -> StateEntry:
+    """One key that has not expired."""
+    whose = owner_of(identity, owner, owner_id)
+    if _is_cached(resources, whose):
+        found = next((each for each in await _cached(resources, identity, whose) if each.key == key), None)
+    else:
+        async with resources.database.transaction(identity) as tx:
+            found = await state.find_entry(tx, whose, key, now=resources.clock())
+    if found is None:
+        raise NotFound(NO_SUCH_KEY)
+    return found
+
+
+async def list_state(
+    resources: Resources,
+    identity: Identity,
+    *,
+    owner: OwnerKind = OwnerKind.SESSION,
+    owner_id: str | None = None,
+    prefix: str = "",
+) -> list[StateEntry]:
+    """Every key that begins with `prefix`, by key; the budget bounds how much that can be."""
+    whose = owner_of(identity, owner, owner_id)
+    if _is_cached(resources, whose):
+        return [each for each in await _cached(resources, identity, whose) if each.key.startswith(prefix)]
+    async with resources.database.transaction(identity) as tx:
+        return await state.list_entries(tx, whose, prefix=prefix, now=resources.clock())
+
+
+async def delete_state(
+    resources: Resources,
+    identity: Identity,
+    key: str,
+    *,
+    owner: OwnerKind = OwnerKind.SESSION,
+    owner_id: str | None = None,
+    if_version: int | None = None,
+) -> None:
+    """Remove one key; with `if_version` only if it is at that version."""
+    whose, now = owner_of(identity, owner, owner_id), resources.clock()
+    async with resources.database.transaction(identity) as tx:
+        await state.lock_owner(tx, whose, now=now)
+        held = await state.weigh_owner(tx, whose, key, now=now)
+        if held.version == 0:
+            raise NotFound(NO_SUCH_KEY)
+        require_version(held.version, if_version)
+        await state.delete_entry(tx, whose, key)
+    await _changed(resources, identity, whose)
+
+
+async def drop_state_of_run(tx: Transaction, resources: Resources, run_id: RunId) -> None:
+    """Remove the state of a run and what was handed to it, and refuse later writes; part of closing the run."""
+    owner = Owner(kind=OwnerKind.RUN, owner_id=run_id)
+    await state.close_owner(tx, owner, now=resources.clock())
+    await state.delete_entries(tx, owner)
+
+
+async def drop_state_of_session(tx: Transaction, session_id: SessionId) -> None:
+    """Remove the state of a session; call `resources.session_cache.drop` after the commit."""
+    await state.delete_entries(tx, Owner(kind=OwnerKind.SESSION, owner_id=session_id))
+
+
+async def sweep(resources: Resources, identity: Identity, **_: Any) -> None:
+    """Remove the tenant's expired keys, and owners that had none for long. What has expired is hidden long before."""
+    now = resources.clock()
+    while True:
+        async with resources.database.transaction(identity) as tx:
+            if await state.delete_expired(tx, now=now, limit=SWEEP_BATCH) < SWEEP_BATCH:
+                break
+    while True:
+        async with resources.database.transaction(identity) as tx:
+            if await state.delete_idle_owners(tx, before=now - OWNERS_KEPT, limit=SWEEP_BATCH) < SWEEP_BATCH:
+                break
+
+
+async def _write(
+    resources: Resources, identity: Identity, owner: Owner, new: NewState, *, if_version: int | None
+) -> StateEntry:
+    now = resources.clock()
+    async with resources.database.transaction(identity) as tx:
+        # Weighed by a statement of its own: only one that begins under the lock sees what the last writer committed.
+        locked = await state.lock_owner(tx, owner, now=now)
+        held = await state.weigh_owner(tx, owner, new.key, now=now)
+        require_write(new, held, owner, is_closed=locked.closed_at is not None, if_version=if_version)
+        entry = await state.save_entry(tx, owner, locked, new, now=now)
+    await _changed(resources, identity, owner)
+    return entry
+
+
+def _is_cached(resources: Resources, owner: Owner) -> bool:
+    return owner.kind is OwnerKind.SESSION and resources.session_cache.cache.is_on
+
+
+async def _cached(resources: Resources, identity: Identity, owner: Owner) -> list[StateEntry]:
+    """All live state of a session, through the cache."""
+
+    async def load() -> str:
+        async with resources.database.transaction(identity) as tx:
+            return snapshot_text(await state.list_entries(tx, owner, now=resources.clock()))
+
+    # Row-level security shows a user less than it shows no user: each has a copy of their own.
+    text = await resources.session_cache.read(
+        identity.tenant_id, SessionId(owner.owner_id), f"state:{identity.user_id or ''}", load
+    )
+    return live(read_snapshot(text), resources.clock())
+
+
+async def _changed(resources: Resources, identity: Identity, owner: Owner) -> None:
+    if owner.kind is OwnerKind.SESSION:
+        await resources.session_cache.drop(identity.tenant_id, SessionId(owner.owner_id))

@@ -1,0 +1,289 @@
+"""Tenants, users, agents and keys: who there is, and what opens the door for whom."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from recordari.domain.audit import AuditEntry
+from recordari.domain.context import ContextSettings
+from recordari.domain.identity import AgentId, Identity, Role, UserId, checked_id, tenant_id_of
+from recordari.domain.jobs import next_run
+from recordari.domain.privacy import PrivacyPolicy
+from recordari.domain.tenants import (
+    SECRET_BYTES,
+    Agent,
+    AgentDefinition,
+    ApiKey,
+    Tenant,
+    User,
+    key_hash,
+    read_key,
+    same_hash,
+    written_key,
+)
+from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
+from recordari.ids import new_id
+from recordari.service.resources import Resources
+from recordari.storage import audit, schedules, tenants
+
+MAX_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey:
+    """A key just made: the only moment at which its text is known."""
+
+    key: ApiKey
+    text: str
+
+
+def require_admin(identity: Identity) -> None:
+    """Raise `Forbidden` unless the identity may govern its tenant."""
+    if identity.role is not Role.ADMIN:
+        raise Forbidden("this needs a key with the role admin")
+
+
+def page_size(limit: int) -> int:
+    """The number of rows of a page, between 1 and the most."""
+    if limit < 1:
+        raise InvalidInput("limit must be at least 1", field="limit")
+    return min(limit, MAX_PAGE)
+
+
+async def ensure_tenant(
+    resources: Resources, name: str, *, language: str = "english", plan: str = "standard", actor: str = "library"
+) -> Tenant:
+    """The tenant called `name`, created if it is missing."""
+    identity = Identity(tenant_id=tenant_id_of(name), role=Role.ADMIN, actor=actor)
+    async with resources.database.transaction(identity) as tx:
+        found = await tenants.find_tenant(tx)
+        if found is not None:
+            return found
+        if not await tenants.has_language(tx, language):
+            raise InvalidInput("the database has no text search configuration of that name", field="language")
+        if await tenants.insert_tenant(tx, name=name, language=language, plan=plan):
+            now = resources.clock()
+            await schedules.insert(
+                tx, [(each.job, next_run(each, identity.tenant_id, now)) for each in resources.schedules]
+            )
+            await audit.record(tx, "tenant.create", "tenant", identity.tenant_id)
+        found = await tenants.find_tenant(tx)
+        assert found is not None
+        return found
+
+
+async def get_tenant(resources: Resources, identity: Identity) -> Tenant:
+    """The tenant of the identity."""
+    async with resources.database.transaction(identity) as tx:
+        found = await tenants.find_tenant(tx)
+    if found is None:
+        raise NotFound("there is no such tenant")
+    return found
+
+
+async def update_tenant(
+    resources: Resources,
+    identity: Identity,
+    *,
+    language: str | None = None,
+    plan: str | None = None,
+    settings: dict[str, Any] | None = None,
+) -> Tenant:
+    """Change the tenant's language, plan or settings (merged key by key)."""
+    require_admin(identity)
+    if settings is not None:
+        PrivacyPolicy.read(settings.get("privacy"))
+        ContextSettings.read(settings.get("context"))
+    async with resources.database.transaction(identity) as tx:
+        if language is not None and not await tenants.has_language(tx, language):
+            raise InvalidInput("the database has no text search configuration of that name", field="language")
+        changed = await tenants.update_tenant(tx, language=language, plan=plan, settings=settings)
+        if changed is None:
+            raise NotFound("there is no such tenant")
+        await audit.record(tx, "tenant.update", "tenant", identity.tenant_id, keys=sorted(settings or {}))
+    resources.views.forget(identity.tenant_id)
+    return changed
+
+
+async def save_user(
+    resources: Resources,
+    identity: Identity,
+    user_id: str,
+    *,
+    display_name: str | None = None,
+    time_zone: str | None = None,
+) -> User:
+    """Create or change a user of the tenant."""
+    if identity.user_id != user_id:
+        require_admin(identity)
+    if time_zone is not None:
+        _checked_zone(time_zone)
+    async with resources.database.transaction(identity) as tx:
+        user = await tenants.save_user(
+            tx, UserId(checked_id("user_id", user_id)), display_name=display_name, time_zone=time_zone
+        )
+        await audit.record(tx, "user.save", "user", user_id)
+    resources.views.forget(identity.tenant_id)
+    return user
+
+
+async def get_user(resources: Resources, identity: Identity, user_id: str) -> User:
+    """One user of the tenant; who acts for a user sees that one only."""
+    is_another = identity.role is not Role.ADMIN and identity.user_id not in {None, user_id}
+    async with resources.database.transaction(identity) as tx:
+        found = await tenants.find_user(tx, UserId(user_id))
+    if found is None or is_another:
+        raise NotFound("there is no such user")
+    return found
+
+
+async def list_users(resources: Resources, identity: Identity, *, after: str = "", limit: int = 50) -> list[User]:
+    """Users by id, after the one given."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        return await tenants.list_users(tx, after=after, limit=min(limit, MAX_PAGE))
+
+
+async def save_agent(
+    resources: Resources,
+    identity: Identity,
+    agent_id: str,
+    definition: AgentDefinition,
+    *,
+    expected_version: int | None = None,
+) -> Agent:
+    """Create or replace a definition; with `expected_version` (0: none yet) only if it is at that one."""
+    require_admin(identity)
+    if definition.window_tokens < 1:
+        raise InvalidInput("window_tokens must be at least 1", field="window_tokens")
+    async with resources.database.transaction(identity) as tx:
+        agent = await tenants.save_agent(tx, AgentId(checked_id("agent_id", agent_id)), definition)
+        if expected_version is not None and agent.version != expected_version + 1:
+            raise PreconditionFailed
+        await audit.record(tx, "agent.save", "agent", agent_id, version=agent.version)
+        return agent
+
+
+async def get_agent(resources: Resources, identity: Identity, agent_id: str) -> Agent:
+    """One agent's definition."""
+    async with resources.database.transaction(identity) as tx:
+        found = await tenants.find_agent(tx, AgentId(agent_id))
+    if found is None:
+        raise NotFound("there is no such agent")
+    return found
+
+
+async def list_agents(resources: Resources, identity: Identity, *, after: str = "", limit: int = 50) -> list[Agent]:
+    """Definitions by id, after the one given."""
+    async with resources.database.transaction(identity) as tx:
+        return await tenants.list_agents(tx, after=after, limit=min(limit, MAX_PAGE))
+
+
+async def delete_agent(resources: Resources, identity: Identity, agent_id: str) -> None:
+    """Remove an agent's definition; what it remembered stays."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        if not await tenants.delete_agent(tx, AgentId(agent_id)):
+            raise NotFound("there is no such agent")
+        await audit.record(tx, "agent.delete", "agent", agent_id)
+
+
+async def create_key(
+    resources: Resources,
+    identity: Identity,
+    *,
+    name: str,
+    role: Role = Role.AGENT,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    expires_at: datetime | None = None,
+) -> NewKey:
+    """Make an API key; its text is in the answer and nowhere else."""
+    require_admin(identity)
+    checked_id("name", name)
+    bound = identity.narrowed(user_id=user_id, agent_id=agent_id)
+    if expires_at is not None and (expires_at.tzinfo is None or expires_at <= resources.clock()):
+        raise InvalidInput("expires_at must lie in the future and carry a time zone", field="expires_at")
+    key_id, secret = new_id(), secrets.token_bytes(SECRET_BYTES)
+    async with resources.database.transaction(identity) as tx:
+        key = await tenants.insert_key(
+            tx,
+            key_id=key_id,
+            name=name,
+            key_hash=key_hash(secret),
+            role=role,
+            user_id=bound.user_id if user_id else None,
+            agent_id=bound.agent_id if agent_id else None,
+            expires_at=expires_at,
+        )
+        await audit.record(tx, "key.create", "key", key_id, role=role)
+    return NewKey(key=key, text=written_key(identity.tenant_id, key_id, secret))
+
+
+async def list_keys(resources: Resources, identity: Identity) -> list[ApiKey]:
+    """The tenant's keys, revoked ones too."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        return await tenants.list_keys(tx)
+
+
+async def revoke_key(resources: Resources, identity: Identity, key_id: UUID) -> ApiKey:
+    """Close a key at once."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        key = await tenants.revoke_key(tx, key_id)
+        if key is None:
+            raise NotFound("there is no such key")
+        await audit.record(tx, "key.revoke", "key", key_id)
+        return key
+
+
+async def authenticate_key(resources: Resources, text: str) -> Identity:
+    """The identity that a written key opens; the answer is the same for every kind of wrong key."""
+    read = read_key(text)
+    if read is None:
+        raise Unauthenticated("this key is not valid")
+    tenant_id, key_id, secret = read
+    async with resources.database.transaction(Identity(tenant_id=tenant_id)) as tx:
+        key = await tenants.find_key(tx, key_id)
+    if key is None or not same_hash(key.key_hash, key_hash(secret)) or not key.valid_at(resources.clock()):
+        raise Unauthenticated("this key is not valid")
+    return Identity(
+        tenant_id=tenant_id,
+        user_id=key.user_id,
+        agent_id=key.agent_id,
+        role=Role(key.role),
+        actor=f"key:{key_id}",
+    )
+
+
+async def list_audit(
+    resources: Resources,
+    identity: Identity,
+    *,
+    subject_kind: str | None = None,
+    subject_id: str | None = None,
+    before: UUID | None = None,
+    limit: int = 50,
+) -> list[AuditEntry]:
+    """The audit, newest first; of one subject when kind and id are given."""
+    require_admin(identity)
+    limit = min(limit, MAX_PAGE)
+    async with resources.database.transaction(identity) as tx:
+        if subject_kind is not None and subject_id is not None:
+            return await audit.list_entries_of(
+                tx, subject_kind=subject_kind, subject_id=subject_id, before=before, limit=limit
+            )
+        return await audit.list_entries(tx, before=before, limit=limit)
+
+
+def _checked_zone(time_zone: str) -> None:
+    try:
+        ZoneInfo(time_zone)
+    except (KeyError, ValueError, OSError):
+        raise InvalidInput("this is not a time zone; use a name such as Europe/Stockholm", field="time_zone") from None

@@ -1,0 +1,206 @@
+"""Webhooks: events are posted, signed, to the addresses that a tenant names (X7).
+
+Each webhook has its place in the feed and moves on when a delivery was answered with 2xx: events arrive in order and at
+least once, and those of an outage arrive after it. What follows from a write wakes it through the outbox; what fails is
+tried again ever more slowly, for a day, and is then a dead letter that a person may replay.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from recordari.domain.events import (
+    MOST_WEBHOOKS,
+    SECRET_BYTES,
+    SECRET_PREFIX,
+    Event,
+    Webhook,
+    checked_types,
+    checked_url,
+    signature,
+)
+from recordari.domain.identity import Identity
+from recordari.errors import Conflict, InvalidInput, NotFound, ProviderError, RecordariError
+from recordari.ids import new_id
+from recordari.providers import delivery
+from recordari.service.follow import place
+from recordari.service.resources import Resources
+from recordari.service.tenants import require_admin
+from recordari.storage import audit, events, outbox, webhooks
+
+TOPIC = "webhook"
+NO_SUCH_WEBHOOK = "there is no such webhook"
+EVENTS_AT_ONCE = 100
+POSTS_AT_ONCE = 20
+LEASE = timedelta(seconds=15)  # shorter than the outbox's: whoever takes the work over finds the webhook free
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewWebhook:
+    """A webhook just made: the only moment at which its secret is known."""
+
+    webhook: Webhook
+    secret: str
+
+
+async def create_webhook(
+    resources: Resources, identity: Identity, url: str, *, types: Sequence[str] = ()
+) -> NewWebhook:
+    """Send what happens from now on to an address; its secret is in the answer and nowhere else."""
+    require_admin(identity)
+    checked_url(url)
+    wanted = checked_types(types)
+    try:
+        await delivery.find_address(url, allow_private=resources.settings.webhook_allow_private)
+    except ProviderError as error:
+        raise InvalidInput(error.message, field="url") from error
+    webhook_id = new_id()
+    secret = SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+    sealed = resources.secrets.seal(secret, purpose=_purpose(identity, webhook_id))
+    position = await place(resources, identity)
+    async with resources.database.transaction(identity) as tx:
+        if len(await webhooks.list_webhooks(tx)) >= MOST_WEBHOOKS:
+            raise Conflict(f"a tenant has at most {MOST_WEBHOOKS} webhooks; delete one first")
+        made = await webhooks.insert_webhook(tx, webhook_id, url=url, types=wanted, secret=sealed, position=position)
+        await audit.record(tx, "webhook.create", "webhook", webhook_id, types=[str(each) for each in wanted])
+    return NewWebhook(webhook=made, secret=secret)
+
+
+async def list_webhooks(resources: Resources, identity: Identity) -> list[Webhook]:
+    """The tenant's webhooks, and how each fares."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        return await webhooks.list_webhooks(tx)
+
+
+async def get_webhook(resources: Resources, identity: Identity, webhook_id: UUID) -> Webhook:
+    """One webhook."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        found = await webhooks.find_webhook(tx, webhook_id)
+    if found is None:
+        raise NotFound(NO_SUCH_WEBHOOK)
+    return found
+
+
+async def set_webhook_active(resources: Resources, identity: Identity, webhook_id: UUID, *, is_active: bool) -> Webhook:
+    """Switch a webhook off, or on again: then it hears of everything since, as far as the feed reaches back."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        changed = await webhooks.set_active(tx, webhook_id, is_active=is_active)
+        if changed is None:
+            raise NotFound(NO_SUCH_WEBHOOK)
+        if is_active:
+            await outbox.add(tx, TOPIC, [webhook_id])
+        await audit.record(tx, "webhook.resume" if is_active else "webhook.pause", "webhook", webhook_id)
+    resources.wake(TOPIC)
+    return changed
+
+
+async def delete_webhook(resources: Resources, identity: Identity, webhook_id: UUID) -> None:
+    """Tell an address nothing more."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        if not await webhooks.delete_webhook(tx, webhook_id):
+            raise NotFound(NO_SUCH_WEBHOOK)
+        await audit.record(tx, "webhook.delete", "webhook", webhook_id)
+
+
+async def deliver(resources: Resources, identity: Identity, batch: Sequence[UUID]) -> None:
+    """Bring webhooks up to date; one that fails holds up no other."""
+    problem: RecordariError | None = None
+    for webhook_id in dict.fromkeys(batch):
+        try:
+            await _bring_up_to_date(resources, identity, webhook_id)
+        except RecordariError as error:
+            problem = problem or error
+    if problem is not None:
+        raise problem
+
+
+async def resume_webhooks(resources: Resources, identity: Identity, **_: Any) -> None:
+    """Wake webhooks that are behind and that nothing waits for. An hourly job, for what a crash left."""
+    await place(resources, identity)
+    async with resources.database.transaction(identity) as tx:
+        behind = await webhooks.list_behind(tx, topic=TOPIC)
+        await outbox.add(tx, TOPIC, behind)
+    if behind:
+        resources.wake(TOPIC)
+
+
+async def _bring_up_to_date(resources: Resources, identity: Identity, webhook_id: UUID) -> None:
+    while True:
+        async with resources.database.transaction(identity) as tx:
+            webhook = await webhooks.take_webhook(tx, webhook_id, lease=LEASE)
+        if webhook is None:
+            return  # gone, switched off, or somebody works on it, who looks once more before leaving it
+        try:
+            position, is_done = await _send_all(resources, identity, webhook)
+        except RecordariError as error:
+            async with resources.database.transaction(identity) as tx:
+                await webhooks.note_failure(tx, webhook_id, error=error.message, now=resources.clock())
+            raise
+        async with resources.database.transaction(identity) as tx:
+            await webhooks.leave_webhook(tx, webhook_id)
+            if not is_done:
+                await outbox.add(tx, TOPIC, [webhook_id])
+        if not is_done or not await _waiting(resources, identity, webhook, position, limit=1):
+            return
+
+
+async def _send_all(resources: Resources, identity: Identity, webhook: Webhook) -> tuple[int, bool]:
+    """Send what the webhook has not heard of; where it stands then, and whether that is everything."""
+    secret = resources.secrets.open(webhook.secret, purpose=_purpose(identity, webhook.webhook_id))
+    position = webhook.position
+    for _ in range(POSTS_AT_ONCE):
+        found = await _waiting(resources, identity, webhook, position, limit=EVENTS_AT_ONCE)
+        if not found:
+            return position, True
+        await _send(resources, identity, webhook, secret, found)
+        position = found[-1].position
+        async with resources.database.transaction(identity) as tx:
+            await webhooks.note_delivery(tx, webhook.webhook_id, position=position, now=resources.clock(), lease=LEASE)
+    return position, False
+
+
+async def _waiting(
+    resources: Resources, identity: Identity, webhook: Webhook, position: int, *, limit: int
+) -> list[Event]:
+    await place(resources, identity)
+    async with resources.database.transaction(identity) as tx:
+        return await events.list_events(tx, after=position, types=webhook.types, limit=limit)
+
+
+async def _send(
+    resources: Resources, identity: Identity, webhook: Webhook, secret: str, found: Sequence[Event]
+) -> None:
+    body = json.dumps({"tenant_id": str(identity.tenant_id), "events": [event.written() for event in found]}).encode()
+    # The same events again have the same id: by it a receiver knows a repetition.
+    message_id = f"{webhook.webhook_id}.{found[0].position}-{found[-1].position}"
+    timestamp = int(resources.clock().timestamp())
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "recordari-webhook",
+        "Webhook-Id": message_id,
+        "Webhook-Timestamp": str(timestamp),
+        "Webhook-Signature": signature(secret, message_id, timestamp, body),
+    }
+    settings = resources.settings
+    await delivery.post(
+        webhook.url,
+        body,
+        headers,
+        timeout=settings.webhook_timeout,
+        allow_private=settings.webhook_allow_private,
+    )
+
+
+def _purpose(identity: Identity, webhook_id: UUID) -> str:
+    return f"webhook:{identity.tenant_id}:{webhook_id}"

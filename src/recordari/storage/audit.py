@@ -1,0 +1,51 @@
+"""Rows of the audit: appended with the change they record, never altered."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from recordari.domain.audit import AuditEntry
+from recordari.ids import new_id
+from recordari.storage.database import Transaction
+from recordari.storage.queries import Queries
+
+queries = Queries("audit")
+_LAST = UUID(int=2**128 - 1)
+
+
+async def record(
+    tx: Transaction, action: str, subject_kind: str, subject_id: object, *, reason: str | None = None, **details: Any
+) -> None:
+    """Append a line; `details` are ids and counts, never content."""
+    await tx.run(
+        queries.insert_entry,
+        audit_id=new_id(),
+        actor=tx.identity.actor,
+        action=action,
+        subject_kind=subject_kind,
+        subject_id=str(subject_id),
+        reason=reason,
+        details=Jsonb(details),
+    )
+
+
+async def list_entries(tx: Transaction, *, before: UUID | None, limit: int) -> list[AuditEntry]:
+    """The audit, newest first."""
+    return await tx.all(queries.list_entries, AuditEntry, before=before or _LAST, limit=limit)
+
+
+async def list_entries_of(
+    tx: Transaction, *, subject_kind: str, subject_id: str, before: UUID | None, limit: int
+) -> list[AuditEntry]:
+    """The audit of one subject, newest first."""
+    return await tx.all(
+        queries.list_entries_of,
+        AuditEntry,
+        subject_kind=subject_kind,
+        subject_id=subject_id,
+        before=before or _LAST,
+        limit=limit,
+    )

@@ -1,0 +1,197 @@
+"""Dumping and restoring the whole database with PostgreSQL's own programs.
+
+A dump holds the two schemas of Recordari. Roles and extensions belong to the server: a restore makes them
+first. The restore is one transaction, so that a dump that cannot be restored changes nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import IO, Any
+
+import psycopg
+from psycopg import pq, sql
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import dict_row
+
+from recordari.errors import ConfigurationError, DatabaseUnavailable, InvalidInput
+from recordari.storage.queries import Queries
+
+queries = Queries("backup")
+
+SCHEMAS = ("recordari", "recordari_queue")
+MAGIC = b"PGDMP"  # what a dump in PostgreSQL's custom format begins with
+
+Connection = psycopg.AsyncConnection[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """The role that would read a dump; `rows_hidden` when row-level security would leave rows out of it."""
+
+    role: str
+    rows_hidden: bool
+
+
+async def find_reader(owner_dsn: str) -> Reader:
+    """Who dumps, and whether that role sees every row."""
+    async with _connection(owner_dsn) as connection:
+        row = await (await connection.execute(queries.reader.sql)).fetchone()
+        assert row is not None
+        return Reader(**row)
+
+
+async def has_schema(owner_dsn: str) -> bool:
+    """Whether the database has been migrated at all."""
+    async with _connection(owner_dsn) as connection:
+        row = await (await connection.execute(queries.has_tenants_table.sql)).fetchone()
+        return bool(row and any(row.values()))
+
+
+async def count_rows(owner_dsn: str) -> dict[str, int]:
+    """Count the rows of each table that has any, for a role that sees them all."""
+    counts = {}
+    # Without row security the server raises an error rather than count what a policy leaves over.
+    async with _connection(make_conninfo(owner_dsn, options="-c row_security=off")) as connection:
+        for found in await (await connection.execute(queries.list_tables.sql)).fetchall():
+            table = sql.Identifier(found["schema_name"], found["table_name"])
+            rows = await connection.execute(sql.SQL("SELECT count(*) AS rows FROM {}").format(table))
+            row = await rows.fetchone()
+            if row and row["rows"]:
+                counts[str(found["table_name"])] = int(row["rows"])
+    return counts
+
+
+def dump(owner_dsn: str, programs: Path, file: Path) -> int:
+    """Write a dump under a temporary name, then give it its own; the size in bytes. Blocking."""
+    environment = _child_environment(owner_dsn)
+    command = [
+        str(programs / "pg_dump"), "--format=custom", "--no-password",
+        *(f"--schema={name}" for name in SCHEMAS),
+    ]  # fmt: skip
+    try:
+        # Made private by mkstemp: the dump holds what every tenant remembers.
+        fd, name = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".partial", dir=file.parent)
+    except OSError as error:
+        raise ConfigurationError(f"{file.parent} cannot be written: {error.strerror}; choose another file") from error
+    partial = Path(name)
+    try:
+        with os.fdopen(fd, "wb") as target:
+            _run(command, environment, stdout=target)
+            target.flush()
+            os.fsync(target.fileno())
+        written = partial.stat().st_size
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
+    return written
+
+
+def restore(owner_dsn: str, programs: Path, file: Path) -> None:
+    """Put a dump in the place of the two schemas, in one transaction. Blocking."""
+    environment = _child_environment(owner_dsn)
+    with tempfile.TemporaryFile() as script:
+        script.write(resources.files("recordari.storage").joinpath("restore.sql").read_bytes())
+        script.flush()
+        _run([str(programs / "pg_restore"), "--file=-", str(file)], environment, stdout=script)
+        script.seek(0)
+        command = [
+            str(programs / "psql"), "--no-psqlrc", "--quiet", "--no-password", "--single-transaction",
+            "--set=ON_ERROR_STOP=1", "--output=/dev/null", "--file=-",
+        ]  # fmt: skip
+        _run(command, environment, stdin=script)
+
+
+def run_psql(owner_dsn: str, programs: Path, arguments: Sequence[str]) -> int:
+    """Run psql on this terminal until it ends; its exit code. Blocking."""
+    environment = _child_environment(owner_dsn)
+    command = [str(programs / "psql"), *arguments]
+    return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 - the operator's own words
+
+
+def dumped_migrations(programs: Path, file: Path) -> dict[str, str]:
+    """Read the migrations of a dump and their checksums; raise `InvalidInput` when it is not one of ours."""
+    _check_format(file)
+    command = [
+        str(programs / "pg_restore"), "--file=-", "--data-only", "--schema=recordari",
+        "--table=schema_migrations", str(file),
+    ]  # fmt: skip
+    with tempfile.TemporaryFile() as script:
+        _run(command, {**os.environ, "LC_ALL": "C"}, stdout=script)
+        script.seek(0)
+        lines = script.read().decode("utf-8", "replace").splitlines()
+    start = next(
+        (n for n, line in enumerate(lines, 1) if line.startswith("COPY recordari.schema_migrations (name,")),
+        0,
+    )
+    rows = itertools.takewhile(lambda line: line != "\\.", lines[start:])
+    found = {name: checksum for name, checksum, *_ in (line.split("\t") for line in rows)}
+    if not start or not found:
+        raise InvalidInput(f"{file} is a dump of some other database, not one made by `recordari db backup`")
+    return found
+
+
+def _check_format(file: Path) -> None:
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(len(MAGIC))
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read: {error.strerror}") from error
+    if start != MAGIC:
+        raise InvalidInput(f"{file} is not a backup made by `recordari db backup`")
+
+
+def _child_environment(dsn: str) -> dict[str, str]:
+    """Give a child the address in its environment, so that no password stands in a command line."""
+    try:
+        options = pq.Conninfo.parse(dsn.encode())
+    except psycopg.OperationalError as error:
+        raise ConfigurationError("the database address is not a PostgreSQL connection string") from error
+    chosen = {option.envvar: option.val for option in options if option.envvar and option.val}
+    address = {name.decode(): value.decode() for name, value in chosen.items()}
+    return {**os.environ, "LC_ALL": "C.UTF-8", **address}
+
+
+def _run(
+    command: list[str],
+    environment: dict[str, str],
+    *,
+    stdin: IO[bytes] | int = subprocess.DEVNULL,
+    stdout: IO[bytes] | int = subprocess.DEVNULL,
+) -> None:
+    program = Path(command[0]).name
+    try:
+        done = subprocess.run(  # noqa: S603 - the program is PostgreSQL's, every argument is made here
+            command, env=environment, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, check=False
+        )
+    except FileNotFoundError as error:
+        raise ConfigurationError(
+            f"there is no {program}; install PostgreSQL's client programs or set RECORDARI_POSTGRES_BIN_DIR"
+        ) from error
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace")
+        # Only lines of the programs about themselves: a detail line may quote a row.
+        reasons = [line for line in said.splitlines() if "error" in line.lower() or "mismatch" in line]
+        raise DatabaseUnavailable(
+            f"{program} failed: {reasons[0] if reasons else f'code {done.returncode}'}; nothing was changed"
+        )
+
+
+@asynccontextmanager
+async def _connection(dsn: str) -> AsyncIterator[Connection]:
+    try:
+        connection = await psycopg.AsyncConnection.connect(
+            dsn, autocommit=True, connect_timeout=5, row_factory=dict_row
+        )
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable from error
+    async with connection:
+        yield connection

@@ -1,0 +1,171 @@
+"""Asks a database of the user in a child process, and takes from it no more than the limits allow."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from recordari.errors import ConfigurationError, DatabaseUnavailable, InvalidInput, TimedOut
+from recordari.storage.connected.targets import Target
+
+CHILD = Path(__file__).with_name("child.py")
+GRACE_SECONDS = 0.6
+START_SECONDS = 10.0  # of the process, on a machine that has much else to do
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much one statement may take."""
+
+    seconds: float = 5.0  # seed 002 §8.2: "Per-query timeout (5 seconds)"
+    rows: int = 1000  # seed 002 §8.2: "Row limit (1000 rows max)"
+    bytes: int = 8 << 20
+    connect_seconds: int = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one statement gave."""
+
+    columns: list[str] = field(default_factory=list)
+    rows: list[list[Any]] = field(default_factory=list)
+    truncated: bool = False
+    failed: str | None = None
+    """Why it could not be answered, where others were asked with it."""
+
+
+async def read(
+    target: Target,
+    statements: Sequence[str],
+    *,
+    limits: Limits | None = None,
+    tables: Sequence[str] = (),
+    describe: bool = False,
+) -> list[Answer]:
+    """Run the statements one after the other on one connection, which is destroyed afterwards.
+
+    This is the second wall: it must hold for any text. `tables` are those that SQLite lets be read. `describe`
+    is for our own questions about a schema: each is answered or fails by itself.
+    """
+    limits = limits or Limits()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        str(CHILD),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,  # a driver's complaints can name hosts and users
+        limit=limits.bytes + (64 << 10),
+        env=_environment(),
+        start_new_session=True,
+    )
+    request = {
+        "engine": target.engine.value,
+        "connection": target.connection,
+        "statements": list(statements),
+        "tables": list(tables),
+        "describe": describe,
+        "seconds": limits.seconds,
+        "connect_seconds": limits.connect_seconds,
+        "rows": limits.rows,
+        "bytes": limits.bytes,
+    }
+    try:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(request).encode())
+        process.stdin.write_eof()
+        return await _answers(process, len(statements), limits)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await asyncio.shield(process.wait())
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of ours: drivers read passwords, hosts and options from the environment and from the home folder."""
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
+        if name in os.environ
+    }
+    return {**kept, "PGPASSFILE": os.devnull, "PGSYSCONFDIR": os.devnull, "HOME": os.devnull}
+
+
+async def _answers(process: asyncio.subprocess.Process, count: int, limits: Limits) -> list[Answer]:
+    lines = _lines(process)
+    try:
+        async with asyncio.timeout(START_SECONDS + limits.connect_seconds):
+            await anext(lines)
+    except TimeoutError:
+        raise DatabaseUnavailable("the database does not answer") from None
+    except StopAsyncIteration:
+        raise DatabaseUnavailable("the database could not be opened") from None
+    answers = []
+    for _ in range(count):
+        try:
+            async with asyncio.timeout(limits.seconds + GRACE_SECONDS):
+                answers.append(await _answer(lines, limits))
+        except TimeoutError:
+            raise _too_long(limits) from None
+    return answers
+
+
+async def _answer(lines: AsyncIterator[dict[str, Any]], limits: Limits) -> Answer:
+    columns: list[str] = []
+    rows: list[list[Any]] = []
+    async for line in lines:
+        if "row" in line:
+            rows.append(line["row"])
+            if len(rows) > limits.rows:
+                return Answer(columns=columns, rows=rows[: limits.rows], truncated=True)
+        elif "columns" in line:
+            columns = line["columns"]
+        else:
+            return Answer(columns=columns, rows=rows, truncated=bool(line.get("truncated")), failed=line.get("failed"))
+    # It ended without a last word: over its memory, or over its time.
+    raise InvalidInput("the answer needs too much memory; select fewer or shorter columns, or aggregate", field="sql")
+
+
+async def _lines(process: asyncio.subprocess.Process) -> AsyncIterator[dict[str, Any]]:
+    assert process.stdout is not None
+    while True:
+        try:
+            raw = await process.stdout.readline()
+        except ValueError:  # a line above the limit
+            raise InvalidInput(
+                "one row is larger than 8 MB; select fewer or shorter columns, or aggregate", field="sql"
+            ) from None
+        if not raw.endswith(b"\n"):
+            return
+        line = json.loads(raw)
+        if "error" in line:
+            raise _error(line["error"], line["message"])
+        yield line
+
+
+def _error(kind: str, message: str) -> Exception:
+    match kind:
+        case "unreachable":
+            return DatabaseUnavailable(f"the database cannot be reached: {message}")
+        case "missing":
+            return ConfigurationError(f"the package {message} is missing; install `recordari[nl2sql]`")
+        case "time":
+            return _too_long(Limits())
+        case "size":
+            return InvalidInput(
+                f"the answer is too large: {message}; select fewer or shorter columns, or aggregate", field="sql"
+            )
+        case _:
+            return InvalidInput(f"the database refused it: {message}", field="sql")
+
+
+def _too_long(limits: Limits) -> TimedOut:
+    return TimedOut(
+        f"the database took longer than {limits.seconds:g} seconds; ask for less, such as a shorter time span"
+    )

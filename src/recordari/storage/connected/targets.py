@@ -1,0 +1,154 @@
+"""Where a database of the user is: read from what its owner gave, and checked before anything connects there."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from recordari.domain.databases import Engine
+from recordari.errors import Forbidden, InvalidInput
+
+_SCHEMES = {
+    "postgresql": Engine.POSTGRES,
+    "postgres": Engine.POSTGRES,
+    "mysql": Engine.MYSQL,
+    "mariadb": Engine.MYSQL,
+    "sqlite": Engine.SQLITE,
+    "duckdb": Engine.DUCKDB,
+}
+# What else libpq understands reads files of this machine, names other hosts, or changes what we set.
+_POSTGRES_PARTS = frozenset(["host", "port", "user", "password", "dbname", "sslmode", "channel_binding"])
+_FORMS = "postgresql://, mysql://, mariadb://, sqlite:/// or duckdb:///"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the configuration lets databases be."""
+
+    allow_private: bool = False
+    files: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Target:
+    """One database as its driver is told of it; it has no repr, because it holds the password."""
+
+    engine: Engine
+    connection: dict[str, Any] = field(default_factory=dict)
+
+
+def read_target(dsn: str) -> Target:
+    """Read a DSN; `InvalidInput` never repeats any of it."""
+    scheme, found, _ = dsn.partition("://")
+    engine = _SCHEMES.get(scheme.lower()) if found else Engine.POSTGRES if "dbname=" in dsn else None
+    if engine is None or not dsn.isprintable() or len(dsn) > 2000:
+        raise InvalidInput(f"the DSN must be a text that begins with {_FORMS}", field="dsn")
+    if engine is Engine.POSTGRES:
+        return Target(engine=engine, connection=_postgres(dsn))
+    try:
+        parts = urlsplit(dsn)
+        if engine.is_file:
+            return Target(engine=engine, connection={"path": _path(parts.netloc, parts.path, parts.query)})
+        return Target(engine=engine, connection=_mysql(parts))
+    except ValueError:
+        raise InvalidInput(
+            "the DSN cannot be read; check its port and how special characters are written", field="dsn"
+        ) from None
+
+
+def _postgres(dsn: str) -> dict[str, Any]:
+    try:
+        given = {name: value for name, value in conninfo_to_dict(dsn).items() if value is not None}
+    except psycopg.ProgrammingError:
+        raise InvalidInput("the DSN cannot be read; check how special characters are written", field="dsn") from None
+    if unknown := sorted(given.keys() - _POSTGRES_PARTS):
+        raise InvalidInput(f"the DSN may not have the part {unknown[0]!r}; leave it out", field="dsn")
+    if not str(given.get("port", "5432")).isdigit():
+        raise InvalidInput("the port of the DSN must be a number", field="dsn")
+    if not given.get("user") or not given.get("dbname") or "," in str(given.get("host", "")):
+        raise InvalidInput("the DSN must name one host, a user and a database", field="dsn")
+    return given
+
+
+def _mysql(parts: Any) -> dict[str, Any]:
+    options = parse_qs(parts.query, strict_parsing=True) if parts.query else {}
+    if unknown := sorted(options.keys() - {"tls"}):
+        raise InvalidInput(f"the DSN may not have the part {unknown[0]!r}; leave it out", field="dsn")
+    if not parts.hostname or not parts.username or len(parts.path) < 2:
+        raise InvalidInput("the DSN must name a host, a user and a database", field="dsn")
+    return {
+        "host": parts.hostname,
+        "port": parts.port or 3306,
+        "user": unquote(parts.username),
+        "password": unquote(parts.password or ""),
+        "database": unquote(parts.path[1:]),
+        "tls": options.get("tls", ["false"])[0].lower() in {"1", "true", "yes"},
+    }
+
+
+def _path(host: str, path: str, query: str) -> str:
+    if host or query or len(path) < 2:
+        raise InvalidInput("write the file's path after three slashes: sqlite:///sales.db", field="dsn")
+    return unquote(path[1:])
+
+
+async def checked(target: Target, place: Place) -> Target:
+    """The target with an address that may be connected to, so that a name cannot mean another one a moment later."""
+    if target.engine.is_file:
+        return Target(
+            engine=target.engine,
+            connection={"path": await asyncio.to_thread(_checked_file, target.connection["path"], place)},
+        )
+    host = str(target.connection.get("host") or "")
+    if host.startswith(("/", "@")) or not host:
+        if not place.allow_private or not host:
+            raise _private()
+        return Target(engine=target.engine, connection=_at(target, host))
+    port = int(target.connection.get("port") or 5432)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        raise InvalidInput("the host of the DSN is not known", field="dsn") from None
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    if not place.allow_private and not all(_is_public(address) for address in addresses):
+        raise _private()
+    return Target(engine=target.engine, connection=_at(target, addresses[0]))
+
+
+def _private() -> Forbidden:
+    return Forbidden(
+        "this database is at a private address; whoever runs Recordari can allow such with "
+        "RECORDARI_ALLOW_PRIVATE_DATABASES=true"
+    )
+
+
+def _is_public(address: str) -> bool:
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    mapped = getattr(ip, "ipv4_mapped", None) or getattr(ip, "sixtofour", None)
+    return (mapped or ip).is_global and ip.is_global and not ip.is_multicast
+
+
+def _at(target: Target, address: str) -> dict[str, Any]:
+    if target.engine is Engine.MYSQL:
+        return {**target.connection, "address": address}
+    return target.connection if address.startswith(("/", "@")) else {**target.connection, "hostaddr": address}
+
+
+def _checked_file(path: str, place: Place) -> str:
+    if place.files is None:
+        raise Forbidden(
+            "files are closed here; whoever runs Recordari names the folder of databases with RECORDARI_DATABASE_FILES"
+        )
+    folder = place.files.resolve()
+    file = (folder / path).resolve()
+    if not file.is_relative_to(folder) or not file.is_file():
+        raise InvalidInput("there is no such file in the folder of databases", field="dsn")
+    return str(file)

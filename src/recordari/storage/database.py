@@ -1,0 +1,380 @@
+"""Transactions bound to an identity.
+
+`transaction(identity)` is the way to tenant data; `once`, `in_parts` and `together` are whole transactions that go to the
+server in one round trip. Each sets `app.tenant_id` and `app.user_id` first and for itself alone: row-level security reads
+them, and they end with the transaction, however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+import psycopg
+import psycopg_pool
+from pgvector.psycopg import register_vector_async
+from psycopg import sql
+from psycopg.rows import BaseRowFactory, args_row, class_row, dict_row, scalar_row
+
+from recordari.domain.identity import Identity, TenantId, UserId
+from recordari.errors import ConfigurationError, Conflict, DatabaseUnavailable, InvalidInput, UnsafeRole
+from recordari.storage.asking import Asked
+from recordari.storage.pipeline import Part, answers_of, forget_prepared, records_of, rows_of
+from recordari.storage.pool import Connection, Pool, PoolOptions
+from recordari.storage.queries import Queries, Query, with_bound
+
+T = TypeVar("T")
+
+queries = Queries("database")
+
+RETENTION_ROLE = "recordari_retention"
+READ_ONLY = "this memory is shared by another tenant and read-only here; decline its link, or ask them to withdraw it"
+
+
+@lru_cache(maxsize=10_000)
+def _bound_to(tenant_id: TenantId | None, user_id: UserId | None) -> str:
+    """What tells row-level security who asks, until the transaction ends."""
+    return (
+        sql.SQL("SET LOCAL app.tenant_id = {tenant}; SET LOCAL app.user_id = {user}")
+        .format(tenant=sql.Literal(str(tenant_id or "")), user=sql.Literal(user_id or ""))
+        .as_string(None)
+    )
+
+
+class Rows:
+    """Runs named queries on one connection inside one transaction."""
+
+    def __init__(self, connection: Connection, bound: Mapping[str, Any]) -> None:
+        self._connection = connection
+        self._bound = bound
+
+    def _parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        return with_bound(self._bound, given)
+
+    async def all(self, query: Query, into: type[T], **parameters: Any) -> list[T]:
+        """Every row of the answer, as `into`."""
+        async with self._connection.cursor(row_factory=class_row(into)) as cursor:
+            await cursor.execute(query.sql, self._parameters(parameters))
+            return await cursor.fetchall()
+
+    async def maybe(self, query: Query, into: type[T], **parameters: Any) -> T | None:
+        """The first row as `into`, or None."""
+        async with self._connection.cursor(row_factory=class_row(into)) as cursor:
+            await cursor.execute(query.sql, self._parameters(parameters))
+            return await cursor.fetchone()
+
+    async def dicts(self, query: Query, **parameters: Any) -> list[dict[str, Any]]:
+        """Every row of the answer, as dictionaries."""
+        cursor = await self._connection.execute(query.sql, self._parameters(parameters))
+        return await cursor.fetchall()
+
+    async def planned(self, query: Query, into: type[T], **parameters: Any) -> list[T]:
+        """Every row of a query planned for these very parameters: a plan for any tenant cannot use one tenant's index.
+
+        Its placeholders are numbered once and not at every call, and rows come in binary form: it is for the long
+        statement behind every recall. A row becomes `into` of its columns in their order, or a dictionary.
+        """
+        statement, names = query.numbered
+        values = self._parameters(parameters)
+        factory = cast("BaseRowFactory[T]", dict_row if into is dict else args_row(into))
+        async with psycopg.AsyncRawCursor(self._connection, row_factory=factory) as cursor:
+            await cursor.execute(statement, [values[name] for name in names], prepare=False, binary=True)
+            return await cursor.fetchall()
+
+    async def kept(self, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
+        """Every row of a query whose plan is kept by the connection: for a long statement that any tenant runs alike."""
+        parts: list[Part] = [
+            (queries.plan_by_index, {}),
+            (query, self._parameters(parameters)),
+            (queries.plan_as_usual, {}),
+        ]
+        _, answer, _ = await answers_of(self._connection, parts)
+        return rows_of(self._connection, answer)
+
+    async def value(self, query: Query, **parameters: Any) -> Any:
+        """The first column of the first row, or None."""
+        async with self._connection.cursor(row_factory=scalar_row) as cursor:
+            await cursor.execute(query.sql, self._parameters(parameters))
+            return await cursor.fetchone()
+
+    async def run(self, query: Query, **parameters: Any) -> int:
+        """Execute, and say how many rows were touched."""
+        cursor = await self._connection.execute(query.sql, self._parameters(parameters))
+        return cursor.rowcount
+
+
+class Transaction(Rows):
+    """A transaction on tenant data: `tenant_id` of every query is that of its identity."""
+
+    def __init__(self, connection: Connection, identity: Identity) -> None:
+        super().__init__(connection, {"tenant_id": identity.tenant_id})
+        self.identity = identity
+
+    @asynccontextmanager
+    async def crossed(self, identity: Identity) -> AsyncIterator[Transaction]:
+        """The same transaction in another tenant, until the block ends: for sharing, and for nothing else.
+
+        Both tenants change together or not at all, and each statement is bound to one of them by row-level security. What
+        is used on the wrong side of the crossing finds nothing, because it asks for one tenant under the policy of another.
+        """
+        await self._connection.execute(_bound_to(identity.tenant_id, identity.user_id))
+        try:
+            yield Transaction(self._connection, identity)
+        finally:
+            if self._connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS:
+                await self._connection.execute(_bound_to(self.identity.tenant_id, self.identity.user_id))
+
+
+class QueueTransaction(Rows):
+    """A transaction on the queue schema, which holds ids of work and no content; tenant tables look empty in it."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection, {})
+
+
+class Database:
+    """A pool of connections as the application role."""
+
+    def __init__(self, dsn: str, options: PoolOptions | None = None) -> None:
+        self.dsn = dsn
+        self.options = options or PoolOptions()
+        self._pool = Pool(dsn, self.options, self._configure)
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Connect; raise `DatabaseUnavailable` when the server cannot be reached."""
+        try:
+            async with await psycopg.AsyncConnection.connect(self.dsn, connect_timeout=5) as probe:
+                await probe.execute("SELECT 1")
+        except psycopg.Error as error:
+            raise DatabaseUnavailable(
+                "the database cannot be reached; check RECORDARI_DATABASE_URL and that the server is up",
+                reason=type(error).__name__,
+            ) from error
+        try:
+            await self._pool.open()
+        except psycopg_pool.PoolTimeout as error:
+            await self.close()
+            raise ConfigurationError(
+                "the database answers, but a connection cannot be prepared (is the extension `vector` there?); "
+                "run `recordari doctor`"
+            ) from error
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._ending:
+            await asyncio.wait(self._ending)
+        await self._pool.close()
+
+    async def _configure(self, connection: Connection) -> None:
+        milliseconds = int(self.options.statement_timeout * 1000)
+        await connection.execute(
+            sql.SQL(
+                "SET standard_conforming_strings = on; SET search_path = recordari, recordari_queue, public;"
+                "SET application_name = 'recordari';"
+                "SET TimeZone = 'UTC';"
+                "SET jit = off; SET statement_timeout = {ms}; SET idle_in_transaction_session_timeout = {ms};"
+                "SET hnsw.ef_search = 100; SET hnsw.iterative_scan = relaxed_order"
+            ).format(ms=sql.Literal(milliseconds))
+        )
+        await register_vector_async(connection)
+
+    @asynccontextmanager
+    async def transaction(self, identity: Identity, *, role: str | None = None) -> AsyncIterator[Transaction]:
+        """A transaction that sees and writes only what `identity` may; commits unless the block raises.
+
+        `role` switches to another database role for its duration (retention, read-only).
+        """
+        async with self._begun(_begin(identity.tenant_id, identity.user_id, role)) as connection:
+            yield Transaction(connection, identity)
+
+    async def once(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows of one query in a transaction of its own, begun and committed in one round trip.
+
+        It is planned once for each connection and every tenant, always by an index. When a connection is lost, nobody
+        knows whether it committed, and the query is sent again: it must do no harm a second time.
+        """
+        return await self.in_parts(identity, query, parameters)
+
+    async def in_parts(
+        self,
+        identity: Identity,
+        query: Query,
+        parameters: Mapping[str, Any],
+        following: Callable[[], Iterable[Part]] | None = None,
+        *,
+        thread: str | None = None,
+    ) -> list[tuple[Any, ...]]:
+        """The same for several queries, of which the last answers: the following are made while the first is at work.
+
+        Where a thread is given, nobody else writes to it before the commit.
+        """
+        bound = {"tenant_id": identity.tenant_id}
+        found: list[tuple[Any, ...]] = []
+
+        async def send(connection: Connection) -> None:
+            ready = [_bind(identity, thread), (query, with_bound(bound, parameters))]
+            more = ((one, with_bound(bound, given)) for one, given in following()) if following is not None else None
+            found.extend(rows_of(connection, (await answers_of(connection, ready, more))[-1]))
+
+        self._pool.give_back(await self._borrow(send))
+        return found
+
+    async def together(self, identity: Identity, asked: Sequence[Asked[Any]]) -> None:
+        """Send queries that only read in one round trip, as a transaction of their own; each has its answer then."""
+        bound = {"tenant_id": identity.tenant_id}
+
+        async def send(connection: Connection) -> None:
+            parts = [_bind(identity), *((one.query, one.parameters(bound)) for one in asked)]
+            _, *answers = await answers_of(connection, parts)
+            for one, answer in zip(asked, answers, strict=True):
+                one.answered(records_of(connection, answer))
+
+        self._pool.give_back(await self._borrow(send))
+
+    @asynccontextmanager
+    async def queue(self) -> AsyncIterator[QueueTransaction]:
+        """A transaction on the queue schema only."""
+        async with self._begun(_begin(None, None)) as connection:
+            yield QueueTransaction(connection)
+
+    @asynccontextmanager
+    async def _begun(self, begin: str) -> AsyncIterator[Connection]:
+        """A connection with its transaction begun; committed at the end, or rolled back and the error translated."""
+
+        async def start(connection: Connection) -> None:
+            await connection.execute(begin)
+
+        connection = await self._borrow(start)
+        try:
+            yield connection
+            await connection.execute("COMMIT")
+        except BaseException as error:
+            await self._give_up(connection)
+            translated = _translated(error)
+            if translated is error:
+                raise
+            raise translated from error
+        self._pool.give_back(connection)
+
+    async def _borrow(self, start: Callable[[Connection], Awaitable[None]]) -> Connection:
+        """Take a connection and start on it; one that died while idle is replaced, since nothing was written on it yet."""
+        for _ in range(self.options.max_size + 1):
+            try:
+                connection = await self._pool.take()
+            except psycopg_pool.TooManyRequests as error:
+                raise DatabaseUnavailable("too many requests wait for a database connection; try again") from error
+            except (psycopg_pool.PoolTimeout, psycopg.OperationalError) as error:
+                raise DatabaseUnavailable from error
+            try:
+                await start(connection)
+            except BaseException as error:
+                await self._give_up(connection)
+                if not _is_dead(error):
+                    translated = _translated(error)
+                    if translated is error:
+                        raise
+                    raise translated from error
+            else:
+                return connection
+        raise DatabaseUnavailable
+
+    async def _give_up(self, connection: Connection) -> None:
+        """Roll back and give the connection back then, also when whoever waits for that is cancelled once more."""
+        ending = asyncio.create_task(_rolled_back(connection))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        ending.add_done_callback(lambda _: self._pool.give_back(connection))
+        await asyncio.shield(ending)
+
+    async def ping(self) -> None:
+        """Raise `DatabaseUnavailable` unless a query is answered now."""
+        async with self.queue() as rows:
+            await rows.value(queries.ping)
+
+    async def refuse_unsafe_role(self) -> None:
+        """Raise `UnsafeRole` when the connected role could read past row-level security."""
+        async with self.queue() as rows:
+            (found,) = await rows.dicts(queries.role_powers)
+        powers = [name for name, held in found.items() if held is True]
+        if powers:
+            raise UnsafeRole(
+                f"the database role {found['role']!r} could bypass row-level security ({', '.join(powers)}); "
+                "connect as the application role that `recordari db init` makes",
+                powers=powers,
+            )
+
+    def statistics(self) -> dict[str, int]:
+        """Figures of the pool: size, available, waiting."""
+        return self._pool.statistics()
+
+
+def _begin(tenant_id: TenantId | None, user_id: UserId | None, role: str | None = None) -> str:
+    """What begins a transaction and binds it, as one message."""
+    begin = f"BEGIN; {_bound_to(tenant_id, user_id)}"
+    return (
+        begin
+        if role is None
+        else f"{begin}; {sql.SQL('SET LOCAL ROLE {}').format(sql.Identifier(role)).as_string(None)}"
+    )
+
+
+def _bind(identity: Identity, thread: str | None = None) -> Part:
+    """What binds a transaction that is sent as a pipeline, and has its plans made for every tenant."""
+    return queries.bind, {"tenant": str(identity.tenant_id), "user": identity.user_id or "", "thread": thread}
+
+
+def _is_dead(error: BaseException) -> bool:
+    """Whether the connection was gone; a statement that took too long is no reason to try it again."""
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and not isinstance(
+        error, psycopg.errors.QueryCanceled
+    )
+
+
+async def _rolled_back(connection: Connection) -> None:
+    if connection.closed:
+        return
+    try:
+        await connection.rollback()
+        # The driver may have thrown away what the connection kept; now all of it is gone for certain.
+        if forget_prepared(connection):
+            await connection.execute("DEALLOCATE ALL")
+    except psycopg.Error:
+        await connection.close()
+
+
+def _translated(error: BaseException) -> BaseException:
+    """Our error for a driver error that a caller can act on; anything else unchanged."""
+    match error:
+        case psycopg.errors.AdminShutdown() | psycopg.errors.CrashShutdown() | psycopg.errors.CannotConnectNow():
+            return DatabaseUnavailable()
+        case psycopg.errors.QueryCanceled():
+            return DatabaseUnavailable("the database took too long; try again or ask for less")
+        case psycopg.errors.UndefinedTable() | psycopg.errors.UndefinedColumn():
+            return ConfigurationError("the database schema is not the one expected; run `recordari db migrate`")
+        case (
+            psycopg.errors.UniqueViolation() | psycopg.errors.SerializationFailure() | psycopg.errors.DeadlockDetected()
+        ):
+            return Conflict("another change came first; read again and repeat")
+        case psycopg.errors.UntranslatableCharacter() | psycopg.DataError() if "NUL" in str(error) or "0x00" in str(
+            error
+        ):
+            return InvalidInput("text must not contain the character U+0000")
+        case psycopg.errors.InvalidTimeZoneDisplacementValue() | psycopg.errors.DatetimeFieldOverflow():
+            return InvalidInput("a time is out of range, or its offset is more than 15:59 hours")
+        case psycopg.errors.NumericValueOutOfRange():
+            return InvalidInput("a number is too large, or too near to zero, to be kept; give a plainer one")
+        case psycopg.errors.CheckViolation() if error.diag.constraint_name == "items_leak_guard":
+            return InvalidInput(
+                "this text copies a protected document; say what is known about it and refer to the document",
+                field="content",
+            )
+        case psycopg.errors.CheckViolation() if error.diag.constraint_name == "items_shared_are_read_only":
+            return Conflict(READ_ONLY)
+        case psycopg.OperationalError() | psycopg.InterfaceError():
+            return DatabaseUnavailable()
+        case _:
+            return error

@@ -1,0 +1,35 @@
+-- name: ping
+-- Answers if the server does.
+SELECT 1
+
+-- name: role_powers
+-- What the connected role holds that row-level security would not bind; all must be false.
+SELECT
+    current_user::text AS role,
+    (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AS superuser,
+    (SELECT rolbypassrls FROM pg_roles WHERE rolname = current_user) AS bypassrls,
+    COALESCE((SELECT pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles WHERE rolname = 'recordari_owner'), false)
+        AS owner_member,
+    EXISTS (
+        SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = 'recordari' AND c.relkind IN ('r', 'p') AND pg_has_role(current_user, c.relowner, 'MEMBER')
+    ) AS owns_tables,
+    EXISTS (
+        SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = 'recordari' AND c.relkind IN ('r', 'p') AND has_table_privilege(current_user, c.oid, 'TRUNCATE')
+    ) AS truncates_tables
+
+-- name: bind
+-- Tells row-level security who asks, until the transaction ends; a plan for every tenant must not read a whole table,
+-- however few tenants there are while it is made. If a thread is given, it waits for others that write to it.
+SELECT set_config('app.tenant_id', %(tenant)s::text, true), set_config('app.user_id', %(user)s::text, true),
+    set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
+    pg_advisory_xact_lock(thread_lock(%(tenant)s::uuid, %(thread)s::text))
+
+-- name: plan_by_index
+-- The plans of what follows are made for every tenant.
+SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)
+
+-- name: plan_as_usual
+-- And no more.
+SELECT set_config('plan_cache_mode', 'auto', true), set_config('enable_seqscan', 'on', true)

@@ -1,0 +1,168 @@
+"""Rows of a user's erasure, and the tombstones that a journal carries past a restore."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from recordari.domain.identity import RunId, SessionId, UserId
+from recordari.domain.items import REDACTED
+from recordari.storage.database import Transaction
+from recordari.storage.queries import Queries
+from recordari.storage.retention import Tombstone
+
+queries = Queries("erasures")
+
+ERASED_TABLES = frozenset(
+    {"api_keys", "erasures", "items", "profiles", "runs", "sessions", "state", "state_owners", "users", "vectors"}
+)
+"""Every table with a column `user_id`; a test compares it with the schema, so that no new one is overlooked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """How far the erasing of a user has come; the user's id is known only while it runs."""
+
+    erasure_id: UUID
+    user_id: UserId | None
+    user_hash: bytes
+    requested_at: datetime
+    items: int
+    sessions: int
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOfUser:
+    """A session to erase, with the runs in it."""
+
+    session_id: SessionId
+    session_ref: UUID
+    run_ids: list[RunId]
+
+
+async def start_erasure(tx: Transaction, erasure_id: UUID, user_id: UserId) -> Erasure:
+    """Begin to erase a user, or take up the erasure that runs."""
+    (erasure,) = await tx.all(queries.start_erasure, Erasure, erasure_id=erasure_id, user_id=user_id)
+    return erasure
+
+
+async def find_erasure(tx: Transaction, erasure_id: UUID) -> Erasure | None:
+    """One erasure."""
+    return await tx.maybe(queries.find_erasure, Erasure, erasure_id=erasure_id)
+
+
+async def count_held(tx: Transaction, user_id: UserId) -> int:
+    """On how many items of a user actions rest."""
+    return int(await tx.value(queries.count_held, user_id=user_id))
+
+
+async def has_older_writers(tx: Transaction, erasure_id: UUID) -> bool:
+    """Whether somebody who began to write before the erasure may still commit."""
+    return bool(await tx.value(queries.has_older_writers, erasure_id=erasure_id))
+
+
+async def list_items(tx: Transaction, user_id: UserId, *, before: datetime, limit: int) -> list[UUID]:
+    """Some items of a user and of the user's sessions."""
+    rows = await tx.dicts(queries.list_items, user_id=user_id, before=before, limit=limit)
+    return [row["item_id"] for row in rows]
+
+
+async def unplace_items(tx: Transaction, user_id: UserId, *, before: datetime) -> None:
+    """Take rows that were redacted before out of the user's threads."""
+    await tx.run(queries.unplace_items, user_id=user_id, before=before)
+
+
+async def list_sessions(tx: Transaction, user_id: UserId, *, before: datetime, limit: int) -> list[SessionOfUser]:
+    """Some sessions of a user."""
+    return await tx.all(queries.list_sessions, SessionOfUser, user_id=user_id, before=before, limit=limit)
+
+
+async def list_runs(tx: Transaction, user_id: UserId, *, before: datetime) -> list[RunId]:
+    """Runs of a user in sessions of others."""
+    return [row["run_id"] for row in await tx.dicts(queries.list_runs, user_id=user_id, before=before)]
+
+
+async def delete_runs(tx: Transaction, run_ids: Sequence[RunId]) -> None:
+    """Remove runs with everything in them."""
+    await tx.run(queries.delete_runs, run_ids=list(run_ids))
+
+
+async def delete_sessions(tx: Transaction, sessions: Sequence[SessionOfUser]) -> None:
+    """Remove sessions with everything in them."""
+    await tx.run(
+        queries.delete_sessions,
+        session_ids=[one.session_id for one in sessions],
+        session_refs=[one.session_ref for one in sessions],
+    )
+
+
+async def list_state_sessions(tx: Transaction, user_id: UserId, *, before: datetime) -> list[SessionId]:
+    """Sessions in which a user keeps state."""
+    found = await tx.dicts(queries.list_state_sessions, user_id=user_id, before=before)
+    return [SessionId(row["owner_id"]) for row in found]
+
+
+async def delete_user(tx: Transaction, user_id: UserId, *, before: datetime) -> None:
+    """Remove a user's own row, keys, state and opinions."""
+    await tx.run(queries.delete_user, user_id=user_id, before=before, redacted=REDACTED)
+
+
+async def delete_jobs(tx: Transaction, user_id: UserId) -> None:
+    """Forget jobs that ended and name the user; the application's role may, retention's may not."""
+    await tx.run(queries.delete_jobs, user_id=user_id)
+
+
+async def pseudonymise_audit(tx: Transaction, ids: Sequence[str]) -> None:
+    """Turn ids into hashes in the audit."""
+    if ids:
+        await tx.value(queries.pseudonymise_audit, ids=list(ids))
+
+
+async def progress(tx: Transaction, erasure_id: UUID, *, items: int = 0, sessions: int = 0) -> None:
+    """Note how far an erasure has come."""
+    await tx.run(queries.progress, erasure_id=erasure_id, items=items, sessions=sessions)
+
+
+async def finish_erasure(tx: Transaction, erasure_id: UUID) -> Erasure | None:
+    """Close an erasure; None when somebody else did."""
+    return await tx.maybe(queries.finish_erasure, Erasure, erasure_id=erasure_id)
+
+
+async def find_salt(tx: Transaction) -> bytes:
+    """The salt of the tenant's hashes."""
+    return bytes(await tx.value(queries.find_salt))
+
+
+async def set_salt(tx: Transaction, salt: bytes) -> None:
+    """Take over the salt that a journal was written with."""
+    await tx.run(queries.set_salt, salt=salt)
+
+
+async def list_tombstones(tx: Transaction, *, after: bytes, limit: int) -> list[Tombstone]:
+    """Some of what must not come back, by hash."""
+    return await tx.all(queries.list_tombstones, Tombstone, after=after, limit=limit)
+
+
+async def insert_tombstones(tx: Transaction, tombstones: Sequence[Tombstone]) -> None:
+    """Take over tombstones of a journal."""
+    await tx.run(
+        queries.insert_tombstones,
+        hashes=[one.hash for one in tombstones],
+        subjects=[one.subject for one in tombstones],
+        item_ids=[one.item_id for one in tombstones],
+        finals=[one.is_final for one in tombstones],
+        ats=[one.forgotten_at for one in tombstones],
+    )
+
+
+async def find_returned_items(tx: Transaction) -> list[UUID]:
+    """Items that are here although they were forgotten."""
+    return [row["item_id"] for row in await tx.dicts(queries.find_returned_items)]
+
+
+async def find_returned_users(tx: Transaction) -> list[UserId]:
+    """Users who are here although they were erased."""
+    return [row["user_id"] for row in await tx.dicts(queries.find_returned_users)]

@@ -1,0 +1,225 @@
+"""Rows of items as statements that are extracted, judged, ended and curated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+from recordari.domain.conflict import Retirement
+from recordari.domain.identity import AgentId, Role, RunId, SessionId, UserId
+from recordari.domain.items import Item, Kind, Trust
+from recordari.storage.database import Transaction
+from recordari.storage.queries import Queries
+from recordari.storage.sessions import line_of
+
+queries = Queries("facts")
+
+LAST = UUID(int=2**128 - 1)
+BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
+END = datetime(9999, 12, 31, tzinfo=UTC)
+MOST_VERSIONS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceText:
+    """A message to take facts from, and what they inherit."""
+
+    item_id: UUID
+    content: str
+    speaker: str | None
+    trust: Trust
+    event_time: datetime
+    user_id: UserId | None
+    agent_id: AgentId | None
+    session_id: SessionId | None
+    run_id: RunId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefStanding:
+    """How the fact behind a reference stands."""
+
+    source_ref: str
+    item_id: UUID
+    live: bool
+    invalid_at: datetime | None
+    superseded_by: UUID | None
+    is_archived: bool
+    is_forgotten: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactRow:
+    """A fact as it is judged."""
+
+    item_id: UUID
+    kind: Kind
+    content: str
+    valid_at: datetime
+    speaker: str | None
+    subject: str | None
+    predicate: str | None
+    object: str | None
+    trust: Trust
+    is_pinned: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locked:
+    """A row that nobody else changes until the transaction ends."""
+
+    item_id: UUID
+    live: bool
+    valid_at: datetime
+    invalid_at: datetime | None
+    superseded_by: UUID | None
+    is_pinned: bool
+    is_forgotten: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemFilter:
+    """Which items to list; None leaves a thing open."""
+
+    kinds: tuple[Kind, ...] = tuple(Kind)
+    scope: str | None = None
+    category: str | None = None
+    subject: str | None = None
+    trust: str | None = None
+    state: str = "live"
+    pinned: bool = False
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+async def sources_to_extract(tx: Transaction, item_ids: Sequence[UUID], trusts: Sequence[Trust]) -> list[SourceText]:
+    """The messages of these ids that facts may be taken from."""
+    return await tx.all(
+        queries.sources_to_extract, SourceText, item_ids=list(item_ids), trusts=[str(one) for one in trusts]
+    )
+
+
+async def mark_extracted(tx: Transaction, item_ids: Sequence[UUID], now: datetime) -> None:
+    """Note that facts were taken from messages."""
+    await tx.run(queries.mark_extracted, item_ids=list(item_ids), now=now)
+
+
+async def standing_of_refs(
+    tx: Transaction, source_refs: Sequence[str], *, kind: Kind = Kind.FACT
+) -> dict[str, RefStanding]:
+    """How the rows behind references stand, by reference."""
+    found = await tx.all(queries.standing_of_refs, RefStanding, kind=kind, source_refs=list(source_refs))
+    return {one.source_ref: one for one in found}
+
+
+async def set_aside(tx: Transaction, ended: Sequence[RefStanding]) -> None:
+    """Let ended rows give up their references, unless they did meanwhile."""
+    await tx.run(
+        queries.set_aside, item_ids=[one.item_id for one in ended], source_refs=[one.source_ref for one in ended]
+    )
+
+
+async def set_ref(tx: Transaction, item_id: UUID, source_ref: str) -> None:
+    """Give a row a reference that is free."""
+    await tx.run(queries.set_ref, item_id=item_id, source_ref=source_ref)
+
+
+async def same_words(tx: Transaction, item_id: UUID) -> list[UUID]:
+    """Every row by which the same owner states what a fact states, itself too; none for what is no fact."""
+    return [row["item_id"] for row in await tx.dicts(queries.same_words, item_id=item_id)]
+
+
+async def facts_to_judge(tx: Transaction, item_ids: Sequence[UUID]) -> list[FactRow]:
+    """The facts of these ids that wait for the judge, oldest first."""
+    return await tx.all(queries.facts_to_judge, FactRow, item_ids=list(item_ids))
+
+
+async def near_facts(
+    tx: Transaction, item_id: UUID, *, model_id: str | None, distance: float, most: int
+) -> list[FactRow]:
+    """Live facts that may contradict one."""
+    return await tx.all(
+        queries.near_facts, FactRow, item_id=item_id, model_id=model_id or "", distance=distance, most=most
+    )
+
+
+async def predecessors(tx: Transaction, item_ids: Sequence[UUID], *, most: int) -> list[FactRow]:
+    """What these facts ended, newest first."""
+    return await tx.all(queries.predecessors, FactRow, item_ids=list(item_ids), most=most)
+
+
+async def mark_judged(tx: Transaction, item_ids: Sequence[UUID], now: datetime) -> None:
+    """Note that facts were judged."""
+    await tx.run(queries.mark_judged, item_ids=list(item_ids), now=now)
+
+
+async def lock_items(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, Locked]:
+    """The rows of these ids, locked."""
+    found = await tx.all(queries.lock_items, Locked, item_ids=list(item_ids))
+    return {one.item_id: one for one in found}
+
+
+async def end_items(tx: Transaction, retirements: Sequence[Retirement]) -> None:
+    """End rows by their successors; at most one row each."""
+    await tx.run(
+        queries.end_items,
+        item_ids=[one.item_id for one in retirements],
+        successors=[one.superseded_by for one in retirements],
+        moments=[one.invalid_at for one in retirements],
+    )
+
+
+async def end_item(tx: Transaction, item_id: UUID, moment: datetime) -> None:
+    """End a row that has no successor."""
+    await tx.run(queries.end_items, item_ids=[item_id], successors=[None], moments=[moment])
+
+
+async def revive_item(tx: Transaction, item_id: UUID) -> None:
+    """Make a row true again."""
+    await tx.run(queries.revive_item, item_id=item_id)
+
+
+async def unarchive_items(tx: Transaction, item_ids: Sequence[UUID]) -> None:
+    """Bring rows that had only faded back into recall."""
+    await tx.run(queries.unarchive_items, item_ids=list(item_ids))
+
+
+async def history(tx: Transaction, item_id: UUID) -> list[Item]:
+    """All versions that an item stands in line with, oldest first."""
+    return await tx.all(queries.history, Item, item_id=item_id, limit=MOST_VERSIONS)
+
+
+async def set_pinned(tx: Transaction, item_id: UUID, pinned_at: datetime | None) -> bool:
+    """Pin or unpin; whether that changed anything."""
+    return await tx.run(queries.set_pinned, item_id=item_id, pinned_at=pinned_at) == 1
+
+
+async def set_confidence(tx: Transaction, item_id: UUID, confidence: float) -> None:
+    """Note how sure an item is."""
+    await tx.run(queries.set_confidence, item_id=item_id, confidence=confidence)
+
+
+async def list_items(tx: Transaction, wanted: ItemFilter, *, before: UUID | None, limit: int) -> list[Item]:
+    """Items that the identity may see, newest first."""
+    who = tx.identity
+    return await tx.all(
+        queries.list_items,
+        Item,
+        before=before or LAST,
+        user_id=who.user_id,
+        agent_id=who.agent_id,
+        session_ids=await line_of(tx, who.session_id),
+        sees_all=who.role is Role.ADMIN,
+        kinds=[str(kind) for kind in wanted.kinds],
+        scope=wanted.scope,
+        category=wanted.category,
+        subject=wanted.subject,
+        trust=wanted.trust,
+        state=wanted.state,
+        pinned=wanted.pinned,
+        since=wanted.since or BEGINNING,
+        until=wanted.until or END,
+        limit=limit,
+    )

@@ -1,0 +1,138 @@
+"""Rows on their way into a tenant, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from recordari.domain.quotas import SETTING as QUOTAS
+from recordari.errors import InvalidInput
+from recordari.storage.database import Transaction
+from recordari.storage.queries import Queries, Query
+
+queries = Queries("imports")
+
+_IMPORTED: dict[str, Query] = {
+    "user": queries.import_users,
+    "agent": queries.import_agents,
+    "source": queries.import_sources,
+    "session": queries.import_sessions,
+    "run": queries.import_runs,
+    "turn": queries.import_turns,
+    "tool_call": queries.import_tool_calls,
+    "turn_state": queries.import_turn_states,
+    "evidence": queries.import_evidence,
+    "access": queries.import_access,
+    "note": queries.import_notes,
+    "state_owner": queries.import_owners,
+    "state": queries.import_state,
+    "entry": queries.import_entries,
+    "document": queries.import_documents,
+    "chunk": queries.import_chunks,
+    "protected_source": queries.import_protected_sources,
+    "feedback": queries.import_feedback,
+    "hold": queries.import_holds,
+    "choice": queries.import_choices,
+    "outcome": queries.import_outcomes,
+    "report": queries.import_reports,
+}
+_BEFORE = {"state": queries.import_state_owners}
+"""Owners of state, for an export that does not have them."""
+_AFTER = {"protected_source": queries.import_protected_texts}
+
+
+async def has_tombstones(tx: Transaction) -> bool:
+    """Whether the tenant has forgotten anything."""
+    return bool(await tx.value(queries.has_tombstones))
+
+
+async def import_rows(tx: Transaction, kind: str, rows: Sequence[Mapping[str, Any]], *, user_id: str | None) -> int:
+    """Write rows of one type that are not here yet, by a user's export those of that user; how many."""
+    if not rows:
+        return 0
+    if before := _BEFORE.get(kind):
+        await _run(tx, before, rows)
+    written = await _run(tx, _IMPORTED[kind], rows, user_id=user_id)
+    if after := _AFTER.get(kind):
+        await _run(tx, after, rows)
+    return written
+
+
+async def import_tenant(tx: Transaction, *, language: str, settings: Mapping[str, Any]) -> int:
+    """Give the tenant a language and settings, if it has no settings and no memory yet; whether it did, as a count."""
+    return await tx.run(queries.import_tenant, language=language, settings=Jsonb({**settings}), quotas=QUOTAS)
+
+
+async def same_sources(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The sources that are here under the name of one of these but another id, by the id that was given."""
+    found = await _found(tx, queries.same_sources, rows)
+    return {str(row["given"]): str(row["here"]) for row in found}
+
+
+async def import_items(tx: Transaction, rows: Sequence[Mapping[str, Any]], *, user_id: str | None) -> list[UUID]:
+    """Write items that are not here yet and were not forgotten; which those were."""
+    return [row["item_id"] for row in await _found(tx, queries.import_items, rows, user_id=user_id)]
+
+
+async def count_items(tx: Transaction, item_ids: Sequence[UUID]) -> int:
+    """How many of these items are here."""
+    return int(await tx.value(queries.count_items, item_ids=list(item_ids)))
+
+
+async def chunks_of_none(tx: Transaction, document_ids: Sequence[UUID]) -> list[UUID]:
+    """The chunks of documents that are not here."""
+    rows = await tx.dicts(queries.chunks_of_none, document_ids=list(document_ids))
+    return [row["item_id"] for row in rows]
+
+
+async def lacks_file(tx: Transaction, document_id: UUID, *, revision: int) -> bool:
+    """Whether the file of a document may be kept: it is here at that revision, whole, and has none; locked."""
+    return bool(await tx.value(queries.lacks_file, document_id=document_id, revision=revision))
+
+
+async def import_procedures(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Write versions of procedures as they were before any outcome; how many."""
+    written = [row["procedure_id"] for row in await _found(tx, queries.import_procedures, rows)]
+    await _run(tx, queries.link_procedures, rows, procedure_ids=written)
+    return len(written)
+
+
+async def import_proposals(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Write proposals with their inputs; how many."""
+    written = [row["proposal_id"] for row in await _found(tx, queries.import_proposals, rows)]
+    await _run(tx, queries.import_proposal_inputs, rows, proposal_ids=written)
+    return len(written)
+
+
+async def _run(tx: Transaction, query: Query, rows: Sequence[Mapping[str, Any]], **more: Any) -> int:
+    try:
+        return await tx.run(query, rows=_of_tenant(tx, rows), **more)
+    except (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.InsufficientPrivilege) as error:
+        _refuse(error)
+        raise
+
+
+async def _found(tx: Transaction, query: Query, rows: Sequence[Mapping[str, Any]], **more: Any) -> list[dict[str, Any]]:
+    try:
+        return await tx.dicts(query, rows=_of_tenant(tx, rows), **more)
+    except (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.InsufficientPrivilege) as error:
+        _refuse(error)
+        raise
+
+
+def _refuse(error: psycopg.Error) -> None:
+    """Say what is wrong with a row, except where the database says it in a way that is known everywhere."""
+    if error.diag.constraint_name == "items_leak_guard":
+        return
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        raise InvalidInput("a row of the export is another user's") from error
+    raise InvalidInput("a row of the export has a value that cannot be") from error
+
+
+def _of_tenant(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> Jsonb:
+    # Whatever a file says: rows are written into the tenant that imports them.
+    return Jsonb([{**row, "tenant_id": str(tx.identity.tenant_id)} for row in rows])

@@ -1,0 +1,316 @@
+"""Rows of items and their payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from psycopg.types.json import Jsonb
+
+from recordari.domain.entities import Entity
+from recordari.domain.identity import Identity, Role, Scope, SessionId
+from recordari.domain.indexing import Indexed
+from recordari.domain.items import Item, Prepared
+from recordari.ids import new_id
+from recordari.storage.asking import Asked
+from recordari.storage.database import Database, Transaction
+from recordari.storage.pipeline import Part
+from recordari.storage.queries import Queries
+
+queries = Queries("items")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """An item to insert."""
+
+    item_id: UUID
+    item: Prepared
+    indexed: Indexed
+    thread: str | None
+    source_id: UUID | None = None
+    masked: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """What stands behind a key."""
+
+    kind: str
+    source_ref: str
+    item_id: UUID
+    content_hash: bytes
+    scope: str
+    user_id: str | None
+    agent_id: str | None
+    session_id: str | None
+
+    def belongs_to(self, item: Prepared, *, line: Sequence[SessionId] = ()) -> bool:
+        """Whether the row has the same owner as an item that would be written under its key.
+
+        `line` are sessions that go on in the item's: a message may come again after its session was closed.
+        """
+        owner = {
+            Scope.USER: self.user_id == item.user_id,
+            Scope.AGENT: self.agent_id == item.agent_id,
+            Scope.SESSION: item.session_id == self.session_id
+            or (item.user_id is not None and item.user_id == self.user_id)
+            or self.session_id in line,
+        }
+        return self.scope == item.scope and owner.get(item.scope, True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """The whole body behind an elided item: inside the row, or in the object store."""
+
+    payload_key: str
+    item_id: UUID
+    media_type: str
+    size: int
+    body: bytes | None
+    object_key: str | None
+
+
+async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str) -> set[UUID]:
+    """Write the rows whose keys are new, ask for work of the topic on them, and say which those were."""
+    if threads := [row.thread for row in rows if row.thread is not None]:
+        await tx.run(queries.take_threads, threads=threads)
+    inserted = await tx.kept(queries.insert_items, topic=topic, **_columns(rows))
+    return {item_id for (item_id,) in inserted}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What is derived from an item's text in time to be written with it, and what it was derived under."""
+
+    model_id: str
+    embedding: np.ndarray
+    entities: Sequence[Entity]
+    previous_id: UUID | None
+    """The message whose head was embedded with it."""
+    previous_hash: bytes | None
+    following: str | None
+    """The topic of what is to be done with it next."""
+    unless: Mapping[str, str] | None
+    """The tenant's settings under which that is not wanted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """How an item was written: whether it can be found by meaning, and the topic that waits for it."""
+
+    is_embedded: bool
+    topic: str | None
+
+
+async def insert_alone(
+    database: Database, identity: Identity, row: Row, *, topic: str, meaning: Callable[[], Meaning | None]
+) -> Written | None:
+    """Write one row in a transaction of its own; None, and nothing is changed, when its key exists.
+
+    Its meaning is made while the database is at work on the row. If it does not hold, it is not written, and work of the
+    topic is asked for instead.
+    """
+
+    def following() -> Iterator[Part]:
+        yield queries.insert_meaning, {"item_id": row.item_id, "topic": topic, **_derived(meaning())}
+
+    written = await database.in_parts(identity, queries.insert_alone, _values(row), following, thread=row.thread)
+    if not written:
+        return None
+    ((next_topic, is_embedded),) = written
+    return Written(is_embedded=is_embedded, topic=next_topic if is_embedded else topic)
+
+
+def _derived(meaning: Meaning | None) -> dict[str, Any]:
+    if meaning is None:
+        return dict.fromkeys(_DERIVED)
+    named = sorted(meaning.entities, key=lambda entity: entity.key)  # one order for all writers: no deadlock
+    return {
+        "model_id": meaning.model_id,
+        "embedding": meaning.embedding,
+        "previous_id": meaning.previous_id,
+        "previous_hash": meaning.previous_hash,
+        "following": meaning.following,
+        "unless": Jsonb(meaning.unless) if meaning.unless is not None else None,
+        "entity_ids": [new_id() for _ in named],
+        "entity_kinds": [str(entity.kind) for entity in named],
+        "entity_names": [entity.name for entity in named],
+        "entity_keys": [entity.key for entity in named],
+    }
+
+
+_DERIVED = (
+    "model_id", "embedding", "previous_id", "previous_hash", "following", "unless",
+    "entity_ids", "entity_kinds", "entity_names", "entity_keys",
+)  # fmt: skip
+
+
+def _values(row: Row) -> dict[str, Any]:
+    item, indexed = row.item, row.indexed
+    return {
+        "item_id": row.item_id,
+        "kind": item.kind,
+        "scope": item.scope,
+        "tier": item.tier,
+        "user_id": item.user_id,
+        "agent_id": item.agent_id,
+        "session_id": item.session_id,
+        "run_id": item.run_id,
+        "source_ref": item.source_ref,
+        "source_id": row.source_id,
+        "thread": row.thread,
+        "content": item.content,
+        "content_hash": item.content_hash,
+        "speaker": item.speaker,
+        "trust": item.trust,
+        "event_time": item.event_time,
+        "valid_at": item.valid_at,
+        "subject": item.subject,
+        "predicate": item.predicate,
+        "object": item.object,
+        "confidence": item.confidence,
+        "category": item.category,
+        "payload_key": item.payload_key,
+        "metadata": Jsonb(item.metadata),
+        "masked": _counts(row),
+        "tsv": indexed.tsv,
+        "terms": indexed.terms,
+        "tokens": indexed.tokens,
+        "traits": indexed.traits,
+    }
+
+
+def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    items = [row.item for row in rows]
+    return {
+        "item_ids": [row.item_id for row in rows],
+        "kinds": [str(item.kind) for item in items],
+        "scopes": [str(item.scope) for item in items],
+        "tiers": [str(item.tier) for item in items],
+        "user_ids": [item.user_id for item in items],
+        "agent_ids": [item.agent_id for item in items],
+        "session_ids": [item.session_id for item in items],
+        "run_ids": [item.run_id for item in items],
+        "source_refs": [item.source_ref for item in items],
+        "source_ids": [row.source_id for row in rows],
+        "threads": [row.thread for row in rows],
+        "contents": [item.content for item in items],
+        "content_hashes": [item.content_hash for item in items],
+        "speakers": [item.speaker for item in items],
+        "trusts": [str(item.trust) for item in items],
+        "event_times": [item.event_time for item in items],
+        "valid_ats": [item.valid_at for item in items],
+        "subjects": [item.subject for item in items],
+        "predicates": [item.predicate for item in items],
+        "objects": [item.object for item in items],
+        "confidences": [item.confidence for item in items],
+        "categories": [item.category for item in items],
+        "payload_keys": [item.payload_key for item in items],
+        "metadatas": [Jsonb(item.metadata) for item in items],
+        "maskeds": [_counts(row) for row in rows],
+        "tsvs": [row.indexed.tsv for row in rows],
+        "terms": [row.indexed.terms for row in rows],
+        "tokens": [row.indexed.tokens for row in rows],
+        "traits": [row.indexed.traits for row in rows],
+    }
+
+
+async def find_keys(tx: Transaction, items: Sequence[Prepared]) -> dict[tuple[str, str], Key]:
+    """The rows behind the keys of these items."""
+    found = await tx.all(
+        queries.find_keys,
+        Key,
+        kinds=[str(item.kind) for item in items],
+        source_refs=[item.source_ref for item in items],
+    )
+    return {(key.kind, key.source_ref): key for key in found}
+
+
+async def is_taken(tx: Transaction, item: Prepared) -> bool:
+    """Whether the key of an item stands for a row already, also for one that the identity may not see."""
+    await tx.run(queries.act_for_the_tenant)
+    taken = await tx.value(queries.is_taken, kind=item.kind, source_ref=item.source_ref)
+    await tx.run(queries.act_for_the_user)
+    return bool(taken)
+
+
+async def replace_item(tx: Transaction, item_id: UUID, row: Row) -> None:
+    """Give a row another text."""
+    item, indexed = row.item, row.indexed
+    await tx.run(
+        queries.replace_item,
+        item_id=item_id,
+        content=item.content,
+        content_hash=item.content_hash,
+        event_time=item.event_time,
+        payload_key=item.payload_key,
+        metadata=Jsonb(item.metadata),
+        masked=_counts(row),
+        tsv=indexed.tsv,
+        terms=indexed.terms,
+        tokens=indexed.tokens,
+        traits=indexed.traits,
+    )
+
+
+def _counts(row: Row) -> Jsonb | None:
+    return Jsonb(dict(row.masked)) if row.masked else None
+
+
+async def find_item(tx: Transaction, item_id: UUID) -> Item | None:
+    """One item."""
+    return await tx.maybe(queries.find_item, Item, item_id=item_id)
+
+
+async def find_items(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, Item]:
+    """Items by id."""
+    found = await tx.all(queries.find_items, Item, item_ids=list(item_ids))
+    return {item.item_id: item for item in found}
+
+
+def ask_items(item_ids: Sequence[UUID]) -> Asked[dict[UUID, Item]]:
+    """The same, sent along with others."""
+    return Asked(
+        queries.find_items, lambda rows: {row["item_id"]: Item(**row) for row in rows}, item_ids=list(item_ids)
+    )
+
+
+async def insert_payload(
+    tx: Transaction,
+    item_id: UUID,
+    payload_key: str,
+    *,
+    size: int,
+    sha256: bytes,
+    body: bytes | None,
+    object_key: str | None,
+) -> None:
+    """Keep a whole body."""
+    await tx.run(
+        queries.insert_payload,
+        item_id=item_id,
+        payload_key=payload_key,
+        bytes=size,
+        sha256=sha256,
+        body=body,
+        object_key=object_key,
+    )
+
+
+async def find_payload(tx: Transaction, payload_key: str, *, session_ids: Sequence[SessionId]) -> Payload | None:
+    """A body that the identity of the transaction, at work in these sessions, may see."""
+    who = tx.identity
+    return await tx.maybe(
+        queries.find_payload,
+        Payload,
+        payload_key=payload_key,
+        user_id=who.user_id,
+        agent_id=who.agent_id,
+        session_ids=list(session_ids),
+        is_admin=who.role is Role.ADMIN,
+    )

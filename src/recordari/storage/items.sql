@@ -1,0 +1,197 @@
+-- name: take_threads
+-- Wait for others that write to these threads, and hold them until the commit; in one order for all writers.
+SELECT pg_advisory_xact_lock(one.key) FROM (
+    SELECT DISTINCT thread_lock(%(tenant_id)s, thread) AS key FROM unnest(%(threads)s::text[]) AS thread ORDER BY 1 OFFSET 0) one
+
+-- name: insert_items
+-- New items in the order given, each at the next place of its thread, and work to be done on them; keys that exist are
+-- left alone. Look-ups by key stand in LATERAL … OFFSET 0: a plan for every tenant would rather read all of a small one.
+WITH given AS (
+    SELECT * FROM unnest(
+        %(item_ids)s::uuid[], %(kinds)s::text[], %(scopes)s::text[], %(tiers)s::text[], %(user_ids)s::text[],
+        %(agent_ids)s::text[], %(session_ids)s::text[], %(run_ids)s::text[], %(source_refs)s::text[],
+        %(source_ids)s::uuid[], %(threads)s::text[], %(contents)s::text[], %(content_hashes)b::bytea[],
+        %(speakers)s::text[], %(trusts)s::text[], %(event_times)s::timestamptz[], %(valid_ats)s::timestamptz[],
+        %(subjects)s::text[], %(predicates)s::text[], %(objects)s::text[], %(confidences)s::real[],
+        %(categories)s::text[], %(payload_keys)s::text[], %(metadatas)s::jsonb[], %(maskeds)s::jsonb[], %(tsvs)s::text[],
+        %(terms)b::bytea[], %(tokens)b::bytea[], %(traits)s::smallint[]
+    ) WITH ORDINALITY AS g (
+        item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread, content,
+        content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence, category,
+        payload_key, metadata, masked, tsv, terms, tokens, traits, ordinal)
+), fresh AS (
+    SELECT DISTINCT ON (kind, source_ref) g.* FROM given g LEFT JOIN LATERAL (
+        SELECT true AS is_known FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND i.kind = g.kind AND i.source_ref = g.source_ref OFFSET 0) k ON true
+    WHERE k.is_known IS NULL
+    ORDER BY kind, source_ref, ordinal
+), last AS (
+    SELECT thread, (
+        SELECT max(position) FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.thread = t.thread) AS position
+    FROM (SELECT DISTINCT thread FROM fresh WHERE thread IS NOT NULL) t
+), noted AS (
+    INSERT INTO users (tenant_id, user_id)
+    SELECT %(tenant_id)s::uuid, f.user_id FROM fresh f LEFT JOIN LATERAL (
+        SELECT true AS is_known FROM users u
+        WHERE u.tenant_id = %(tenant_id)s AND u.user_id = f.user_id OFFSET 0) k ON true
+    WHERE f.user_id IS NOT NULL AND k.is_known IS NULL
+    GROUP BY f.user_id HAVING NOT is_erased_user(f.user_id, max(f.event_time))
+    ON CONFLICT (tenant_id, user_id) DO NOTHING
+), made AS (
+INSERT INTO items (
+    tenant_id, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread, position,
+    content, content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence, category,
+    payload_key, metadata, masked, tsv, terms, tokens, traits)
+SELECT
+    %(tenant_id)s::uuid, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, f.thread,
+    CASE WHEN f.thread IS NOT NULL THEN
+        COALESCE(last.position, 0) + row_number() OVER (PARTITION BY f.thread ORDER BY ordinal) END,
+    content, content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence, category,
+    payload_key, metadata, masked, tsv::tsvector, terms, tokens, traits
+FROM fresh f LEFT JOIN last ON last.thread = f.thread
+ORDER BY ordinal
+ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
+RETURNING item_id
+), asked AS (
+    INSERT INTO outbox (topic, tenant_id, ref) SELECT %(topic)s::text, %(tenant_id)s::uuid, item_id FROM made
+)
+SELECT item_id FROM made
+
+-- name: insert_alone
+-- One new item at the next place of its thread; a key that exists is left alone.
+WITH noted AS (
+    INSERT INTO users (tenant_id, user_id)
+    SELECT %(tenant_id)s::uuid, %(user_id)s::text
+    WHERE %(user_id)s::text IS NOT NULL
+        AND NOT EXISTS (SELECT FROM users u WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s::text)
+        AND NOT is_erased_user(%(user_id)s::text, %(event_time)s::timestamptz)
+    ON CONFLICT (tenant_id, user_id) DO NOTHING
+)
+INSERT INTO items (
+    tenant_id, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread,
+    position, content, content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence,
+    category, payload_key, metadata, masked, tsv, terms, tokens, traits)
+SELECT
+    %(tenant_id)s::uuid, %(item_id)s::uuid, %(kind)s::text, %(scope)s::text, %(tier)s::text, %(user_id)s::text,
+    %(agent_id)s::text, %(session_id)s::text, %(run_id)s::text, %(source_ref)s::text, %(source_id)s::uuid,
+    %(thread)s::text,
+    CASE WHEN %(thread)s::text IS NOT NULL THEN COALESCE((
+        SELECT max(i.position) FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.thread = %(thread)s::text), 0) + 1 END,
+    %(content)s::text, %(content_hash)s::bytea, %(speaker)s::text, %(trust)s::text, %(event_time)s::timestamptz,
+    %(valid_at)s::timestamptz, %(subject)s::text, %(predicate)s::text, %(object)s::text, %(confidence)s::real,
+    %(category)s::text, %(payload_key)s::text, %(metadata)s::jsonb, %(masked)s::jsonb, %(tsv)s::tsvector,
+    %(terms)s::bytea, %(tokens)s::bytea, %(traits)s::smallint
+ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
+
+-- name: insert_meaning
+-- The vector and the names of an item that this transaction made, so that it is found by meaning at once; if the vector
+-- does not hold, it is asked for. It holds if the tenant's one model made it with the head of the very message before.
+WITH made AS MATERIALIZED (
+    SELECT i.item_id, i.kind, i.scope, i.user_id, i.agent_id, i.session_id, i.event_time, i.thread, i.position
+    FROM items i
+    WHERE i.tenant_id = %(tenant_id)s AND i.item_id = %(item_id)s::uuid AND i.xmin = pg_current_xact_id()::xid
+), ready AS MATERIALIZED (
+    SELECT CASE WHEN (t.settings @> %(unless)s::jsonb) IS NOT TRUE THEN %(following)s::text END AS topic
+    FROM made CROSS JOIN tenants t LEFT JOIN LATERAL (
+        SELECT i.content_hash, CASE WHEN i.kind = 'chat_message' AND i.scope = made.scope
+            AND i.anonymized_at IS NULL AND i.deleted_at IS NULL THEN i.item_id END AS item_id
+        FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND i.thread = made.thread AND i.position < made.position
+        ORDER BY i.position DESC LIMIT 1) last ON true
+    WHERE t.tenant_id = %(tenant_id)s AND t.embedding_model = %(model_id)s::text AND t.embedding_target IS NULL
+        AND (made.kind <> 'chat_message' OR (last.item_id IS NOT DISTINCT FROM %(previous_id)s::uuid
+            AND (last.item_id IS NULL OR last.content_hash = %(previous_hash)s::bytea)))
+), asked AS (
+    INSERT INTO outbox (topic, tenant_id, ref)
+    SELECT CASE WHEN EXISTS (SELECT FROM ready) THEN (SELECT ready.topic FROM ready) ELSE %(topic)s::text END,
+        %(tenant_id)s::uuid, made.item_id
+    FROM made WHERE NOT EXISTS (SELECT FROM ready) OR (SELECT ready.topic FROM ready) IS NOT NULL
+), embedded AS (
+    INSERT INTO vectors (
+        tenant_id, item_id, model_id, live, kind, scope, user_id, agent_id, session_id, event_time, embedding)
+    SELECT %(tenant_id)s::uuid, made.item_id, %(model_id)s::text, true, made.kind, made.scope, made.user_id, made.agent_id,
+        made.session_id, made.event_time, %(embedding)s::halfvec
+    FROM made, ready
+), known AS MATERIALIZED (
+    SELECT e.entity_id, e.key FROM entities e WHERE e.tenant_id = %(tenant_id)s AND e.key = ANY(%(entity_keys)s::text[])
+), met AS (
+    -- One that another writer makes at this moment is taken from there.
+    INSERT INTO entities (tenant_id, entity_id, kind, name, key)
+    SELECT %(tenant_id)s::uuid, g.entity_id, g.kind, g.name, g.key
+    FROM made, ready, unnest(%(entity_ids)s::uuid[], %(entity_kinds)s::text[], %(entity_names)s::text[],
+        %(entity_keys)s::text[]) AS g (entity_id, kind, name, key)
+    WHERE g.key NOT IN (SELECT known.key FROM known) ORDER BY g.key
+    ON CONFLICT (tenant_id, key) DO UPDATE SET name = entities.name
+    RETURNING entity_id
+), mentioned AS (
+    INSERT INTO mentions (tenant_id, entity_id, item_id)
+    SELECT %(tenant_id)s::uuid, e.entity_id, made.item_id
+    FROM made, ready, (SELECT entity_id FROM known UNION ALL SELECT entity_id FROM met) e
+)
+SELECT (SELECT ready.topic FROM ready), EXISTS (SELECT FROM ready) FROM made
+
+-- name: find_keys
+-- Which row stands behind each key, whose it is, and the hash of its text.
+SELECT i.kind, i.source_ref, i.item_id, i.content_hash, i.scope, i.user_id, i.agent_id, i.session_id
+FROM unnest(%(kinds)s::text[], %(source_refs)s::text[]) AS k (kind, source_ref)
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.kind = k.kind AND i.source_ref = k.source_ref
+
+-- name: act_for_the_tenant
+-- Look past the user's own rows, as the role whose policy is the tenant alone.
+SET LOCAL ROLE recordari_retention
+
+-- name: is_taken
+-- Whether any row of the tenant stands behind a key.
+SELECT EXISTS (SELECT FROM items WHERE tenant_id = %(tenant_id)s AND kind = %(kind)s AND source_ref = %(source_ref)s)
+
+-- name: act_for_the_user
+-- Back to the application's own role.
+SET LOCAL ROLE NONE
+
+-- name: replace_item
+-- Give a row another text; what was derived from the old one goes.
+WITH gone AS (
+    DELETE FROM vectors WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+), unmentioned AS (
+    DELETE FROM mentions WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+), shortened AS (
+    DELETE FROM payloads
+    WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND payload_key IS DISTINCT FROM %(payload_key)s::text
+)
+UPDATE items SET
+    content = %(content)s, content_hash = %(content_hash)s, event_time = %(event_time)s, payload_key = %(payload_key)s,
+    metadata = %(metadata)s, masked = %(masked)s, tsv = %(tsv)s::tsvector, terms = %(terms)s, tokens = %(tokens)s,
+    traits = %(traits)s
+WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND anonymized_at IS NULL
+
+-- name: find_item
+-- One item that is not redacted.
+SELECT item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, content, speaker, trust, event_time,
+    created_at, valid_at, invalid_at, superseded_by, subject, predicate, object, confidence, category, payload_key, metadata,
+    shared_from
+FROM items WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND deleted_at IS NULL AND anonymized_at IS NULL
+
+-- name: find_items
+-- The items of these ids that were not redacted meanwhile, in no particular order.
+SELECT item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, content, speaker, trust, event_time,
+    created_at, valid_at, invalid_at, superseded_by, subject, predicate, object, confidence, category, payload_key, metadata,
+    shared_from
+FROM items
+WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND deleted_at IS NULL AND anonymized_at IS NULL
+
+-- name: insert_payload
+-- The whole body behind an elided item; the same key keeps the newest body.
+INSERT INTO payloads (tenant_id, payload_key, item_id, bytes, sha256, body, object_key)
+VALUES (%(tenant_id)s, %(payload_key)s, %(item_id)s, %(bytes)s, %(sha256)s, %(body)s, %(object_key)s)
+ON CONFLICT (tenant_id, payload_key) DO UPDATE SET
+    bytes = excluded.bytes, sha256 = excluded.sha256, body = excluded.body, object_key = excluded.object_key
+
+-- name: find_payload
+-- A body that the identity may see, with the item it stands behind.
+SELECT p.payload_key, p.item_id, p.media_type, p.bytes AS size, p.body, p.object_key
+FROM payloads p JOIN items i ON i.tenant_id = p.tenant_id AND i.item_id = p.item_id
+WHERE p.tenant_id = %(tenant_id)s AND p.payload_key = %(payload_key)s
+    AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
+    AND (i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = %(user_id)s)
+        OR (i.scope = 'agent' AND i.agent_id = %(agent_id)s)
+        OR (i.scope = 'session' AND i.session_id = ANY(%(session_ids)s)) OR %(is_admin)s)

@@ -1,0 +1,272 @@
+"""Jobs of the queue (procrastinate, in the schema `recordari_queue`): deferred, listed, replayed, resumed.
+
+A job belongs to one tenant, whose id is among its arguments; its queue has the name of the job, so that a
+worker fetches only jobs that it knows. Arguments are ids and numbers, never content.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import procrastinate
+import psycopg
+import psycopg_pool
+from procrastinate import exceptions
+from procrastinate.jobs import Job as QueuedJob
+from procrastinate.jobs import Status
+from procrastinate.manager import JobManager, NotificationCallback
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from recordari.domain.identity import TenantId
+from recordari.domain.jobs import DeadLetter, JobRecord, JobStatus
+from recordari.storage.asking import Asked
+from recordari.storage.database import QueueTransaction, Transaction
+from recordari.storage.queries import Queries, Query
+from recordari.telemetry import get_log
+
+log = get_log(__name__)
+queries = Queries("jobs")
+
+# Tried again for about as long as a database needs to restart; later the sweep takes the job over anyway.
+PERSIST_DELAYS = (0.1, 0.3, 1.0, 2.0, 4.0, 8.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """A job taken from a worker that fell silent."""
+
+    job_id: int
+    job: str
+    status: JobStatus
+    attempts: int
+
+
+async def defer(
+    tx: Transaction,
+    job: str,
+    *,
+    args: Mapping[str, Any] | None = None,
+    queueing_lock: str | None = None,
+    lock: str | None = None,
+    schedule_at: datetime | None = None,
+    priority: int = 0,
+) -> int | None:
+    """Enqueue a job of this tenant in this transaction; None when one with that queueing lock waits already.
+
+    Each job wakes the workers with a NOTIFY as it commits: what happens on every write belongs in the outbox.
+    """
+    job_id: int | None = await tx.value(
+        queries.defer_job,
+        job=job,
+        args=Jsonb(dict(args or {})),
+        queueing_lock=queueing_lock,
+        lock=lock,
+        schedule_at=schedule_at,
+        priority=priority,
+    )
+    return job_id
+
+
+async def defer_for_tenants(rows: QueueTransaction, job: str, tenants: Sequence[TenantId], *, exclusive: bool) -> int:
+    """Enqueue one job for each tenant that has none of that name waiting or running; how many that were."""
+    return await rows.run(queries.defer_for_tenants, job=job, tenants=list(tenants), exclusive=exclusive)
+
+
+async def count_open(rows: QueueTransaction, job: str) -> int:
+    """Count the jobs of that name that run or could run now, over all tenants."""
+    return int(await rows.value(queries.count_open, job=job))
+
+
+async def resume_stalled(rows: QueueTransaction, budgets: Mapping[str, int], *, silence: timedelta) -> list[Resumed]:
+    """Take jobs from workers that fell silent: put back, or given up when the crash was their last try."""
+    found = await rows.dicts(
+        queries.resume_stalled, jobs=list(budgets), budgets=list(budgets.values()), silence=silence
+    )
+    resumed = [
+        Resumed(job_id=row["job_id"], job=row["job"], status=JobStatus(row["status"]), attempts=row["attempts"])
+        for row in found
+    ]
+    await rows.run(queries.forget_workers, silence=silence * 10)
+    return resumed
+
+
+async def record_failure(tx: Transaction, job_id: int, error: str) -> None:
+    """Note why a job failed: the class of the error, never its message."""
+    await tx.run(queries.record_failure, job_id=job_id, error=error)
+
+
+async def list_jobs(tx: Transaction, *, status: JobStatus | None, before: int, limit: int) -> list[JobRecord]:
+    """List the tenant's jobs, newest first."""
+    if status is None:
+        return await tx.all(queries.list_jobs, JobRecord, before=before, limit=limit)
+    return await tx.all(queries.list_jobs_by_status, JobRecord, status=status, before=before, limit=limit)
+
+
+async def find_job(tx: Transaction, job_id: int) -> JobRecord | None:
+    """One job of the tenant."""
+    return await tx.maybe(queries.find_job, JobRecord, job_id=job_id)
+
+
+async def list_failed(tx: Transaction, *, before: int, limit: int) -> list[DeadLetter]:
+    """List the tenant's jobs that were given up, newest first."""
+    return await tx.all(queries.list_failed, DeadLetter, before=before, limit=limit)
+
+
+async def count_jobs(tx: Transaction) -> dict[JobStatus, int]:
+    """Count the tenant's jobs by where they stand."""
+    return _by_status(await tx.dicts(queries.count_jobs))
+
+
+def ask_counts() -> Asked[dict[JobStatus, int]]:
+    """The same, sent along with others."""
+    return Asked(queries.count_jobs, _by_status)
+
+
+def _by_status(rows: Sequence[Mapping[str, Any]]) -> dict[JobStatus, int]:
+    return {JobStatus(row["status"]): row["number"] for row in rows}
+
+
+async def replay_failed(tx: Transaction, job_id: int) -> bool:
+    """Give a job its tries back; False when the tenant has no such failed job."""
+    return await tx.value(queries.replay_failed, job_id=job_id) is not None
+
+
+async def replay_all_failed(tx: Transaction) -> int:
+    """Give every failed job its tries back; how many."""
+    return await tx.run(queries.replay_all_failed)
+
+
+async def discard_failed(tx: Transaction, job_id: int) -> bool:
+    """Give a job up for good; False when the tenant has no such failed job."""
+    return await tx.run(queries.discard_failed, job_id=job_id) == 1
+
+
+async def delete_finished(tx: Transaction, *, before: datetime, failed_before: datetime) -> int:
+    """Forget jobs that ended before these times; how many."""
+    return await tx.run(queries.delete_finished, before=before, failed_before=failed_before)
+
+
+class QueueManager(JobManager):
+    """The queue as a worker uses it, made to outlive a database that goes away for a while.
+
+    The library's own worker stops for good, or loses its heartbeat unnoticed, when the database restarts; and
+    a job whose end cannot be written stays `doing`. Here each of these steps waits for the database instead,
+    and a job is closed only by the worker that holds it.
+    """
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> QueuedJob | None:
+        """Take the next job; None when there is none or the database is away."""
+        try:
+            return await super().fetch_job(queues=queues, worker_id=worker_id)
+        except exceptions.ConnectorException as error:
+            if not _is_outage(error):
+                raise
+            log.warning("queue_unreachable", step="fetch", error=type(error.__cause__).__name__)
+            return None
+
+    async def update_heartbeat(self, worker_id: int) -> None:
+        """Say that the worker lives; a beat that is missed is made good by the next."""
+        try:
+            await super().update_heartbeat(worker_id)
+        except exceptions.ConnectorException as error:
+            log.warning("queue_unreachable", step="heartbeat", error=type(error.__cause__).__name__)
+
+    async def list_jobs_to_abort_async(self, queue: str | None = None) -> Iterable[int]:
+        """List jobs that someone asked to abort; none while the database is away."""
+        try:
+            return await super().list_jobs_to_abort_async(queue)
+        except exceptions.ConnectorException as error:
+            if not _is_outage(error):
+                raise
+            return []
+
+    async def listen_for_jobs(
+        self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
+    ) -> None:
+        """Hear of new jobs, connecting again whenever the connection breaks."""
+        while True:
+            try:
+                await super().listen_for_jobs(on_notification=on_notification, queues=queues)
+            except (exceptions.ConnectorException, psycopg.Error) as error:
+                log.warning("queue_unreachable", step="listen", error=type(error.__cause__ or error).__name__)
+            await asyncio.sleep(2.0)
+
+    async def finish_job(self, job: QueuedJob, status: Status, delete_job: bool) -> None:
+        """Close a job, unless another worker holds it by now."""
+        await self._persist(queries.finish_job, job, status=status.value)
+
+    async def retry_job(
+        self,
+        job: QueuedJob,
+        retry_at: datetime | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        lock: str | None = None,
+    ) -> None:
+        """Put a job back, unless another worker holds it by now."""
+        await self._persist(queries.retry_job, job, retry_at=retry_at)
+
+    async def _persist(self, query: Query, job: QueuedJob, **values: Any) -> None:
+        async def attempt() -> None:
+            await self.connector.execute_query_one_async(query.sql, job_id=job.id, worker_id=job.worker_id, **values)
+
+        try:
+            await _despite_outage(attempt)
+        except exceptions.NoResult:
+            log.warning("job_taken_over", job=job.task_name, job_id=job.id)
+
+
+async def _despite_outage(attempt: Callable[[], Awaitable[None]]) -> None:
+    for delay in PERSIST_DELAYS:
+        try:
+            return await attempt()
+        except exceptions.ConnectorException as error:
+            if not _is_outage(error):
+                raise
+            await asyncio.sleep(delay)
+    return await attempt()
+
+
+def _is_outage(error: exceptions.ConnectorException) -> bool:
+    return isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError)
+
+
+@asynccontextmanager
+async def open_queue(dsn: str, *, connections: int, statement_timeout: float) -> AsyncIterator[procrastinate.App]:
+    """Open the queue as a worker uses it, with a small pool of its own."""
+
+    async def configure(connection: psycopg.AsyncConnection[Any]) -> None:
+        await connection.execute(
+            sql.SQL(
+                "SET search_path = recordari_queue; SET application_name = 'recordari worker';"
+                "SET TimeZone = 'UTC'; SET jit = off; SET statement_timeout = {ms}"
+            ).format(ms=sql.Literal(int(statement_timeout * 1000)))
+        )
+        if not connection.autocommit:
+            await connection.commit()
+
+    connector = procrastinate.PsycopgConnector(
+        conninfo=dsn,
+        kwargs={"connect_timeout": 5},
+        configure=configure,
+        min_size=1,
+        max_size=connections,
+        timeout=5.0,
+        reconnect_timeout=5.0,
+    )
+    app = procrastinate.App(connector=connector)
+    app.job_manager = QueueManager(connector)
+    try:
+        async with app.open_async():
+            yield app
+    except psycopg_pool.PoolTimeout as error:
+        raise exceptions.ConnectorException from error
+    finally:
+        # A pool whose opening is cancelled goes on connecting by itself, and would keep the process from ending.
+        await asyncio.shield(connector.close_async())

@@ -1,0 +1,240 @@
+"""Bringing a database to the schema this version expects: roles and extensions, then numbered migrations.
+
+Each migration is one transaction under an advisory lock and is recorded with its checksum, so that two starters do not
+collide and a killed one leaves nothing half done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import psycopg
+from procrastinate.schema import SchemaManager
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from recordari.errors import ConfigurationError, DatabaseUnavailable
+from recordari.storage.queries import Queries, Query
+
+# Any fixed number: it names our lock among the advisory locks of the database.
+MIGRATION_LOCK = 7_265_636_863
+BOOTSTRAP_TRIES = 20
+_FILE = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
+_QUEUE_FILE = re.compile(r"\d\d\.\d\d\.\d\d_\d\d_\w+\.sql")
+
+Connection = psycopg.AsyncConnection[Any]
+
+queries = Queries("migrate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """One step of the schema."""
+
+    name: str
+    sql: str
+    schema: str = "recordari"
+    includes: tuple[str, ...] = ()
+    """Names of steps that this one makes needless."""
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of the text; a step that was applied must never change."""
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+def migrations() -> list[Migration]:
+    """Our numbered steps, in order."""
+    folder = resources.files("recordari.storage").joinpath("migrations")
+    files = sorted((file for file in folder.iterdir() if _FILE.fullmatch(file.name)), key=lambda file: file.name)
+    return [Migration(name=file.name.removesuffix(".sql"), sql=file.read_text("utf-8")) for file in files]
+
+
+def bootstrap_script() -> str:
+    """SQL that an administrator can run where `recordari db init` may not."""
+    return resources.files("recordari.storage").joinpath("bootstrap.sql").read_text("utf-8")
+
+
+def login_script(login: str) -> str:
+    """SQL that lets the login role `login` act as the application, for an administrator to run."""
+    return _login_grants(login).as_string(None)
+
+
+def setup_script(login: str, owner: str | None) -> str:
+    """The whole script for an administrator: roles, extensions and schemas, then who may use them."""
+    made = sql.SQL(
+        "DO $login$\nBEGIN\n"
+        "    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = {name}) THEN\n"
+        "        CREATE ROLE {login} LOGIN NOBYPASSRLS;\n"
+        "    END IF;\nEND $login$;"
+    ).format(name=sql.Literal(login), login=sql.Identifier(login))
+    parts = [
+        bootstrap_script(),
+        "-- The application's login. Give it the password of its address: ALTER ROLE … PASSWORD '…'.",
+        made.as_string(None),
+        login_script(login),
+    ]
+    if owner is not None:
+        grant = sql.SQL("GRANT recordari_owner, recordari_search TO {};").format(sql.Identifier(owner))
+        parts += ["-- The login that migrates (`recordari db init`, `recordari db migrate`).", grant.as_string(None)]
+    return "\n".join(parts) + "\n"
+
+
+def _login_grants(login: str) -> sql.Composed:
+    return sql.SQL(
+        "GRANT recordari_app TO {login};\n"
+        "GRANT recordari_retention, recordari_readonly TO {login} WITH INHERIT FALSE, SET TRUE;"
+    ).format(login=sql.Identifier(login))
+
+
+def login_of(dsn: str) -> tuple[str, str | None]:
+    """User and password of a connection string."""
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError as error:
+        raise ConfigurationError("the database address is not a PostgreSQL connection string") from error
+    if not parts.get("user"):
+        raise ConfigurationError("the database address must name a user, as in postgresql://user@host/database")
+    return str(parts["user"]), str(parts["password"]) if parts.get("password") else None
+
+
+async def ensure_database(admin_dsn: str, name: str) -> None:
+    """Create the database `name` if it is missing (embedded server only)."""
+    async with await _connect(admin_dsn) as connection, _alone(connection):
+        if not await _value(connection, queries.has_database, name=name):
+            await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+
+
+async def prepare(owner_dsn: str, *, login: str, password: str | None = None) -> list[str]:
+    """Create roles, extensions and schemas where missing, let `login` in, and migrate; the steps applied."""
+    async with await _connect(owner_dsn) as connection, _alone(connection):
+        await _bootstrap(connection, login, password)
+        return await _migrate(connection)
+
+
+@asynccontextmanager
+async def _alone(connection: Connection) -> AsyncIterator[None]:
+    """Hold the lock of this database's migrations; the server lets go of it when the connection ends."""
+    await connection.execute(queries.lock.sql, {"key": MIGRATION_LOCK})
+    try:
+        yield
+    finally:
+        if not connection.closed:
+            await connection.execute(queries.unlock.sql, {"key": MIGRATION_LOCK})
+
+
+async def _value(connection: Connection, query: Query, **parameters: Any) -> Any:
+    row = await (await connection.execute(query.sql, parameters)).fetchone()
+    return row[0] if row else None
+
+
+async def pending(dsn: str) -> list[str]:
+    """The names of steps that the database still lacks; every name on an empty database."""
+    async with await _connect(dsn) as connection:
+        applied = await _applied(connection)
+        return [step.name for step in [*migrations(), *_queue_steps(applied)] if step.name not in applied]
+
+
+async def _connect(dsn: str) -> Connection:
+    try:
+        return await psycopg.AsyncConnection.connect(dsn, autocommit=True, connect_timeout=5)
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable(
+            "the database cannot be reached; check its address and that the server is up"
+        ) from error
+
+
+async def _bootstrap(connection: Connection, login: str, password: str | None) -> None:
+    for _ in range(BOOTSTRAP_TRIES):
+        if await _value(connection, queries.is_bootstrapped, login=login):
+            return
+        try:
+            async with connection.transaction():
+                await _create_roles(connection, login, password)
+        except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateObject, psycopg.errors.InternalError_):
+            # Roles are shared by all databases of a server, and another one was prepared at the same moment.
+            await asyncio.sleep(0.1)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise ConfigurationError(
+                "this role may not create roles or extensions; ask an administrator to run what "
+                "`recordari db init --print-sql` prints, then run `recordari db init` again"
+            ) from error
+        else:
+            return
+    raise ConfigurationError("roles could not be created because others change them all the time; try again")
+
+
+async def _create_roles(connection: Connection, login: str, password: str | None) -> None:
+    await connection.execute(bootstrap_script())
+    if not await _value(connection, queries.has_role, name=login):
+        create = sql.SQL("CREATE ROLE {} LOGIN NOBYPASSRLS").format(sql.Identifier(login))
+        if password:
+            create += sql.SQL(" PASSWORD {}").format(sql.Literal(password))
+        await connection.execute(create)
+    await connection.execute(_login_grants(login))
+
+
+async def _migrate(connection: Connection) -> list[str]:
+    async with connection.transaction():
+        for query in (queries.become_owner, queries.create_record, queries.show_record):
+            await connection.execute(query.sql)
+    applied = await _applied(connection)
+    done: list[str] = []
+    for step in [*migrations(), *_queue_steps(applied)]:
+        if step.name not in applied:
+            await _apply(connection, step)
+            done.append(step.name)
+        elif applied[step.name] != step.checksum and step.schema == "recordari":
+            raise ConfigurationError(
+                f"migration {step.name} was changed after it was applied to the database {connection.info.dbname} at "
+                f"{connection.info.host}; install the version of Recordari that made it, or restore a backup"
+            )
+    return done
+
+
+async def _apply(connection: Connection, step: Migration) -> None:
+    async with connection.transaction():
+        await connection.execute(queries.become_owner.sql)
+        await connection.execute(sql.SQL("SET LOCAL search_path = {}, public").format(sql.Identifier(step.schema)))
+        await connection.execute(step.sql)
+        names = [step.name, *step.includes]
+        await connection.execute(queries.record.sql, {"names": names, "checksums": [step.checksum] * len(names)})
+
+
+async def _applied(connection: Connection) -> dict[str, str]:
+    if not await _value(connection, queries.has_record):
+        return {}
+    return dict(await (await connection.execute(queries.applied.sql)).fetchall())
+
+
+def _queue_steps(applied: Mapping[str, str]) -> list[Migration]:
+    """The steps of the job queue's own schema, which its package numbers by version.
+
+    A database without any gets the whole schema at once, and in the same transaction the record that every step is in it.
+    """
+    folder = resources.files("procrastinate.sql").joinpath("migrations")
+    names = sorted(file.name for file in folder.iterdir() if _QUEUE_FILE.fullmatch(file.name))
+    steps = [
+        Migration(
+            name=f"queue:{name.removesuffix('.sql')}",
+            sql=folder.joinpath(name).read_text("utf-8"),
+            schema="recordari_queue",
+        )
+        for name in names
+    ]
+    whole = Migration(
+        name="queue:schema",
+        sql=SchemaManager.get_schema(),
+        schema="recordari_queue",
+        includes=tuple(step.name for step in steps),
+    )
+    grants = resources.files("recordari.storage").joinpath("queue_grants.sql").read_text("utf-8")
+    closing = Migration(name=f"queue:grants:{names[-1].removesuffix('.sql')}", sql=grants, schema="recordari_queue")
+    return [whole, *(steps if whole.name in applied else []), closing]

@@ -1,0 +1,49 @@
+-- name: lock
+-- Only one process of a database migrates at a time.
+SELECT pg_advisory_lock(%(key)s)
+
+-- name: unlock
+-- Let the next one in.
+SELECT pg_advisory_unlock(%(key)s)
+
+-- name: has_database
+-- Whether there is a database of that name.
+SELECT EXISTS (SELECT FROM pg_database WHERE datname = %(name)s)
+
+-- name: has_role
+-- Whether there is a role of that name.
+SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = %(name)s)
+
+-- name: is_bootstrapped
+-- Whether schemas, extensions and the login's memberships are all there.
+SELECT to_regnamespace('recordari') IS NOT NULL AND to_regnamespace('recordari_queue') IS NOT NULL
+    AND (SELECT count(*) FROM pg_extension WHERE extname IN ('vector', 'pg_trgm', 'btree_gin')) = 3
+    AND EXISTS (
+        SELECT FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid JOIN pg_roles u ON u.oid = m.member
+        WHERE g.rolname = 'recordari_retention' AND u.rolname = %(login)s)
+
+-- name: become_owner
+-- Act as the owner until the transaction ends.
+SET LOCAL ROLE recordari_owner
+
+-- name: create_record
+-- The record of what was applied.
+CREATE TABLE IF NOT EXISTS recordari.schema_migrations (
+    name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())
+
+-- name: show_record
+-- The application looks whether it finds the schema it expects.
+GRANT SELECT ON recordari.schema_migrations TO recordari_app
+
+-- name: has_record
+-- Whether anything was ever applied.
+SELECT to_regclass('recordari.schema_migrations') IS NOT NULL
+
+-- name: applied
+-- What was applied, with checksums.
+SELECT name, checksum FROM recordari.schema_migrations
+
+-- name: record
+-- Note steps as applied.
+INSERT INTO recordari.schema_migrations (name, checksum)
+SELECT * FROM unnest(%(names)s::text[], %(checksums)s::text[])

@@ -1,0 +1,272 @@
+"""The outbox: work that commits with the change that causes it, and is done at least once after that.
+
+`add` writes rows in the transaction of the change; after its commit `Wakeups.wake` rings the workers. A
+worker leases rows (`claim_fresh`, `claim_tried`), works with no transaction open, and then calls `done`. What
+it leases is counted as a try at once, so that a crash is counted too; `attempts` is also the fencing token by
+which a worker that lost its lease is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import groupby
+from typing import Any, overload
+from uuid import UUID
+
+import psycopg
+
+from recordari.domain.identity import TenantId
+from recordari.domain.jobs import DeadLetter
+from recordari.errors import Conflict, RecordariError
+from recordari.storage.asking import Asked
+from recordari.storage.database import Database, QueueTransaction, Transaction
+from recordari.storage.queries import Queries
+from recordari.telemetry import get_log
+
+log = get_log(__name__)
+queries = Queries("outbox")
+
+FIRST_TENANT = TenantId(UUID(int=0))
+# A wake-up waits this long for others to join it: a NOTIFY in every commit would cut inserts to a quarter.
+NOTIFY_WINDOW = 0.03
+LISTEN_PROBE = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Batch(Sequence[UUID]):
+    """Leased entries of one tenant and topic; as a sequence, the ids of the things to work on."""
+
+    topic: str
+    tenant_id: TenantId
+    ids: tuple[int, ...]
+    refs: tuple[UUID, ...]
+    attempts: int
+
+    def __len__(self) -> int:
+        return len(self.refs)
+
+    def __iter__(self) -> Iterator[UUID]:
+        return iter(self.refs)
+
+    @overload
+    def __getitem__(self, index: int) -> UUID: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[UUID, ...]: ...
+    def __getitem__(self, index: int | slice) -> UUID | tuple[UUID, ...]:
+        return self.refs[index]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Leased:
+    outbox_id: int
+    tenant_id: TenantId
+    ref: UUID
+    attempts: int
+
+
+async def add(tx: Transaction, topic: str, refs: Sequence[UUID]) -> None:
+    """Ask for work on `refs` once this transaction has committed; call `resources.wake(topic)` after that."""
+    if refs:
+        await tx.run(queries.add_entries, topic=topic, refs=list(refs))
+
+
+async def done(tx: Transaction, batch: Batch) -> None:
+    """Strike the entries of a batch off, in the transaction that saves what was done.
+
+    A handler that calls this has its effect exactly once: `Conflict` rolls it back when the lease was lost.
+    Entries that were erased meanwhile are no conflict. If a handler does not call it, its caller does.
+    """
+    taken_over = await tx.value(queries.delete_done, ids=list(batch.ids), attempts=batch.attempts)
+    if taken_over:
+        raise Conflict("another worker has taken this work over")
+
+
+async def pending(tx: Transaction, topic: str) -> int:
+    """Count the things of the topic that the tenant still waits for, given up ones included."""
+    return int(await tx.value(queries.count_pending, topic=topic))
+
+
+def ask_waiting(topic: str) -> Asked[bool]:
+    """Whether the tenant still waits for anything of the topic, given up things included; sent along with others."""
+    return Asked(queries.is_waiting, lambda rows: bool(rows[0]["is_waiting"]), topic=topic)
+
+
+async def claim_fresh(
+    rows: QueueTransaction, topic: str, *, after: TenantId, tenants: int, size: int, lease: timedelta
+) -> list[Batch]:
+    """Lease up to `size` entries each of the next `tenants` tenants after the given one."""
+    await rows.run(queries.commit_later)
+    leased = await rows.all(
+        queries.claim_fresh, _Leased, topic=topic, after=after, tenants=tenants, size=size, lease=lease
+    )
+    return _batches(topic, leased)
+
+
+async def claim_tried(
+    rows: QueueTransaction, topic: str, *, after: TenantId, budget: int, lease: timedelta
+) -> Batch | None:
+    """Lease one entry that failed or crashed before, of the next tenant in turn; park those out of tries."""
+    await rows.run(queries.park_exhausted, topic=topic, budget=budget)
+    leased = await rows.all(queries.claim_tried, _Leased, topic=topic, after=after, budget=budget, lease=lease)
+    return next(iter(_batches(topic, leased)), None)
+
+
+def _batches(topic: str, leased: list[_Leased]) -> list[Batch]:
+    ordered = sorted(leased, key=lambda entry: (entry.tenant_id, entry.outbox_id))
+    batches = []
+    for tenant_id, group in groupby(ordered, key=lambda entry: entry.tenant_id):
+        entries = list(group)
+        batches.append(
+            Batch(
+                topic,
+                tenant_id,
+                tuple(entry.outbox_id for entry in entries),
+                tuple(entry.ref for entry in entries),
+                entries[0].attempts,
+            )
+        )
+    return batches
+
+
+async def renew(rows: QueueTransaction, batches: Sequence[Batch], *, lease: timedelta) -> None:
+    """Keep what is being worked on from coming due."""
+    await rows.run(queries.commit_later)
+    await rows.run(
+        queries.renew_leases,
+        ids=[outbox_id for batch in batches for outbox_id in batch.ids],
+        attempts=[batch.attempts for batch in batches for _ in batch.ids],
+        lease=lease,
+    )
+
+
+async def fail(tx: Transaction, batch: Batch, *, error: str, delay: timedelta, budget: int) -> None:
+    """Note a failed try: due again after the delay, or parked when the budget is used up."""
+    await tx.run(
+        queries.fail_entries,
+        ids=list(batch.ids),
+        attempts=batch.attempts,
+        error=error,
+        delay=delay,
+        budget=budget,
+    )
+
+
+async def postpone(
+    tx: Transaction, batch: Batch, *, error: str, shortest: timedelta, longest: timedelta, patience: timedelta
+) -> None:
+    """Note an outage: the try does not count, and the next one comes after half the entries' age."""
+    await tx.run(
+        queries.postpone_entries,
+        ids=list(batch.ids),
+        attempts=batch.attempts,
+        error=error,
+        shortest=shortest,
+        longest=longest,
+        patience=patience,
+    )
+
+
+async def release(tx: Transaction, batch: Batch) -> None:
+    """Hand a batch back untried."""
+    await tx.run(queries.release_entries, ids=list(batch.ids), attempts=batch.attempts)
+
+
+async def count_by_topic(tx: Transaction) -> tuple[dict[str, int], dict[str, int]]:
+    """Count by topic what waits, and what was given up."""
+    return _by_topic(await tx.dicts(queries.count_by_topic))
+
+
+def ask_by_topic() -> Asked[tuple[dict[str, int], dict[str, int]]]:
+    """The same, sent along with others."""
+    return Asked(queries.count_by_topic, _by_topic)
+
+
+def _by_topic(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, int], dict[str, int]]:
+    return (
+        {row["topic"]: row["pending"] for row in rows if row["pending"]},
+        {row["topic"]: row["parked"] for row in rows if row["parked"]},
+    )
+
+
+async def list_parked(tx: Transaction, *, before: int, limit: int) -> list[DeadLetter]:
+    """List the entries that were given up, newest first."""
+    return await tx.all(queries.list_parked, DeadLetter, before=before, limit=limit)
+
+
+async def replay_parked(tx: Transaction, outbox_id: int) -> str | None:
+    """Give an entry its tries back; its topic, or None when there is no such entry."""
+    topic: str | None = await tx.value(queries.replay_parked, outbox_id=outbox_id)
+    return topic
+
+
+async def replay_all_parked(tx: Transaction) -> list[str]:
+    """Give every given up entry its tries back; the topic of each."""
+    return [row["topic"] for row in await tx.dicts(queries.replay_all_parked)]
+
+
+async def discard_parked(tx: Transaction, outbox_id: int) -> bool:
+    """Give an entry up for good; False when there is none."""
+    return await tx.run(queries.discard_parked, outbox_id=outbox_id) == 1
+
+
+class Wakeups:
+    """Rings the workers: those of this process at once, those of others by one debounced NOTIFY at a time."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._name = secrets.token_hex(8)
+        self._bells: dict[str, asyncio.Event] = {}
+        self._untold: set[str] = set()
+        self._telling: asyncio.Task[None] | None = None
+
+    def bell(self, topic: str) -> asyncio.Event:
+        """Set whenever there may be work of the topic; whoever waits for it clears it."""
+        return self._bells.setdefault(topic, asyncio.Event())
+
+    def wake(self, topic: str) -> None:
+        """Say that work of the topic was committed."""
+        self.bell(topic).set()
+        self._untold.add(topic)
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.create_task(self._tell())
+
+    async def _tell(self) -> None:
+        while self._untold:
+            await asyncio.sleep(NOTIFY_WINDOW)
+            topics, self._untold = self._untold, set()
+            try:
+                async with self._database.queue() as rows:
+                    await rows.value(queries.notify, payload=" ".join([self._name, *sorted(topics)]))
+            except RecordariError as error:
+                # Nothing is lost: every worker also looks for itself once in a tick.
+                log.warning("wake_up_not_sent", error=type(error).__name__)
+
+    def heard(self, payload: str) -> None:
+        """Ring for what another process said; an empty payload rings every bell."""
+        name, *topics = payload.split() or [""]
+        if name != self._name:
+            for bell in [self.bell(topic) for topic in topics] if name else list(self._bells.values()):
+                bell.set()
+
+    async def close(self) -> None:
+        """Stop; a wake-up not yet sent is made good by the others' tick."""
+        if self._telling is not None:
+            self._telling.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._telling
+
+
+async def listen(dsn: str, heard: Callable[[str], None]) -> None:
+    """Pass on what other processes say, for ever, on a connection of its own; raises when that breaks."""
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True, connect_timeout=5) as connection:
+        await connection.execute(queries.listen.sql)
+        heard("")  # whatever was said before this moment was missed
+        while True:
+            async for notification in connection.notifies(timeout=LISTEN_PROBE):
+                heard(notification.payload)
+            await connection.execute(queries.probe.sql)

@@ -1,0 +1,158 @@
+-- name: add_entries
+-- Work to be done after this transaction commits, one row for each thing.
+INSERT INTO outbox (topic, tenant_id, ref)
+SELECT %(topic)s::text, %(tenant_id)s::uuid, ref FROM unnest(%(refs)s::uuid[]) AS ref
+
+-- name: commit_later
+-- A lost claim or lease is only claimed again, so that this transaction need not wait for the disk.
+SET LOCAL synchronous_commit = off
+
+-- name: claim_fresh
+-- Lease never tried rows of the next few tenants after the given one; hops from tenant to tenant in the index.
+WITH RECURSIVE walk AS (
+    (SELECT tenant_id FROM outbox
+     WHERE topic = %(topic)s AND parked_at IS NULL AND attempts = 0 AND tenant_id > %(after)s
+     ORDER BY tenant_id LIMIT 1)
+    UNION ALL
+    SELECT following.tenant_id
+    FROM walk CROSS JOIN LATERAL (
+        SELECT o.tenant_id FROM outbox o
+        WHERE o.topic = %(topic)s AND o.parked_at IS NULL AND o.attempts = 0 AND o.tenant_id > walk.tenant_id
+        ORDER BY o.tenant_id LIMIT 1
+    ) following
+), due AS (
+    -- Not EXISTS: the planner would turn it into a join that reads the whole backlog.
+    SELECT walk.tenant_id FROM walk CROSS JOIN LATERAL (
+        SELECT FROM outbox o
+        WHERE o.topic = %(topic)s AND o.parked_at IS NULL AND o.attempts = 0 AND o.tenant_id = walk.tenant_id
+            AND o.not_before <= now()
+        LIMIT 1
+    ) has_due
+    LIMIT %(tenants)s
+), locked AS (
+    SELECT picked.outbox_id FROM due CROSS JOIN LATERAL (
+        SELECT o.outbox_id FROM outbox o
+        WHERE o.topic = %(topic)s AND o.parked_at IS NULL AND o.attempts = 0 AND o.tenant_id = due.tenant_id
+            AND o.not_before <= now()
+        ORDER BY o.not_before LIMIT %(size)s FOR UPDATE SKIP LOCKED
+    ) picked
+)
+UPDATE outbox SET attempts = 1, not_before = now() + %(lease)s::interval, last_error = 'Crashed'
+FROM locked WHERE outbox.outbox_id = locked.outbox_id
+RETURNING outbox.outbox_id, outbox.tenant_id, outbox.ref, outbox.attempts
+
+-- name: claim_tried
+-- Lease one row that failed or crashed before, of the next tenant after the given one that has any.
+WITH RECURSIVE walk AS (
+    (SELECT tenant_id FROM outbox
+     WHERE topic = %(topic)s AND parked_at IS NULL AND attempts > 0 AND tenant_id > %(after)s
+     ORDER BY tenant_id LIMIT 1)
+    UNION ALL
+    SELECT following.tenant_id
+    FROM walk CROSS JOIN LATERAL (
+        SELECT o.tenant_id FROM outbox o
+        WHERE o.topic = %(topic)s AND o.parked_at IS NULL AND o.attempts > 0 AND o.tenant_id > walk.tenant_id
+        ORDER BY o.tenant_id LIMIT 1
+    ) following
+), locked AS (
+    SELECT picked.outbox_id FROM walk CROSS JOIN LATERAL (
+        SELECT o.outbox_id FROM outbox o
+        WHERE o.topic = %(topic)s AND o.parked_at IS NULL AND o.attempts > 0 AND o.tenant_id = walk.tenant_id
+            AND o.not_before <= now() AND o.attempts < %(budget)s
+        ORDER BY o.not_before LIMIT 1 FOR UPDATE SKIP LOCKED
+    ) picked
+    LIMIT 1
+)
+UPDATE outbox SET attempts = attempts + 1, not_before = now() + %(lease)s::interval, last_error = 'Crashed'
+FROM locked WHERE outbox.outbox_id = locked.outbox_id
+RETURNING outbox.outbox_id, outbox.tenant_id, outbox.ref, outbox.attempts
+
+-- name: park_exhausted
+-- Give up rows whose last try never reported back: the worker died in it.
+UPDATE outbox SET parked_at = now()
+WHERE outbox_id IN (
+    SELECT outbox_id FROM outbox
+    WHERE topic = %(topic)s AND parked_at IS NULL AND attempts > 0 AND attempts >= %(budget)s AND not_before <= now()
+    FOR UPDATE SKIP LOCKED)
+
+-- name: renew_leases
+-- Keep the rows that are being worked on from coming due.
+UPDATE outbox SET not_before = now() + %(lease)s::interval
+FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[]) AS held(outbox_id, attempts)
+WHERE outbox.outbox_id = held.outbox_id AND outbox.attempts = held.attempts
+
+-- name: delete_done
+-- Remove finished rows; the answer is how many of them another worker holds by now.
+WITH deleted AS (
+    DELETE FROM outbox
+    WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s) AND attempts = %(attempts)s AND parked_at IS NULL
+    RETURNING outbox_id
+)
+SELECT (SELECT count(*) FROM outbox WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s))
+    - (SELECT count(*) FROM deleted)
+
+-- name: fail_entries
+-- Note a failed try: due again after the delay, or parked when the budget is used up.
+UPDATE outbox SET
+    last_error = %(error)s,
+    not_before = now() + %(delay)s::interval,
+    parked_at = CASE WHEN attempts >= %(budget)s THEN now() END
+WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s) AND attempts = %(attempts)s AND parked_at IS NULL
+
+-- name: postpone_entries
+-- Note an outage, which is no fault of the rows: not counted, due again after half their age, parked after long patience.
+UPDATE outbox SET
+    attempts = attempts - 1,
+    last_error = %(error)s,
+    not_before = now() + GREATEST(LEAST((now() - created_at) / 2, %(longest)s::interval), %(shortest)s::interval),
+    parked_at = CASE WHEN created_at < now() - %(patience)s::interval THEN now() END
+WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s) AND attempts = %(attempts)s AND parked_at IS NULL
+
+-- name: release_entries
+-- Hand back rows that were not worked on to the end, because this worker stops.
+UPDATE outbox SET attempts = attempts - 1, last_error = NULL, not_before = now()
+WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s) AND attempts = %(attempts)s AND parked_at IS NULL
+
+-- name: count_pending
+-- How many things of one topic the tenant still waits for, given up ones included.
+SELECT count(*) FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s
+
+-- name: is_waiting
+-- Whether the tenant waits for anything of one topic.
+SELECT EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s) AS is_waiting
+
+-- name: count_by_topic
+-- What waits and what was given up, by topic.
+SELECT topic, count(*) FILTER (WHERE parked_at IS NULL) AS pending, count(*) FILTER (WHERE parked_at IS NOT NULL) AS parked
+FROM outbox WHERE tenant_id = %(tenant_id)s GROUP BY topic
+
+-- name: list_parked
+-- Entries that were given up, newest first.
+SELECT 'outbox' AS kind, outbox_id AS number, topic AS name, attempts, last_error, parked_at AS failed_at, ref FROM outbox
+WHERE tenant_id = %(tenant_id)s AND parked_at IS NOT NULL AND outbox_id < %(before)s ORDER BY outbox_id DESC LIMIT %(limit)s
+
+-- name: replay_parked
+-- Give an entry its tries back.
+UPDATE outbox SET attempts = 0, last_error = NULL, parked_at = NULL, created_at = now(), not_before = now()
+WHERE tenant_id = %(tenant_id)s AND outbox_id = %(outbox_id)s AND parked_at IS NOT NULL RETURNING topic
+
+-- name: replay_all_parked
+-- Give every given up entry its tries back.
+UPDATE outbox SET attempts = 0, last_error = NULL, parked_at = NULL, created_at = now(), not_before = now()
+WHERE tenant_id = %(tenant_id)s AND parked_at IS NOT NULL RETURNING topic
+
+-- name: discard_parked
+-- Give an entry up for good.
+DELETE FROM outbox WHERE tenant_id = %(tenant_id)s AND outbox_id = %(outbox_id)s AND parked_at IS NOT NULL
+
+-- name: notify
+-- Wake the workers of other processes.
+SELECT pg_notify('recordari_outbox', %(payload)s)
+
+-- name: listen
+-- Hear when other processes have work.
+LISTEN recordari_outbox
+
+-- name: probe
+-- Answers if the connection still lives.
+SELECT 1

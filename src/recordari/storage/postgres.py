@@ -1,0 +1,550 @@
+"""The embedded PostgreSQL: found, created, started, shared and stopped, with no server to install.
+
+Several processes may use one data folder at the same time. The first one starts the server, the others join
+it, and the last one to leave stops it. When a user of the server is killed the server goes on and the next
+one joins it; when the server is killed the next `acquire` or `ensure_running` starts it again. A data folder
+is never removed, emptied or made anew. Whoever starts the server decides its settings; those who join it take
+it as it is.
+
+Beside the data folder `<name>` lie `<name>.run` (locks and the socket, open to the server's account only) and
+`<name>.log`. The log holds what the server says about itself, never a statement or its values.
+
+Linux and macOS only. On Windows set the DSN of a PostgreSQL that runs there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import hashlib
+import itertools
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote
+
+from psycopg import pq
+
+from recordari.errors import ConfigurationError, DatabaseUnavailable
+from recordari.storage.postgres_binaries import (
+    Account,
+    Installation,
+    choose_account,
+    find_installation,
+    make_folder,
+)
+from recordari.storage.postgres_data import (
+    check_data_folder,
+    create_data_folder,
+    explain_os_error,
+    is_vacant,
+)
+from recordari.storage.postgres_process import (
+    POLL_SECONDS,
+    PidFile,
+    ProcessKind,
+    close_lock,
+    examine_process,
+    live_locks,
+    neutralise_pid_file,
+    open_lock,
+    read_pid_file,
+    reap,
+    remember_child,
+    try_lock,
+    wait_for_lock,
+)
+from recordari.storage.postgres_settings import PORT, server_settings
+from recordari.telemetry import get_log
+
+__all__ = ["EmbeddedServer", "ServerInfo", "default_cache", "default_home"]
+
+events = get_log(__name__)
+
+SOCKET_PATH_LIMIT = 100  # the kernel's limit is 104 to 108 bytes
+RETRY_SECONDS = 10.0  # how long the remains of a killed server may take to go away
+STOP_SECONDS = 60.0
+LOG_ROTATION_BYTES = 10 * 1024 * 1024
+STOP_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+
+_in_use: set[EmbeddedServer] = set()
+_user_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerInfo:
+    """What `status` found; `users` counts the processes that use the server now."""
+
+    data_dir: Path
+    socket_dir: Path
+    port: int
+    pid: int | None
+    running: bool
+    version: str
+    bin_dir: Path
+    users: int
+
+
+def default_home() -> Path:
+    """Return the folder for data: below `/var/lib` for root, below the home folder for others."""
+    return Path("/var/lib/recordari") if os.geteuid() == 0 else Path.home() / ".local" / "share" / "recordari"
+
+
+def default_cache() -> Path:
+    """Return the folder for what can be made again: the template and copied programs."""
+    return Path("/var/cache/recordari") if os.geteuid() == 0 else Path.home() / ".cache" / "recordari"
+
+
+class EmbeddedServer:
+    """One data folder and the server that runs on it; blocking, and safe to share between threads."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        bin_dir: Path | None = None,
+        cache_dir: Path | None = None,
+        run_as: str | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        if sys.platform == "win32":
+            raise ConfigurationError("the embedded database needs Linux or macOS; set a DSN instead")
+        self.data_dir = data_dir.expanduser().resolve()
+        self.run_dir = self.data_dir.with_name(f"{self.data_dir.name}.run")
+        self.log_file = self.data_dir.with_name(f"{self.data_dir.name}.log")
+        self._bin_dir = bin_dir
+        self._cache_dir = (cache_dir or default_cache()).expanduser().resolve()
+        self._run_as = run_as
+        self._settings = server_settings(self.socket_dir, settings or {})
+        self._installation: Installation | None = None
+        self._mutex = threading.RLock()
+        self._uses = 0
+        self._user_lock: tuple[int, Path] | None = None
+
+    # -- use ---------------------------------------------------------------------------------------
+
+    def acquire(self, timeout: float = 60.0) -> None:
+        """Use the server: create the data folder if there is none, start the server or join it.
+
+        Each `acquire` needs one `release`; the same process may nest them.
+        """
+        with self._mutex, self._deciding(timeout) as (account, deadline):
+            self._ensure_running(account, deadline)
+            if self._user_lock is None:
+                self._user_lock = self._register(account)
+                _in_use.add(self)
+            self._uses += 1
+
+    def ensure_running(self, timeout: float = 60.0) -> None:
+        """Start the server again if it died; the number of uses does not change."""
+        with self._mutex, self._deciding(timeout) as (account, deadline):
+            self._ensure_running(account, deadline)
+
+    def release(self) -> None:
+        """Leave the server; the last user stops it, unless it was started to stay (`start_detached`)."""
+        with self._mutex:
+            if self._uses > 1:
+                self._uses -= 1
+                return
+            if self._user_lock is None:
+                return
+            if not self.run_dir.is_dir():
+                # Somebody removed the folders. Make none anew; a server notices by itself and ends.
+                self._unregister()
+                return
+            try:
+                with self._deciding(STOP_SECONDS) as (_, deadline):
+                    self._unregister()
+                    if live_locks(self._users_dir, clean=True) == 0 and not self._is_detached():
+                        self._stop("fast", deadline)
+            finally:
+                self._unregister()
+
+    # -- the server by itself ----------------------------------------------------------------------
+
+    def start_detached(self, timeout: float = 60.0) -> None:
+        """Start the server, or keep the running one, so that it stays when its last user leaves."""
+        with self._mutex, self._deciding(timeout) as (account, deadline):
+            self._ensure_running(account, deadline)
+            pid_file = self._pid_file()
+            if pid_file is not None:
+                self._write_private(self.run_dir / "detached", _identity(pid_file), account)
+
+    def stop(self, mode: str = "fast", timeout: float = STOP_SECONDS) -> None:
+        """Stop the server whoever uses it: `smart` waits for clients, `fast` does not, `immediate` aborts."""
+        if mode not in STOP_SIGNALS:
+            raise ConfigurationError(f"there is no stop mode {mode!r}; use one of {', '.join(STOP_SIGNALS)}")
+        if not self.run_dir.exists():
+            return
+        with self._mutex, self._deciding(timeout) as (_, deadline):
+            (self.run_dir / "detached").unlink(missing_ok=True)
+            self._stop(mode, deadline)
+
+    def status(self) -> ServerInfo:
+        """Say whether the server runs; changes nothing."""
+        installation = self._find_installation(choose_account(self.data_dir, self._run_as))
+        pid = self._postmaster()
+        try:
+            users = live_locks(self._users_dir, clean=False)
+        except PermissionError:
+            users = 0  # somebody else's server: only its owner may count
+        return ServerInfo(
+            data_dir=self.data_dir,
+            socket_dir=self.socket_dir,
+            port=PORT,
+            pid=pid,
+            running=self._ping() is pq.Ping.OK,
+            version=installation.version,
+            bin_dir=installation.bin_dir,
+            users=users,
+        )
+
+    # -- reaching it -------------------------------------------------------------------------------
+
+    @property
+    def socket_dir(self) -> Path:
+        """The folder of the server's socket: the run folder, or a short one where its path does not do."""
+        path = os.fsencode(self.run_dir / f".s.PGSQL.{PORT}")
+        # A comma would make it a list of hosts for libpq, quoted or not.
+        if len(path) < SOCKET_PATH_LIMIT and b"," not in path:
+            return self.run_dir
+        # Fixed and not the environment's temporary folder: every process must find the same one.
+        digest = hashlib.sha256(os.fsencode(self.data_dir)).hexdigest()[:16]
+        return Path("/tmp") / f"recordari-{digest}"  # noqa: S108 -- refused below unless it is ours alone
+
+    def dsn(self, *, user: str = "postgres", database: str = "postgres") -> str:
+        """Return the address of a database of this server: a libpq URI through its socket."""
+        host = quote(str(self.socket_dir), safe="")
+        return f"postgresql://{quote(user, safe='')}@/{quote(database, safe='')}?host={host}&port={PORT}"
+
+    def binary(self, name: str) -> Path:
+        """Return the path of a PostgreSQL program (`psql`, `pg_dump`) of the server's own version."""
+        installation = self._find_installation(choose_account(self.data_dir, self._run_as))
+        path = installation.bin_dir / name
+        if not path.is_file():
+            raise ConfigurationError(f"this PostgreSQL has no program {name} in {installation.bin_dir}")
+        return path
+
+    def tool_environment(self, *, user: str = "postgres", database: str = "postgres") -> dict[str, str]:
+        """Return the variables by which any libpq program finds this server, to add to its environment."""
+        return {"PGHOST": str(self.socket_dir), "PGPORT": str(PORT), "PGUSER": user, "PGDATABASE": database}
+
+    def run_tool(
+        self, name: str, *arguments: str, user: str = "postgres", database: str = "postgres", **options: Any
+    ) -> subprocess.CompletedProcess[Any]:
+        """Run `psql`, `pg_dump` or the like on this server; `options` go to `subprocess.run`."""
+        command = [str(self.binary(name)), f"--dbname={self.dsn(user=user, database=database)}", *arguments]
+        return subprocess.run(command, check=options.pop("check", False), **options)
+
+    # -- deciding ----------------------------------------------------------------------------------
+
+    @property
+    def _users_dir(self) -> Path:
+        return self.run_dir / "users"
+
+    @contextlib.contextmanager
+    def _deciding(self, timeout: float) -> Iterator[tuple[Account, float]]:
+        """Hold the start lock, with the folders in place and file errors explained."""
+        deadline = time.monotonic() + timeout
+        account = choose_account(self.data_dir, self._run_as)
+        try:
+            self._make_folders(account)
+            with wait_for_lock(self.run_dir / "lock", deadline, owner=account.owner):
+                yield account, deadline
+        except OSError as error:
+            raise explain_os_error(error, self.data_dir.parent, account) from error
+
+    def _make_folders(self, account: Account) -> None:
+        # The server's account must pass through folders that root makes; an ordinary user keeps them private.
+        make_folder(self.data_dir.parent, 0o755 if account.switch else 0o700)
+        if account.switch and not account.can_enter(self.data_dir.parent):
+            raise ConfigurationError(
+                f"PostgreSQL refuses to run as root, and the account {account.name}, which runs it instead, "
+                f"cannot enter {self.data_dir.parent}; choose a data folder outside of it, such as "
+                f"{default_home() / 'postgres'}"
+            )
+        for folder in dict.fromkeys((self.run_dir, self._users_dir, self.socket_dir)):
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
+            if account.owner and folder.lstat().st_uid == 0:
+                os.chown(folder, *account.owner, follow_symlinks=False)
+            found = folder.lstat()
+            # Whoever can write here could pose as the server or read its data through the socket.
+            if found.st_uid != account.uid or found.st_mode & 0o077:
+                raise ConfigurationError(
+                    f"{folder} must belong to the account {account.name} and be closed to others: run "
+                    "Recordari as its owner, or remove it while the database is stopped (it holds no data)"
+                )
+
+    def _find_installation(self, account: Account) -> Installation:
+        if self._installation is None:
+            self._installation = find_installation(self._bin_dir, self._cache_dir, account)
+        return self._installation
+
+    def _register(self, account: Account) -> tuple[int, Path]:
+        path = self._users_dir / f"{os.getpid()}-{next(_user_numbers)}"
+        fd = open_lock(path, owner=account.owner)
+        try_lock(fd)
+        return fd, path
+
+    def _unregister(self) -> None:
+        if self._user_lock is not None:
+            fd, path = self._user_lock
+            self._user_lock = None
+            self._uses = 0
+            _in_use.discard(self)
+            path.unlink(missing_ok=True)
+            close_lock(fd)
+
+    def _forget_after_fork(self) -> None:
+        self._mutex = threading.RLock()
+        self._uses = 0
+        self._user_lock = None
+
+    def _write_private(self, path: Path, text: str, account: Account) -> None:
+        fd = open_lock(path, owner=account.owner)
+        try:
+            os.ftruncate(fd, 0)
+            os.write(fd, text.encode())
+        finally:
+            close_lock(fd)
+
+    def _is_detached(self) -> bool:
+        """Whether the present server was started to stay: the mark names one run of it, not a later one."""
+        pid_file = self._pid_file()
+        try:
+            mark = (self.run_dir / "detached").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return False
+        return pid_file is not None and mark == _identity(pid_file)
+
+    # -- liveness ----------------------------------------------------------------------------------
+
+    def _pid_file(self) -> PidFile | None:
+        try:
+            return read_pid_file(self.data_dir / "postmaster.pid")
+        except PermissionError:
+            return None
+
+    def _postmaster(self) -> int | None:
+        """Return the pid of the server if it really is the server of this data folder."""
+        pid_file = self._pid_file()
+        if pid_file is None or pid_file.pid is None:
+            return None
+        is_ours = examine_process(pid_file.pid, self.data_dir) is ProcessKind.POSTGRES
+        return pid_file.pid if is_ours else None
+
+    def _ping(self) -> pq.Ping:
+        """Ask the server itself, by its protocol, whether it takes connections."""
+        conninfo = f"{self.dsn()}&connect_timeout=2"
+        return pq.Ping(pq.PGconn.ping(conninfo.encode()))
+
+    def _is_inhabited(self, account: Account) -> bool:
+        """Whether any process of a server started here still lives (see the lock `alive`)."""
+        fd = open_lock(self.run_dir / "alive", owner=account.owner)
+        try:
+            return not try_lock(fd)
+        finally:
+            close_lock(fd)
+
+    # -- starting ----------------------------------------------------------------------------------
+
+    def _ensure_running(self, account: Account, deadline: float) -> None:
+        installation = self._find_installation(account)
+        patience = time.monotonic() + RETRY_SECONDS
+        while (answer := self._ping()) is not pq.Ping.OK:
+            if self._postmaster() is not None:
+                # It starts, recovers or stops at the moment, or its socket was removed: only time can tell.
+                self._await_ready(None, deadline)
+            elif answer is pq.Ping.REJECT or self._is_inhabited(account):
+                # The postmaster is dead and its children are about to notice; or it lives in another
+                # container.
+                if time.monotonic() >= (deadline if answer is pq.Ping.REJECT else min(patience, deadline)):
+                    raise DatabaseUnavailable(
+                        f"processes of a killed database server still work on {self.data_dir}; they end with "
+                        "their statement: try again later, or end them by hand (`ps`, then `kill -QUIT`)"
+                    )
+                time.sleep(POLL_SECONDS)
+            else:
+                failure = self._start(installation, account, deadline)
+                if failure is None:
+                    return
+                if not failure.transient or time.monotonic() >= min(patience, deadline):
+                    raise failure.error
+
+    def _start(self, installation: Installation, account: Account, deadline: float) -> _Failure | None:
+        if is_vacant(self.data_dir):
+            create_data_folder(self.data_dir, self._cache_dir, installation, account)
+        check_data_folder(self.data_dir, installation, account)
+        self._clear_stale_pids()
+        with self._open_log(account) as log:
+            log_start = log.seek(0, os.SEEK_END)
+            child = self._spawn(installation, account, log)
+        if self._await_ready(child, deadline):
+            events.info("postgres_started", version=installation.version, pid=child.pid)
+            return None
+        if child.poll() is None:
+            raise DatabaseUnavailable(
+                "the embedded database is still starting after the time allowed (it may be recovering from "
+                f"a crash); try again, or look into {self.log_file}"
+            )
+        reap(child.pid)
+        return self._diagnose(log_start, account)
+
+    def _clear_stale_pids(self) -> None:
+        """Make pid files harmless that PostgreSQL would take for a living server.
+
+        Called when no server answers, none holds the lock `alive` and the pid file names no server of this
+        folder. A pid that does not exist is left to PostgreSQL, which knows how to handle it.
+        """
+        data_lock = self.data_dir / "postmaster.pid"
+        found = read_pid_file(data_lock)
+        if found is not None and self._would_block(found):
+            neutralise_pid_file(data_lock)
+        socket_lock = self.socket_dir / f".s.PGSQL.{PORT}.lock"
+        found = read_pid_file(socket_lock)
+        if found is not None and self._would_block(found):
+            socket_lock.unlink(missing_ok=True)
+
+    def _would_block(self, found: PidFile) -> bool:
+        blocking = (ProcessKind.ZOMBIE, ProcessKind.OTHER)
+        return found.pid is None or examine_process(found.pid, self.data_dir) in blocking
+
+    def _open_log(self, account: Account) -> IO[bytes]:
+        with contextlib.suppress(FileNotFoundError):
+            if self.log_file.lstat().st_size > LOG_ROTATION_BYTES:
+                self.log_file.replace(self.log_file.with_suffix(".log.1"))
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(self.log_file, flags, 0o600)
+        if account.owner:
+            os.fchown(fd, *account.owner)
+        return os.fdopen(fd, "ab")
+
+    def _spawn(self, installation: Installation, account: Account, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        command = [str(installation.bin_dir / "postgres"), "-D", str(self.data_dir)]
+        for name, value in self._settings.items():
+            command += ["-c", f"{name}={value}"]
+        alive = open_lock(self.run_dir / "alive", owner=account.owner)
+        try:
+            try_lock(alive)
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # the terminal's Ctrl-C is for us, not for the server
+                pass_fds=(alive,),
+                **account.process_options(),
+            )
+        finally:
+            close_lock(alive)
+        remember_child(child)
+        return child
+
+    def _await_ready(self, child: subprocess.Popen[bytes] | None, deadline: float) -> bool:
+        """Wait until the server answers; False when it is gone, or, for a child of ours, when time is up.
+
+        The pid file says when asking is worth while: the server logs every connection that it refuses.
+        """
+        while True:
+            pid_file = self._pid_file()
+            if pid_file is not None and pid_file.status == "ready" and self._ping() is pq.Ping.OK:
+                return True
+            if (child.poll() is not None) if child else (self._postmaster() is None):
+                return False
+            if time.monotonic() >= deadline:
+                if child:
+                    return False
+                raise DatabaseUnavailable(
+                    f"the embedded database (pid {pid_file.pid if pid_file else 'unknown'}) runs but does "
+                    f"not answer; look into {self.log_file}, or stop it with `recordari db stop`"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def _diagnose(self, log_start: int, account: Account) -> _Failure:
+        """Explain from the log and the disk why the server ended while starting."""
+        with self.log_file.open("rb") as log:
+            log.seek(log_start)
+            lines = log.read(65536).decode("utf-8", errors="replace").splitlines()
+        reasons = [line.split("] ", 1)[-1] for line in lines if re.search(r"FATAL|PANIC", line)]
+        said = " ".join(reasons)
+        disk = os.statvfs(self.data_dir)
+        # On a full disk the log may be silent too. A lack of semaphores is reported as a lack of space.
+        is_full = disk.f_bavail * disk.f_frsize < 1024 * 1024
+        if is_full or ("No space left" in said and "semaphores" not in said):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.data_dir))
+        for code in (errno.EROFS, errno.EACCES):
+            if os.strerror(code) in said:
+                raise OSError(code, os.strerror(code), str(self.data_dir))
+        error = DatabaseUnavailable(
+            f"the embedded database does not start: {reasons[0] if reasons else 'no reason given'} "
+            f"(data: {self.data_dir}, account: {account.name}, log: {self.log_file}); nothing was removed"
+        )
+        # The remains of a server that was just killed: its shared memory, its pid, its socket.
+        remains = (
+            "pre-existing shared memory block",
+            "lock file",
+            "could not create any Unix-domain sockets",
+        )
+        return _Failure(error=error, transient=any(text in said for text in remains))
+
+    # -- stopping ----------------------------------------------------------------------------------
+
+    def _stop(self, mode: str, deadline: float) -> None:
+        pid = self._postmaster()
+        if pid is None:
+            if self._ping() is not pq.Ping.NO_RESPONSE:
+                raise DatabaseUnavailable(
+                    "the embedded database runs where it cannot be stopped from (another container?); stop it there"
+                )
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, STOP_SIGNALS[mode])
+        while self._postmaster() == pid:
+            if time.monotonic() >= deadline:
+                raise DatabaseUnavailable(
+                    f"the embedded database (pid {pid}) is still stopping; wait, or stop it with mode immediate"
+                )
+            time.sleep(POLL_SECONDS)
+        reap(pid)
+        events.info("postgres_stopped", pid=pid)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failure:
+    """A start that failed; `transient` when trying again at once may help."""
+
+    error: DatabaseUnavailable
+    transient: bool
+
+
+def _identity(pid_file: PidFile) -> str:
+    return f"{pid_file.pid} {pid_file.started_at}"
+
+
+def _release_at_exit() -> None:
+    """Leave the servers that the program forgot to leave, so that they do not outlive their last user."""
+    for server in tuple(_in_use):
+        server._uses = 1
+        with contextlib.suppress(ConfigurationError, DatabaseUnavailable):
+            server.release()
+
+
+def _forget_after_fork() -> None:
+    for server in _in_use:
+        server._forget_after_fork()
+    _in_use.clear()
+
+
+atexit.register(_release_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)

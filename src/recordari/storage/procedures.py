@@ -1,0 +1,165 @@
+"""Rows of procedures, of choices among them and of what came of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+from recordari.domain.bandit import Posterior
+from recordari.domain.procedures import Choice, ChoiceRow, Outcome, Procedure
+from recordari.storage.database import Transaction
+from recordari.storage.queries import Queries
+
+queries = Queries("procedures")
+_LAST = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """By what a procedure goes through its versions."""
+
+    agent_type: str
+    task_type: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Current:
+    """The active version, and what its spec hashes to."""
+
+    procedure_id: UUID
+    version: int
+    spec_hash: bytes
+
+
+async def lock_current(tx: Transaction, named: Named) -> Current | None:
+    """The active version; no other version is made until the end of the transaction."""
+    by = {"agent_type": named.agent_type, "task_type": named.task_type, "name": named.name}
+    await tx.value(queries.lock_name, **by)
+    # A statement of its own: one that waited for the lock would not see the version made meanwhile.
+    return await tx.maybe(queries.find_current, Current, **by)
+
+
+async def last_version(tx: Transaction, named: Named) -> int:
+    """The highest version there ever was; 0 when there was none."""
+    return int(
+        await tx.value(queries.last_version, agent_type=named.agent_type, task_type=named.task_type, name=named.name)
+    )
+
+
+async def insert_procedure(
+    tx: Transaction,
+    procedure_id: UUID,
+    named: Named,
+    *,
+    version: int,
+    spec: str,
+    spec_hash: bytes,
+    prior: Posterior,
+    now: datetime,
+) -> Procedure:
+    """Write a new version."""
+    (procedure,) = await tx.all(
+        queries.insert_procedure,
+        Procedure,
+        procedure_id=procedure_id,
+        agent_type=named.agent_type,
+        task_type=named.task_type,
+        name=named.name,
+        version=version,
+        spec=spec,
+        spec_hash=spec_hash,
+        alpha=prior.alpha,
+        beta=prior.beta,
+        now=now,
+    )
+    return procedure
+
+
+async def end_procedure(tx: Transaction, procedure_id: UUID, *, superseded_by: UUID | None, now: datetime) -> bool:
+    """End an active version; False when it is not active."""
+    ended = await tx.run(queries.end_procedure, procedure_id=procedure_id, superseded_by=superseded_by, now=now)
+    return ended == 1
+
+
+async def find_procedure(tx: Transaction, procedure_id: UUID) -> Procedure | None:
+    """One version."""
+    return await tx.maybe(queries.find_procedure, Procedure, procedure_id=procedure_id)
+
+
+async def list_active(tx: Transaction, *, agent_type: str, task_type: str) -> list[Procedure]:
+    """The versions that can be chosen for a task."""
+    return await tx.all(queries.list_active, Procedure, agent_type=agent_type, task_type=task_type)
+
+
+async def list_history(tx: Transaction, named: Named) -> list[Procedure]:
+    """Every version of one procedure, newest first."""
+    return await tx.all(
+        queries.list_history,
+        Procedure,
+        agent_type=named.agent_type,
+        task_type=named.task_type,
+        name=named.name,
+    )
+
+
+async def list_procedures(tx: Transaction, *, also_ended: bool, after: UUID, limit: int) -> list[Procedure]:
+    """Versions of all tasks, oldest first."""
+    return await tx.all(queries.list_procedures, Procedure, also_ended=also_ended, after=after, limit=limit)
+
+
+async def insert_choice(tx: Transaction, choice: Choice) -> None:
+    """Record a choice, for the identity of the transaction."""
+    who = tx.identity
+    await tx.run(
+        queries.insert_choice,
+        choice_id=choice.choice_id,
+        procedure_id=choice.procedure.procedure_id,
+        agent_id=who.agent_id,
+        session_id=who.session_id,
+        run_id=who.run_id,
+        sample=choice.sample,
+        candidates=choice.candidates,
+        now=choice.chosen_at,
+    )
+
+
+async def find_choice(tx: Transaction, choice_id: UUID) -> ChoiceRow | None:
+    """One choice."""
+    return await tx.maybe(queries.find_choice, ChoiceRow, choice_id=choice_id)
+
+
+async def reward(tx: Transaction, outcome: Outcome) -> bool:
+    """Note an outcome and move the posterior by it; False when there is an outcome of that id already."""
+    moved = await tx.run(
+        queries.reward,
+        outcome_id=outcome.outcome_id,
+        procedure_id=outcome.procedure_id,
+        choice_id=outcome.choice_id,
+        score=outcome.score,
+        now=outcome.rewarded_at,
+    )
+    return moved == 1
+
+
+async def find_outcome(tx: Transaction, outcome_id: str) -> Outcome | None:
+    """One outcome."""
+    return await tx.maybe(queries.find_outcome, Outcome, outcome_id=outcome_id)
+
+
+async def list_outcomes(tx: Transaction, procedure_id: UUID, *, before: Outcome | None, limit: int) -> list[Outcome]:
+    """What came of a procedure, newest first."""
+    return await tx.all(
+        queries.list_outcomes,
+        Outcome,
+        procedure_id=procedure_id,
+        before_at=before.rewarded_at if before else _LAST,
+        before_id=before.outcome_id if before else "",
+        limit=limit,
+    )
+
+
+async def delete_choices(tx: Transaction, *, before: datetime, limit: int) -> int:
+    """Forget some choices made before that; how many."""
+    return await tx.run(queries.delete_choices, before=before, limit=limit)

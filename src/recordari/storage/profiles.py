@@ -1,0 +1,108 @@
+"""Rows of standing profiles, and the facts they are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from recordari.domain.identity import AgentId, UserId
+from recordari.domain.profiles import KnownFact, Profile
+from recordari.storage.asking import Asked, Record, first_as
+from recordari.storage.database import Transaction
+from recordari.storage.queries import Queries
+
+queries = Queries("profiles")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Whose profile it is: a user or an agent."""
+
+    user_id: UserId | None = None
+    agent_id: AgentId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRow:
+    """A profile as it is kept."""
+
+    profile_id: UUID
+    user_id: UserId | None
+    agent_id: AgentId | None
+    content: str
+    facts: int
+    writer: str
+    made_at: datetime
+    is_stale: bool
+
+    @property
+    def profile(self) -> Profile:
+        """What callers see of it."""
+        return Profile(content=self.content, facts=self.facts, writer=self.writer, made_at=self.made_at)
+
+    @property
+    def owner(self) -> Owner:
+        """Whose it is."""
+        return Owner(user_id=self.user_id, agent_id=self.agent_id)
+
+
+async def find_profile(tx: Transaction, owner: Owner) -> ProfileRow | None:
+    """The profile of an owner, and whether facts have changed since it was made."""
+    if owner.user_id is not None:
+        return await tx.maybe(queries.find_of_user, ProfileRow, user_id=owner.user_id)
+    return await tx.maybe(queries.find_of_agent, ProfileRow, agent_id=owner.agent_id)
+
+
+def ask_profile(owner: Owner) -> Asked[ProfileRow | None]:
+    """The same, sent along with others."""
+    if owner.user_id is not None:
+        return Asked(queries.find_of_user, first_as(ProfileRow), user_id=owner.user_id)
+    return Asked(queries.find_of_agent, first_as(ProfileRow), agent_id=owner.agent_id)
+
+
+def ask_due(owner: Owner) -> Asked[bool]:
+    """Whether facts are known of an owner who has no profile yet; sent along with others."""
+    if owner.user_id is not None:
+        return Asked(queries.is_due_for_user, _is_due, user_id=owner.user_id)
+    return Asked(queries.is_due_for_agent, _is_due, agent_id=owner.agent_id)
+
+
+async def find_profiles(tx: Transaction, profile_ids: list[UUID]) -> list[ProfileRow]:
+    """Profiles by id."""
+    return await tx.all(queries.find_profiles, ProfileRow, profile_ids=profile_ids)
+
+
+async def list_facts(tx: Transaction, owner: Owner, *, limit: int) -> list[KnownFact]:
+    """The facts known of an owner: pinned, surest and newest first."""
+    if owner.user_id is not None:
+        return await tx.all(queries.facts_of_user, KnownFact, user_id=owner.user_id, limit=limit)
+    return await tx.all(queries.facts_of_agent, KnownFact, agent_id=owner.agent_id, limit=limit)
+
+
+async def clear_changes(tx: Transaction, profile_id: UUID) -> None:
+    """Strike off the changes that the profile about to be made will tell."""
+    await tx.run(queries.clear_changes, profile_id=profile_id)
+
+
+async def insert_profile(tx: Transaction, profile_id: UUID, owner: Owner, *, now: datetime) -> None:
+    """Make an empty profile, so that changes of facts are noted from now on; nothing when there is one."""
+    await tx.run(
+        queries.insert_profile, profile_id=profile_id, user_id=owner.user_id, agent_id=owner.agent_id, made_at=now
+    )
+
+
+async def save_profile(tx: Transaction, profile_id: UUID, profile: Profile) -> None:
+    """Keep a profile that was made."""
+    await tx.run(
+        queries.save_profile,
+        profile_id=profile_id,
+        content=profile.content,
+        facts=profile.facts,
+        writer=profile.writer,
+        made_at=profile.made_at,
+    )
+
+
+def _is_due(rows: list[Record]) -> bool:
+    return bool(rows[0]["is_due"])

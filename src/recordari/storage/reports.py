@@ -1,0 +1,64 @@
+"""Rows of reports, and the figures they are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from recordari.domain.reports import Report, ReportKind
+from recordari.storage.database import Transaction
+from recordari.storage.queries import Queries
+
+queries = Queries("reports")
+LAST_DAY = date(9999, 12, 31)
+
+
+async def save_report(
+    tx: Transaction,
+    *,
+    report_id: UUID,
+    kind: ReportKind,
+    day: date,
+    body: str,
+    figures: Mapping[str, object],
+    warnings: list[str],
+    now: datetime,
+) -> Report:
+    """Save the report of a day in the place of an earlier one."""
+    (report,) = await tx.all(
+        queries.save_report,
+        Report,
+        report_id=report_id,
+        kind=kind,
+        day=day,
+        body=body,
+        figures=Jsonb(dict(figures)),
+        warnings=warnings,
+        now=now,
+    )
+    return report
+
+
+async def find_report(tx: Transaction, report_id: UUID) -> Report | None:
+    """One report."""
+    return await tx.maybe(queries.find_report, Report, report_id=report_id)
+
+
+async def list_reports(tx: Transaction, kind: ReportKind, *, before: date | None, limit: int) -> list[Report]:
+    """Reports of one kind, newest day first."""
+    return await tx.all(queries.list_reports, Report, kind=kind, before=before or LAST_DAY, limit=limit)
+
+
+async def count_day(tx: Transaction, *, since: datetime) -> dict[str, int]:
+    """What the tenant holds, and what happened in it since the moment given."""
+    (row,) = await tx.dicts(queries.count_day, since=since)
+    return {name: int(number) for name, number in row.items()}
+
+
+async def sum_costs(tx: Transaction, *, since: datetime) -> dict[str, Decimal]:
+    """What runs cost since the moment given, by currency."""
+    return {row["currency"]: row["cost"] for row in await tx.dicts(queries.sum_costs, since=since)}

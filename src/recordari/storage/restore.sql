@@ -1,0 +1,14 @@
+-- Goes before a restored dump, in its transaction: the schemas that migration made, and that hold no tenant, make room.
+SET client_min_messages = warning;
+DO $$
+BEGIN
+    IF to_regclass('recordari.tenants') IS NOT NULL THEN
+        SET LOCAL ROLE recordari_owner;
+        LOCK TABLE recordari.tenants;  -- nobody becomes a tenant from here on
+        IF EXISTS (SELECT FROM recordari.tenants) THEN
+            RAISE EXCEPTION 'the database holds tenants';
+        END IF;
+        RESET ROLE;
+    END IF;
+END $$;
+DROP SCHEMA IF EXISTS recordari, recordari_queue CASCADE;

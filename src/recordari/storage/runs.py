@@ -1,0 +1,258 @@
+"""Rows of runs, their turns and tool calls; and the episodes that runs leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from recordari.domain.identity import AgentId, RunId, SessionId, UserId
+from recordari.domain.items import Item
+from recordari.domain.runs import Run, RunStatus, ToolCall, Turn, TurnState, Usage
+from recordari.storage.database import Transaction
+from recordari.storage.queries import Queries
+from recordari.storage.sessions import BEGINNING, END, LAST
+
+queries = Queries("runs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """A run to insert, with its first turn."""
+
+    run_id: RunId
+    run_ref: UUID
+    session_id: SessionId
+    user_id: UserId | None
+    agent_id: AgentId | None
+    input: dict[str, Any]
+    currency: str
+    metadata: dict[str, Any]
+    episodes: list[UUID]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRow:
+    """A tool call to insert."""
+
+    number: int
+    call_id: str | None
+    name: str
+    arguments: str
+    result_id: UUID | None
+    result_blank: str | None
+    result_key: str | None
+    result_bytes: int | None
+    result_sha256: bytes | None
+    error: str | None
+    latency_ms: float | None
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What is still kept of a call's result: the item's text, or the whole body behind it."""
+
+    number: int
+    content: str
+    body: bytes | None
+    object_key: str | None
+
+
+def _run(row: dict[str, Any]) -> Run:
+    return Run(**{**row, "status": RunStatus(row["status"])})
+
+
+def _turn(row: dict[str, Any]) -> Turn:
+    return Turn(**{**row, "status": RunStatus(row["status"]), "episodes": tuple(row["episodes"])})
+
+
+async def insert_run(tx: Transaction, new: NewRun, *, now: datetime) -> Run | None:
+    """Start a run with its first turn; None when the id is taken."""
+    rows = await tx.dicts(
+        queries.insert_run,
+        run_id=new.run_id,
+        run_ref=new.run_ref,
+        session_id=new.session_id,
+        user_id=new.user_id,
+        agent_id=new.agent_id,
+        input=Jsonb(new.input),
+        currency=new.currency,
+        metadata=Jsonb(new.metadata),
+        episodes=new.episodes,
+        now=now,
+    )
+    return _run(rows[0]) if rows else None
+
+
+async def find_run(tx: Transaction, run_id: RunId, *, lock: bool = False) -> Run | None:
+    """One run, locked on request."""
+    rows = await tx.dicts(queries.lock_run if lock else queries.find_run, run_id=run_id)
+    return _run(rows[0]) if rows else None
+
+
+async def list_runs(
+    tx: Transaction,
+    *,
+    agent_id: str | None,
+    session_id: str | None,
+    status: RunStatus | None,
+    since: datetime | None,
+    until: datetime | None,
+    before: UUID | None,
+    limit: int,
+) -> list[Run]:
+    """Runs that fit, newest first."""
+    rows = await tx.dicts(
+        queries.list_runs,
+        agent_id=agent_id,
+        session_id=session_id,
+        status=status,
+        since=since or BEGINNING,
+        until=until or END,
+        before=before or LAST,
+        limit=limit,
+    )
+    return [_run(row) for row in rows]
+
+
+async def start_turn(
+    tx: Transaction, run_id: RunId, *, run_input: dict[str, Any], episodes: list[UUID], now: datetime
+) -> Turn:
+    """Begin the next turn of a run."""
+    (row,) = await tx.dicts(queries.start_turn, run_id=run_id, input=Jsonb(run_input), episodes=episodes, now=now)
+    return _turn(row)
+
+
+async def end_turn(
+    tx: Transaction,
+    run_id: RunId,
+    number: int,
+    *,
+    status: RunStatus,
+    usage: Usage,
+    prompt_tokens: int | None,
+    error: str | None,
+    data: dict[str, Any] | None,
+    now: datetime,
+) -> Turn | None:
+    """End a turn; None when it had ended."""
+    rows = await tx.dicts(
+        queries.end_turn,
+        run_id=run_id,
+        number=number,
+        status=status,
+        prompt_tokens=prompt_tokens,
+        tokens_in=usage.tokens_in,
+        tokens_out=usage.tokens_out,
+        cost=usage.cost,
+        error=error,
+        data=None if data is None else Jsonb(data),
+        now=now,
+    )
+    return _turn(rows[0]) if rows else None
+
+
+async def end_run(
+    tx: Transaction,
+    run_id: RunId,
+    *,
+    status: RunStatus,
+    usage: Usage,
+    output: Any,
+    error: str | None,
+    now: datetime,
+) -> Run | None:
+    """End a run; None when it had ended."""
+    rows = await tx.dicts(
+        queries.end_run,
+        run_id=run_id,
+        status=status,
+        tokens_in=usage.tokens_in,
+        tokens_out=usage.tokens_out,
+        cost=usage.cost,
+        output=None if output is None else Jsonb(output),
+        error=error,
+        now=now,
+    )
+    return _run(rows[0]) if rows else None
+
+
+async def list_turns(tx: Transaction, run_id: RunId) -> list[Turn]:
+    """The log of a run."""
+    return [_turn(row) for row in await tx.dicts(queries.list_turns, run_id=run_id)]
+
+
+async def find_turn_state(tx: Transaction, session_id: SessionId) -> TurnState | None:
+    """Where the agent of a session stands; None before its first turn."""
+    rows = await tx.dicts(queries.find_turn_state, session_id=session_id)
+    return TurnState(**{**rows[0], "status": RunStatus(rows[0]["status"])}) if rows else None
+
+
+async def insert_calls(tx: Transaction, run: Run, calls: Sequence[CallRow]) -> None:
+    """Write tool calls of a run, which must be locked, at their places."""
+    await tx.run(
+        queries.insert_calls,
+        run_id=run.run_id,
+        turn=run.turns,
+        numbers=[call.number for call in calls],
+        call_ids=[call.call_id for call in calls],
+        names=[call.name for call in calls],
+        arguments=[call.arguments for call in calls],
+        result_ids=[call.result_id for call in calls],
+        result_blanks=[call.result_blank for call in calls],
+        result_keys=[call.result_key for call in calls],
+        result_bytes=[call.result_bytes for call in calls],
+        result_sha256s=[call.result_sha256 for call in calls],
+        errors=[call.error for call in calls],
+        latencies=[call.latency_ms for call in calls],
+        started_ats=[call.started_at for call in calls],
+    )
+
+
+async def find_calls(tx: Transaction, run_id: RunId, numbers: Sequence[int]) -> list[ToolCall]:
+    """Tool calls of a run at the places given, in order."""
+    rows = await tx.dicts(queries.find_calls, run_id=run_id, numbers=list(numbers))
+    return [ToolCall(**row) for row in rows]
+
+
+async def list_calls(tx: Transaction, run_id: RunId) -> list[ToolCall]:
+    """Every tool call of a run, in order."""
+    return [ToolCall(**row) for row in await tx.dicts(queries.list_calls, run_id=run_id)]
+
+
+async def list_results(tx: Transaction, run_id: RunId) -> dict[int, Result]:
+    """The results of a run's calls that are still kept, by the number of the call."""
+    return {found.number: found for found in await tx.all(queries.list_results, Result, run_id=run_id)}
+
+
+async def newest_episodes(tx: Transaction, session_id: SessionId | None, *, limit: int) -> list[Item]:
+    """The newest episodes of the identity's agent that it may see, newest first."""
+    who = tx.identity
+    return await tx.all(
+        queries.newest_episodes,
+        Item,
+        agent_id=who.agent_id,
+        user_id=who.user_id,
+        session_id=session_id,
+        limit=limit,
+    )
+
+
+async def count_episodes(tx: Transaction) -> int:
+    """How many episodes the tenant has."""
+    return int(await tx.value(queries.count_episodes))
+
+
+async def delete_old_episodes(tx: Transaction, *, before: datetime, limit: int) -> int:
+    """Remove episodes that were written before the moment; how many."""
+    return await tx.run(queries.delete_old_episodes, before=before, limit=limit)
+
+
+async def delete_oldest_episodes(tx: Transaction, *, limit: int) -> int:
+    """Remove so many of the oldest episodes; how many there were."""
+    return await tx.run(queries.delete_oldest_episodes, limit=limit)

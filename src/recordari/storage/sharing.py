@@ -1,0 +1,207 @@
+"""Rows of what tenants of one organisation share: who belongs to it, what is given, what was received."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from recordari.domain.identity import TenantId
+from recordari.domain.indexing import Indexed
+from recordari.domain.items import Kind
+from recordari.domain.sharing import RECEIVED_TRUST, LinkStatus, Membership, Share, ShareLink, copy_ref
+from recordari.ids import new_id
+from recordari.storage.database import Transaction
+from recordari.storage.queries import Queries
+
+queries = Queries("sharing")
+
+LAST = UUID(int=2**128 - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """An item as it is given away."""
+
+    item_id: UUID
+    kind: Kind
+    scope: str
+    content: str
+    content_hash: bytes
+    speaker: str | None
+    event_time: datetime
+    valid_at: datetime
+    subject: str | None
+    predicate: str | None
+    object: str | None
+    confidence: float | None
+    category: str | None
+    payload_key: str | None
+    shared_from: str | None
+    live: bool
+
+
+async def find_membership(tx: Transaction) -> Membership | None:
+    """The organisation of the tenant, locked against change."""
+    return await tx.maybe(queries.find_membership, Membership)
+
+
+async def insert_membership(tx: Transaction, organisation: str, *, now: datetime) -> bool:
+    """Put the tenant into an organisation; False when it is in one already."""
+    return await tx.run(queries.insert_membership, organisation=organisation, now=now) == 1
+
+
+async def delete_membership(tx: Transaction) -> bool:
+    """Take the tenant out of its organisation; False when it is in none."""
+    return await tx.run(queries.delete_membership) == 1
+
+
+async def insert_shares(
+    tx: Transaction, item_ids: Sequence[UUID], *, to_tenant_id: TenantId, to_name: str, now: datetime
+) -> list[UUID]:
+    """Note that items are given to a tenant; which of them were not before."""
+    rows = await tx.dicts(
+        queries.insert_shares,
+        item_ids=list(item_ids),
+        to_tenant_id=to_tenant_id,
+        to_name=to_name,
+        shared_by=tx.identity.actor,
+        now=now,
+    )
+    return [row["item_id"] for row in rows]
+
+
+async def list_shares(tx: Transaction, *, before: tuple[UUID, UUID] | None, limit: int) -> list[Share]:
+    """What the tenant shares, newest items first."""
+    item_id, tenant_id = before or (LAST, LAST)
+    return await tx.all(queries.list_shares, Share, before_item=item_id, before_tenant=tenant_id, limit=limit)
+
+
+async def shares_of(tx: Transaction, item_ids: Sequence[UUID]) -> list[Share]:
+    """To whom items are given."""
+    return await tx.all(queries.shares_of, Share, item_ids=list(item_ids))
+
+
+async def shares_with(tx: Transaction, to_tenant_id: TenantId) -> list[UUID]:
+    """What is given to one tenant."""
+    return [row["item_id"] for row in await tx.dicts(queries.shares_with, to_tenant_id=to_tenant_id)]
+
+
+async def receivers(tx: Transaction) -> list[TenantId]:
+    """Every tenant that anything is given to."""
+    return [row["to_tenant_id"] for row in await tx.dicts(queries.receivers)]
+
+
+async def delete_shares(
+    tx: Transaction, item_ids: Sequence[UUID], *, to_tenant_id: TenantId | None = None
+) -> list[Share]:
+    """Give items to nobody any more, or not to one tenant; to whom they were given."""
+    return await tx.all(queries.delete_shares, Share, item_ids=list(item_ids), to_tenant_id=to_tenant_id)
+
+
+async def delete_shares_with(tx: Transaction, to_tenant_id: TenantId) -> int:
+    """Give one tenant nothing any more; how many items that were."""
+    return await tx.run(queries.delete_shares_with, to_tenant_id=to_tenant_id)
+
+
+async def find_shareable(tx: Transaction, item_ids: Sequence[UUID]) -> list[Given]:
+    """Items as they would be given away."""
+    return await tx.all(queries.find_shareable, Given, item_ids=list(item_ids))
+
+
+async def lock_shared(tx: Transaction, item_id: UUID, to_tenant_id: TenantId) -> Given | None:
+    """An item that is given to a tenant, locked with the giving of it; None when it is not, or was forgotten.
+
+    First the item and then the giving of it, as whoever forgets does: so they never wait for each other.
+    """
+    given = await tx.maybe(queries.lock_given, Given, item_id=item_id)
+    shared = await tx.value(queries.lock_share, item_id=item_id, to_tenant_id=to_tenant_id)
+    return given if shared else None
+
+
+async def still_shared(tx: Transaction, item_ids: Sequence[UUID], to_tenant_id: TenantId) -> set[UUID]:
+    """Which of these items are given to a tenant and stand."""
+    rows = await tx.dicts(queries.still_shared, item_ids=list(item_ids), to_tenant_id=to_tenant_id)
+    return {row["item_id"] for row in rows}
+
+
+async def offer_link(tx: Transaction, *, from_tenant_id: TenantId, from_name: str, now: datetime) -> bool:
+    """Note in the receiver that a tenant shares with it; False when that is known."""
+    return await tx.run(queries.offer_link, from_tenant_id=from_tenant_id, from_name=from_name, now=now) == 1
+
+
+async def link_status(tx: Transaction, from_tenant_id: TenantId) -> LinkStatus | None:
+    """How the receiver stands to a tenant, locked against change."""
+    found = await tx.value(queries.link_status, from_tenant_id=from_tenant_id)
+    return LinkStatus(found) if found is not None else None
+
+
+async def decide_link(tx: Transaction, from_name: str, status: LinkStatus, *, now: datetime) -> TenantId | None:
+    """Accept or decline what a tenant shares; its id, None when it never shared."""
+    found: TenantId | None = await tx.value(queries.decide_link, from_name=from_name, status=str(status), now=now)
+    return found
+
+
+async def delete_link(tx: Transaction, from_tenant_id: TenantId) -> None:
+    """Forget that a tenant ever shared."""
+    await tx.run(queries.delete_link, from_tenant_id=from_tenant_id)
+
+
+async def list_links(tx: Transaction) -> list[ShareLink]:
+    """Who shares with the tenant, by name."""
+    rows = await tx.dicts(queries.list_links)
+    return [ShareLink(**{**row, "status": LinkStatus(row["status"])}) for row in rows]
+
+
+async def insert_copy(
+    tx: Transaction, given: Given, indexed: Indexed, *, owner: TenantId, owner_name: str, now: datetime
+) -> UUID | None:
+    """Write the copy of an item into the receiver; None when it is there, or was forgotten there."""
+    item_id = new_id()
+    made = await tx.run(
+        queries.insert_copy,
+        item_id=item_id,
+        kind=str(given.kind),
+        source_ref=copy_ref(owner, given.item_id),
+        content=given.content,
+        content_hash=given.content_hash,
+        speaker=given.speaker,
+        trust=str(RECEIVED_TRUST),
+        event_time=given.event_time,
+        valid_at=given.valid_at,
+        subject=given.subject,
+        predicate=given.predicate,
+        object=given.object,
+        confidence=given.confidence,
+        category=given.category,
+        now=now,
+        shared_from=owner_name,
+        shared_item_id=given.item_id,
+        tsv=indexed.tsv,
+        terms=indexed.terms,
+        tokens=indexed.tokens,
+        traits=indexed.traits,
+    )
+    return item_id if made == 1 else None
+
+
+async def copy_hashes(tx: Transaction, shared_from: str, item_ids: Sequence[UUID]) -> dict[UUID, bytes]:
+    """The hash of each copy that is here, by what it is a copy of."""
+    rows = await tx.dicts(queries.copy_hashes, shared_from=shared_from, item_ids=list(item_ids))
+    return {row["shared_item_id"]: row["content_hash"] for row in rows}
+
+
+async def list_copies(tx: Transaction, shared_from: str) -> list[UUID]:
+    """What is here of a tenant, by what it is a copy of."""
+    return [row["shared_item_id"] for row in await tx.dicts(queries.list_copies, shared_from=shared_from)]
+
+
+async def delete_copies(tx: Transaction, shared_from: str, item_ids: Sequence[UUID]) -> list[UUID]:
+    """Take copies away with everything derived from them; what they were copies of."""
+    if not item_ids:
+        return []
+    (row,) = await tx.dicts(queries.delete_copies, shared_from=shared_from, item_ids=list(item_ids))
+    await tx.run(queries.delete_unnamed, entity_ids=row["entity_ids"])
+    deleted: list[UUID] = row["item_ids"]
+    return deleted

@@ -1,0 +1,152 @@
+"""Rows of tenants, users, agents and API keys."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from recordari.domain.identity import AgentId, Role, UserId
+from recordari.domain.tenants import Agent, AgentDefinition, ApiKey, Tenant, User
+from recordari.storage.asking import Asked, first_as
+from recordari.storage.database import Transaction
+from recordari.storage.queries import Queries
+
+queries = Queries("tenants")
+
+
+async def insert_tenant(tx: Transaction, *, name: str, language: str, plan: str) -> bool:
+    """Create the tenant of this transaction; False when it existed."""
+    return await tx.run(queries.insert_tenant, name=name, language=language, plan=plan) == 1
+
+
+async def find_tenant(tx: Transaction) -> Tenant | None:
+    """The tenant of this transaction."""
+    return await tx.maybe(queries.find_tenant, Tenant)
+
+
+def ask_tenant() -> Asked[Tenant | None]:
+    """The same, sent along with others."""
+    return Asked(queries.find_tenant, first_as(Tenant))
+
+
+async def update_tenant(
+    tx: Transaction, *, language: str | None, plan: str | None, settings: dict[str, Any] | None
+) -> Tenant | None:
+    """Change what is given; settings are merged key by key."""
+    return await tx.maybe(
+        queries.update_tenant,
+        Tenant,
+        language=language,
+        plan=plan,
+        settings=Jsonb(settings) if settings is not None else None,
+    )
+
+
+async def has_language(tx: Transaction, language: str) -> bool:
+    """Whether texts can be indexed in that language."""
+    return bool(await tx.value(queries.has_language, language=language))
+
+
+async def insert_user(tx: Transaction, user_id: UserId) -> bool:
+    """Note a user who is seen for the first time."""
+    return await tx.run(queries.insert_user, user_id=user_id) == 1
+
+
+async def save_user(tx: Transaction, user_id: UserId, *, display_name: str | None, time_zone: str | None) -> User:
+    """Create or change a user; what is None stays."""
+    (user,) = await tx.all(queries.save_user, User, user_id=user_id, display_name=display_name, time_zone=time_zone)
+    return user
+
+
+async def find_user(tx: Transaction, user_id: UserId) -> User | None:
+    """One user."""
+    return await tx.maybe(queries.find_user, User, user_id=user_id)
+
+
+def ask_user(user_id: UserId | None) -> Asked[User | None]:
+    """The same, sent along with others; nobody is nobody's user."""
+    return Asked(queries.find_user, first_as(User), user_id=user_id)
+
+
+async def list_users(tx: Transaction, *, after: str, limit: int) -> list[User]:
+    """Users by id, after the one given."""
+    return await tx.all(queries.list_users, User, after=after, limit=limit)
+
+
+async def save_agent(tx: Transaction, agent_id: AgentId, definition: AgentDefinition) -> Agent:
+    """Create or replace a definition."""
+    (agent,) = await tx.all(
+        queries.save_agent,
+        Agent,
+        agent_id=agent_id,
+        display_name=definition.display_name,
+        core=definition.core,
+        characteristics=definition.characteristics,
+        model=definition.model,
+        window_tokens=definition.window_tokens,
+    )
+    return agent
+
+
+async def find_agent(tx: Transaction, agent_id: AgentId) -> Agent | None:
+    """One definition."""
+    return await tx.maybe(queries.find_agent, Agent, agent_id=agent_id)
+
+
+def ask_agent(agent_id: AgentId) -> Asked[Agent | None]:
+    """The same, sent along with others."""
+    return Asked(queries.find_agent, first_as(Agent), agent_id=agent_id)
+
+
+async def list_agents(tx: Transaction, *, after: str, limit: int) -> list[Agent]:
+    """Definitions by id, after the one given."""
+    return await tx.all(queries.list_agents, Agent, after=after, limit=limit)
+
+
+async def delete_agent(tx: Transaction, agent_id: AgentId) -> bool:
+    """Remove a definition; False when there was none."""
+    return await tx.run(queries.delete_agent, agent_id=agent_id) == 1
+
+
+async def insert_key(
+    tx: Transaction,
+    *,
+    key_id: UUID,
+    name: str,
+    key_hash: bytes,
+    role: Role,
+    user_id: UserId | None,
+    agent_id: AgentId | None,
+    expires_at: datetime | None,
+) -> ApiKey:
+    """Save a new key by its hash."""
+    (key,) = await tx.all(
+        queries.insert_key,
+        ApiKey,
+        key_id=key_id,
+        name=name,
+        key_hash=key_hash,
+        role=role,
+        user_id=user_id,
+        agent_id=agent_id,
+        expires_at=expires_at,
+    )
+    return key
+
+
+async def find_key(tx: Transaction, key_id: UUID) -> ApiKey | None:
+    """One key."""
+    return await tx.maybe(queries.find_key, ApiKey, key_id=key_id)
+
+
+async def list_keys(tx: Transaction) -> list[ApiKey]:
+    """Every key of the tenant, newest first."""
+    return await tx.all(queries.list_keys, ApiKey)
+
+
+async def revoke_key(tx: Transaction, key_id: UUID) -> ApiKey | None:
+    """Close a key; None when there is none."""
+    return await tx.maybe(queries.revoke_key, ApiKey, key_id=key_id)

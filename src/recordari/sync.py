@@ -1,0 +1,141 @@
+"""The one sync facade: every verb of the async `Memory` and of the async `Client`, waiting for its answer.
+
+Only the async API is written. Here its verbs run on an event loop in a thread of their own, so that they can be called
+from code that has no loop, and from code that has one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from typing import Any, Self, TypeVar
+
+from recordari.app import Memory as AsyncMemory
+from recordari.client import Client as AsyncClient
+
+T = TypeVar("T")
+
+
+class _Loop:
+    """An event loop in a thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="recordari", daemon=True)
+        self._thread.start()
+
+    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there and wait for its result; an interrupt of the waiting thread cancels it."""
+        future = self.start(coroutine)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine there."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Facade:
+    """What waits for the verbs of something async."""
+
+    def __init__(self, memory: AsyncMemory, loop: _Loop) -> None:
+        self._memory = memory
+        self._loop = loop
+
+    @property
+    def asynchronous(self) -> AsyncMemory:
+        """The memory behind it, for code that waits for itself with `wait`."""
+        return self._memory
+
+    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the facade's own event loop, and wait for its result."""
+        return self._loop.wait(coroutine)
+
+    async def elsewhere(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the facade's own event loop from another one."""
+        return await asyncio.wrap_future(self._loop.start(coroutine))
+
+    @classmethod
+    @contextmanager
+    def _opened(cls, opening: Callable[[], AbstractAsyncContextManager[AsyncMemory]]) -> Iterator[Self]:
+        loop = _Loop()
+        try:
+            entered = opening()
+            memory = loop.wait(_entered(entered))
+            try:
+                yield cls(memory, loop)
+            finally:
+                loop.wait(_left(entered))
+        finally:
+            loop.close()
+
+    def acting_as(self, **who: str | None) -> Self:
+        """The same memory with more said about who asks."""
+        return type(self)(self._memory.acting_as(**who), self._loop)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        verb = getattr(self._memory, name)
+        if not callable(verb) or name.startswith("_"):
+            raise AttributeError(name)
+
+        @functools.wraps(verb)
+        def waiting(*arguments: Any, **named: Any) -> Any:
+            answer = verb(*arguments, **named)
+            if inspect.isasyncgen(answer):
+                return self._drained(answer)
+            return self._loop.wait(answer) if inspect.iscoroutine(answer) else answer
+
+        return waiting
+
+    def _drained(self, answers: AsyncIterator[T]) -> Iterator[T]:
+        async def following() -> tuple[bool, Any]:
+            try:
+                return True, await anext(answers)
+            except StopAsyncIteration:
+                return False, None
+
+        while True:
+            is_there, answer = self._loop.wait(following())
+            if not is_there:
+                return
+            yield answer
+
+
+class Memory(Facade):
+    """The verbs of Recordari for code without an event loop; see `recordari.app.Memory` for each of them."""
+
+    @classmethod
+    def open(cls, **arguments: Any) -> AbstractContextManager[Self]:
+        """Open the memory of a tenant; takes what the async `Memory.open` takes."""
+        return cls._opened(lambda: AsyncMemory.open(**arguments))
+
+
+class Client(Facade):
+    """The verbs of a Recordari server for code without an event loop; see `recordari.client.Client`."""
+
+    @classmethod
+    def open(cls, url: str, *, key: str, **arguments: Any) -> AbstractContextManager[Self]:
+        """Connect to a server; takes what the async `Client` takes."""
+        return cls._opened(lambda: AsyncClient(url, key=key, **arguments))
+
+
+async def _entered(opening: Any) -> AsyncMemory:
+    memory: AsyncMemory = await opening.__aenter__()
+    return memory
+
+
+async def _left(opening: Any) -> None:
+    await opening.__aexit__(None, None, None)

@@ -1,0 +1,378 @@
+"""Metrics, traces and logs of this process: figures, ids and places in the code, never content.
+
+Nothing here leaves the process by itself: metrics wait at `/metrics`, logs go to standard error, and spans
+are handed to OpenTelemetry only where `RECORDARI_TRACING` is set. Heavy packages are imported when first
+needed.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import re
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TextIO, TypeVar
+from uuid import UUID
+
+from recordari.errors import ConfigurationError, RecordariError
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+LogFormat = Literal["auto", "console", "json"]
+Figures = Mapping[str, float]
+GaugeSource = Callable[[], Figures | Awaitable[Figures]]
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+MAX_LOGGED_CHARACTERS = 128
+
+request_id: ContextVar[str | None] = ContextVar("recordari_request_id", default=None)
+"""The id of the request being served; every log line of it carries this."""
+
+
+# Logs
+
+
+def safe(value: object) -> object:
+    """What a log may show of a value: numbers, ids and short words; of others their kind and size."""
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case BaseException():
+            return type(value).__name__
+        case Enum():
+            return safe(value.value)
+        case UUID():
+            return str(value)
+        case datetime():
+            return value.isoformat()
+        case str() if len(value) <= MAX_LOGGED_CHARACTERS and value.isprintable() and " " not in value:
+            return value
+        case str() | bytes():
+            return f"<{len(value)} characters>"
+        case list() | tuple() | set() | frozenset() | dict():
+            return f"<{len(value)} entries>"
+        case _:
+            return f"<{type(value).__name__}>"
+
+
+def places(error: BaseException, most: int = 12) -> str:
+    """Where an exception came from: file, line and function of its innermost frames, and no text of it."""
+    frames = traceback.extract_tb(error.__traceback__)[-most:]
+    return " < ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}:{frame.name}" for frame in reversed(frames))
+
+
+class Log:
+    """Writes events with fields to the standard logger of that name; every field goes through `safe`."""
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Something only a developer wants to see."""
+        self._write(logging.DEBUG, event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        """Something that happened as it should."""
+        self._write(logging.INFO, event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Something that an operator may want to look at."""
+        self._write(logging.WARNING, event, fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        """Something that went wrong; of an exception its class and its places are written, never its text."""
+        if isinstance(error := fields.get("error"), BaseException):
+            fields["at_code"] = _Place(places(error))
+        self._write(logging.ERROR, event, fields)
+
+    def _write(self, level: int, event: str, fields: Mapping[str, object]) -> None:
+        if not self._logger.isEnabledFor(level):
+            return
+        shown = {key: value.text if isinstance(value, _Place) else safe(value) for key, value in fields.items()}
+        if (current := request_id.get()) is not None:
+            shown.setdefault("request_id", current)
+        words = "".join(f" {key}={value}" for key, value in shown.items())
+        self._logger.log(level, "%s%s", event, words, extra={"recordari_event": event, "recordari_fields": shown})
+
+
+class _Place:
+    """Text made by `places`, which names code only and so may pass as it is."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def get_log(name: str) -> Log:
+    """The log of a module; call it with `__name__`."""
+    return Log(name)
+
+
+class ContentFreeFormatter(logging.Formatter):
+    """Renders our events, and of other packages' records only what cannot carry content.
+
+    Those packages put values into messages. So of their records we keep the template when the values are
+    apart from it, the class and places of an exception, and the line of code that wrote it.
+    """
+
+    def __init__(self, render: Callable[[dict[str, Any]], str]) -> None:
+        super().__init__()
+        self._render = render
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line for one record."""
+        line: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+        }
+        fields = getattr(record, "recordari_fields", None)
+        if fields is not None:
+            line |= {"event": record.recordari_event, **fields}  # type: ignore[attr-defined]
+        else:
+            line |= _reduced(record)
+        return self._render(line)
+
+
+def _reduced(record: logging.LogRecord) -> dict[str, Any]:
+    # uvicorn.error writes constant sentences ("Application startup complete."); others may format first.
+    is_template = bool(record.args) or record.name == "uvicorn.error"
+    fields: dict[str, Any] = {"event": str(record.msg).strip() if is_template else "foreign_log"}
+    if isinstance(action := getattr(record, "action", None), str):
+        fields["action"] = safe(action)
+    fields["code"] = f"{record.module}:{record.lineno}:{record.funcName}"
+    if record.exc_info and record.exc_info[1] is not None:
+        fields |= {"error": type(record.exc_info[1]).__name__, "at_code": places(record.exc_info[1])}
+    if (current := request_id.get()) is not None:
+        fields["request_id"] = current
+    return fields
+
+
+def _as_event(_: Any, __: str, line: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
+    """What structlog hands to a `Log`, so that code which uses structlog is held to the same rules."""
+    event, failed = str(line.pop("event")), line.pop("exc_info", None)
+    if failed:
+        line["error"] = failed if isinstance(failed, BaseException) else sys.exc_info()[1]
+    return (event,), dict(line)
+
+
+def configure_logging(*, form: LogFormat = "auto", level: str = "info", stream: TextIO | None = None) -> None:
+    """Send every log of the process to `stream` (standard error), as JSON lines or as text for a terminal."""
+    import structlog
+
+    stream = stream or sys.stderr
+    if form == "auto":
+        form = "console" if stream.isatty() else "json"
+    if form == "console":
+        console = structlog.dev.ConsoleRenderer(timestamp_key="at", colors=stream.isatty())
+        render: Callable[[dict[str, Any]], str] = lambda line: str(console(None, "", line))  # noqa: E731
+    else:
+        json_lines = structlog.processors.JSONRenderer(sort_keys=False)
+        render = lambda line: str(json_lines(None, "", line))  # noqa: E731
+    structlog.configure(
+        processors=[_as_event],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=lambda *names: Log(names[0] if names else "recordari"),
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(ContentFreeFormatter(render))
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = True
+    # Our own request line has the route's template; uvicorn's has the raw path, which may hold a user's text.
+    logging.getLogger("uvicorn.access").disabled = True
+    for name in ("httpx2", "httpcore2", "procrastinate", "mcp"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+
+
+# Metrics and traces
+
+
+class Measurement:
+    """What one operation may note about itself: figures for its span."""
+
+    __slots__ = ("figures",)
+
+    def __init__(self) -> None:
+        self.figures: dict[str, bool | int | float] = {}
+
+    def note(self, **figures: bool | float) -> None:
+        """Add counts and flags, such as `candidates=20, degraded=False`."""
+        self.figures.update(figures)
+
+
+class Telemetry:
+    """The metrics of one set of resources, in a registry of its own, and its tracer where one is wanted."""
+
+    def __init__(self, *, tracing: bool = False) -> None:
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+        self.registry = CollectorRegistry()
+        self._operations = Histogram(
+            "recordari_operation_seconds",
+            "Time of an operation by outcome (ok, or the error's code).",
+            ("operation", "outcome"),
+            registry=self.registry,
+            buckets=SECONDS,
+        )
+        self._requests = Counter(
+            "recordari_requests",
+            "Requests by route template.",
+            ("method", "route", "status"),
+            registry=self.registry,
+        )
+        self._request_seconds = Histogram(
+            "recordari_request_seconds",
+            "Time of a request by route template.",
+            ("route",),
+            registry=self.registry,
+            buckets=SECONDS,
+        )
+        self._masked = Counter(
+            "recordari_masked",
+            "Personal data and secrets taken out of what was written, by type.",
+            ("type",),
+            registry=self.registry,
+        )
+        self._new_gauge = functools.partial(Gauge, labelnames=("state",), registry=self.registry)
+        self._sources: dict[str, tuple[Any, GaugeSource]] = {}
+        self._tracer = _tracer() if tracing else None
+
+    @contextmanager
+    def measured(self, operation: str) -> Iterator[Measurement]:
+        """Time a block as `operation`; its outcome is `ok` or the code of the error it raised."""
+        measurement, outcome, start = Measurement(), "ok", time.perf_counter()
+        with self._span(operation, measurement):
+            try:
+                yield measurement
+            except BaseException as error:
+                outcome = outcome_of(error)
+                raise
+            finally:
+                self._operations.labels(operation, outcome).observe(time.perf_counter() - start)
+
+    @contextmanager
+    def _span(self, operation: str, measurement: Measurement) -> Iterator[None]:
+        if self._tracer is None:
+            yield
+            return
+        # The messages of exceptions may carry content, so that the span gets the class only.
+        with self._tracer.start_as_current_span(
+            f"memory.{operation}", record_exception=False, set_status_on_exception=False
+        ) as span:
+            span.set_attribute("gen_ai.operation.name", operation)
+            try:
+                yield
+            except BaseException as error:
+                span.set_attribute("error.type", outcome_of(error))
+                raise
+            finally:
+                for name, figure in measurement.figures.items():
+                    span.set_attribute(f"recordari.{name}", figure)
+
+    def count_request(self, *, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one answered request."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._request_seconds.labels(route).observe(seconds)
+
+    def count_masked(self, counts: Mapping[str, int]) -> None:
+        """Count personal data and secrets that were taken out of a text, by type."""
+        for data_type, count in counts.items():
+            self._masked.labels(data_type).inc(count)
+
+    def watch(self, name: str, description: str, source: GaugeSource) -> None:
+        """Show what `source` returns (figures by state; may be async) as a gauge when metrics are read."""
+        gauge = self._sources[name][0] if name in self._sources else self._new_gauge(name, description)
+        self._sources[name] = (gauge, source)
+
+    async def render(self) -> bytes:
+        """Every metric in Prometheus' text format."""
+        from prometheus_client import generate_latest
+
+        for name, (gauge, source) in self._sources.items():
+            gauge.clear()
+            try:
+                figures = source()
+                if inspect.isawaitable(figures):
+                    figures = await figures
+            except RecordariError as error:
+                # A gauge that cannot be read now is left out; the other metrics matter most just then.
+                _log.warning("gauge_unreadable", gauge=name, error=error)
+                continue
+            for state, figure in figures.items():
+                gauge.labels(state).set(figure)
+        return generate_latest(self.registry)
+
+
+class Measurable(Protocol):
+    """Anything that carries a `Telemetry`, as the resources of every verb do."""
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """Where its operations are counted."""
+
+
+M = TypeVar("M", bound=Measurable)
+
+
+def measured(
+    operation: str,
+) -> Callable[[Callable[Concatenate[M, P], Awaitable[R]]], Callable[Concatenate[M, P], Coroutine[Any, Any, R]]]:
+    """Time every call of a service function, whose first argument carries the telemetry, as `operation`."""
+
+    def decorate(
+        function: Callable[Concatenate[M, P], Awaitable[R]],
+    ) -> Callable[Concatenate[M, P], Coroutine[Any, Any, R]]:
+        @functools.wraps(function)
+        async def timed(first: M, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            with first.telemetry.measured(operation):
+                return await function(first, *args, **kwargs)
+
+        return timed
+
+    return decorate
+
+
+def outcome_of(error: BaseException) -> str:
+    """The word that metrics and spans use for an error: its code, or `cancelled`, or `error`."""
+    if isinstance(error, RecordariError):
+        return error.code
+    return "error" if isinstance(error, Exception) else "cancelled"
+
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+
+
+def is_request_id(text: str) -> bool:
+    """Whether a caller's request id is one that we repeat in logs and answers."""
+    return _REQUEST_ID.fullmatch(text) is not None
+
+
+def _tracer() -> Tracer:
+    try:
+        from opentelemetry import trace
+    except ImportError as error:
+        raise ConfigurationError("RECORDARI_TRACING needs the extra: pip install 'recordari[otel]'") from error
+    return trace.get_tracer("recordari")
+
+
+_log = get_log(__name__)

@@ -1,0 +1,138 @@
+"""What runs in the background: the two tables that bind names to service functions.
+
+To add a job of every tenant: write `async def f(resources, identity, **args) -> None` in a service module and
+add one row to `JOBS`. With `cron` it runs by itself for each tenant (planned when the tenant is made, or when
+a worker first knows the job); without, when `storage.jobs.defer(tx, name, …)` asks for it. The identity is
+that tenant's administrator, acting as `job:<name>`.
+
+To add work that follows from a write within milliseconds: write
+`async def f(resources, identity, batch) -> None` and add one row to `TOPICS`. Writers call
+`storage.outbox.add(tx, topic, ids)` in their transaction and `resources.wake(topic)` after it. The batch is a
+sequence of those ids, all of one tenant.
+
+Both run **at least once**: a worker can die after the effect and before the note that it is done, so that
+each function must do no harm when it runs again. A handler may call `storage.outbox.done(tx, batch)` in the
+transaction that saves its effect, and then has that effect exactly once. Whatever a function raises uses up
+one try, except `ProviderError`, `Overloaded` and `DatabaseUnavailable` from a handler: an outage is no fault
+of the work. No function keeps a transaction open while it waits for a provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from recordari.domain.jobs import Schedule
+from recordari.service import (
+    choose,
+    collect,
+    connect,
+    consolidate,
+    decay,
+    entries,
+    episodes,
+    erase,
+    extract,
+    follow,
+    idempotency,
+    index,
+    jobs,
+    judge,
+    messages,
+    profiles,
+    propose,
+    quotas,
+    reports,
+    retain,
+    sessions,
+    share,
+    state,
+    synchronise,
+    vector_indexes,
+    webhooks,
+)
+from recordari.service.dispatch import Handler
+
+AN_HOUR = 3_600.0  # of a batch that a language model may read text by text
+A_DAY = 86_400.0  # a large tenant takes long; a worker that dies meanwhile is noticed by its silence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One kind of job: what it runs, when, and within which limits."""
+
+    run: Callable[..., Awaitable[object]]
+    """A service function: `(resources, identity, **args)`; what it returns is not used."""
+    cron: str | None = None
+    """When it is due, in UTC; None: only when asked for."""
+    spread: timedelta = timedelta(hours=1)
+    """The window after each due time over which tenants are spread; not longer than the time between two."""
+    concurrency: int = 8
+    """How many runs may be open at once, over all workers; the setting `job_concurrency` overrides it."""
+    max_attempts: int | None = None
+    """Tries, crashes included; None: the setting `job_max_attempts`."""
+    exclusive: bool = True
+    """Whether two runs for one tenant must not overlap."""
+    timeout: float = 600.0
+    """Seconds after which a run counts as failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """One kind of entry in the outbox, and what handles a batch of them."""
+
+    handle: Handler
+    batch: int | None = None
+    """Most entries of one tenant in a batch; None: the setting `dispatch_batch`."""
+    timeout: float = 120.0
+    """Seconds after which a batch counts as failed."""
+    strikes_off: bool = False
+    """Whether the handler itself calls `storage.outbox.done`, whenever it does not raise."""
+
+
+JOBS: dict[str, Job] = {
+    "housekeeping": Job(run=jobs.housekeeping, cron="0 2 * * *"),
+    "close_idle_sessions": Job(run=sessions.close_idle, cron="30 2 * * *"),
+    "prune_episodes": Job(run=episodes.prune_episodes, cron="0 3 * * 0"),
+    "daily_brief": Job(run=reports.write_daily_brief, cron="0 6 * * *"),
+    "sweep_state": Job(run=state.sweep, cron="15 * * * *"),
+    "sweep_entries": Job(run=entries.sweep_entries, cron="45 * * * *"),
+    "sweep_choices": Job(run=choose.sweep_choices, cron="30 2 * * *"),
+    "fade": Job(run=decay.fade, cron="0 4 * * *", timeout=3_600.0),
+    "consolidate_sessions": Job(run=consolidate.consolidate_sessions, cron="40 * * * *", timeout=3_600.0),
+    "dream": Job(run=propose.dream, cron="30 4 * * 0", timeout=3_600.0),
+    "reconcile_shares": Job(run=share.reconcile, cron="45 3 * * *"),
+    "retain": Job(run=retain.retain, cron="0 5 * * *", timeout=3_600.0),
+    "sweep_answers": Job(run=idempotency.sweep_answers, cron="45 * * * *"),
+    "resume_webhooks": Job(run=webhooks.resume_webhooks, cron="20 * * * *"),
+    "trim_events": Job(run=follow.trim_events, cron="45 3 * * *"),
+    "refresh_databases": Job(run=connect.refresh_databases, cron="0 1 * * *", timeout=3_600.0),
+    "measure_usage": Job(run=quotas.measure, cron="30 5 * * *"),
+    collect.JOB: Job(run=collect.collect_objects, cron="0 1 * * 6", timeout=3_600.0),
+    erase.JOB: Job(run=erase.run_erasure, timeout=A_DAY),
+    synchronise.JOB: Job(run=synchronise.run_sync, timeout=A_DAY),
+    "reindex": Job(run=index.reindex, timeout=A_DAY),
+    "reembed": Job(run=index.reembed, timeout=A_DAY),
+    vector_indexes.JOB: Job(run=vector_indexes.maintain, cron="0 3 * * *", concurrency=2, timeout=3_600.0),
+}
+
+TOPICS: dict[str, Topic] = {
+    index.EMBED_TOPIC: Topic(handle=index.embed, batch=index.FULL_BATCH, strikes_off=True),
+    index.EXTRACT_TOPIC: Topic(handle=extract.extract, timeout=AN_HOUR, strikes_off=True),
+    index.JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0, strikes_off=True),
+    messages.SUMMARISE_TOPIC: Topic(handle=messages.summarise, batch=16, timeout=AN_HOUR),
+    webhooks.TOPIC: Topic(handle=webhooks.deliver, timeout=300.0),
+    share.SHARE_TOPIC: Topic(handle=share.follow),
+    episodes.TRIM_TOPIC: Topic(handle=episodes.trim_episodes),
+    profiles.PROFILE_TOPIC: Topic(handle=profiles.refresh_profiles),
+}
+
+
+def schedules(table: Mapping[str, Job]) -> tuple[Schedule, ...]:
+    """List the jobs of a table that run by themselves."""
+    return tuple(
+        Schedule(job=name, cron=job.cron, spread=job.spread, concurrency=job.concurrency, exclusive=job.exclusive)
+        for name, job in table.items()
+        if job.cron is not None
+    )
