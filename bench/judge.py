@@ -19,9 +19,9 @@ from uuid import UUID
 from rich.console import Console
 
 from recall import Store, locomo, longmemeval
+from recordari.core.items import Trust, normalised
 from recordari.domain.conflict import Statement, Verdict, is_newer, ruling
 from recordari.domain.extraction import facts_in
-from recordari.domain.items import Trust, normalised
 
 UNRELATED = 100_000
 MOST_OF_ONE = 5_000  # pairs of one person

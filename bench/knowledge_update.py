@@ -28,9 +28,9 @@ from rich.table import Table
 from recall import Asked, Score, Store, _at, locomo, longmemeval
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.core.identity import Identity, Role, tenant_id_of
+from recordari.core.items import Item, Kind
 from recordari.domain.conflict import Statement, Verdict, is_newer, ruling
-from recordari.domain.identity import Identity, Role, tenant_id_of
-from recordari.domain.items import Item, Kind
 from recordari.service import tenants
 from recordari.service.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
 from recordari.service.recall_request import Arm

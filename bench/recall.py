@@ -27,8 +27,8 @@ from rich.table import Table
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role, Scope, tenant_id_of
-from recordari.domain.items import Kind, NewItem, Trust
+from recordari.core.identity import Identity, Role, Scope, tenant_id_of
+from recordari.core.items import Kind, NewItem, Trust
 from recordari.service import tenants
 from recordari.service.recall_request import MAX_QUERY_CHARACTERS, Arm
 from recordari.service.resources import Resources

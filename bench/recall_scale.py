@@ -38,9 +38,9 @@ from rich.table import Table
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role, Scope, tenant_id_of
+from recordari.core.identity import Identity, Role, Scope, tenant_id_of
+from recordari.core.items import Kind
 from recordari.domain.indexing import Indexed
-from recordari.domain.items import Kind
 from recordari.providers.embedders import Embedders
 from recordari.service import vector_indexes
 from recordari.service.index import derive

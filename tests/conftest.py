@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role
+from recordari.core.identity import Identity, Role
 from recordari.entry.rest import health
 from recordari.service import tenants
 from recordari.service.resources import Resources

@@ -16,8 +16,8 @@ from contest import TOP_K, Contestant, Conversation, Turn, Vectors, main
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role, Scope, tenant_id_of
-from recordari.domain.items import Kind, NewItem
+from recordari.core.identity import Identity, Role, Scope, tenant_id_of
+from recordari.core.items import Kind, NewItem
 from recordari.providers.base import Embedder, InstantEmbedder, Matrix, Vector
 from recordari.providers.embedders import Embedders
 from recordari.service import tenants

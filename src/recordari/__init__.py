@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from recordari.app import Memory
     from recordari.client import Client
     from recordari.config import Settings
-    from recordari.domain.identity import Identity, Role, Scope
-    from recordari.domain.items import Kind, NewItem, Tier, Trust
+    from recordari.core.identity import Identity, Role, Scope
+    from recordari.core.items import Kind, NewItem, Tier, Trust
     from recordari.domain.runs import NewToolCall
     from recordari.domain.tenants import AgentDefinition
     from recordari.domain.window import NewMessage
@@ -47,18 +47,18 @@ __version__ = "0.1.0"
 _HOMES = {
     "AgentDefinition": "recordari.domain.tenants",
     "Client": "recordari.client",
-    "Identity": "recordari.domain.identity",
-    "Kind": "recordari.domain.items",
+    "Identity": "recordari.core.identity",
+    "Kind": "recordari.core.items",
     "Memory": "recordari.app",
-    "NewItem": "recordari.domain.items",
+    "NewItem": "recordari.core.items",
     "NewMessage": "recordari.domain.window",
     "NewToolCall": "recordari.domain.runs",
     "RecordariError": "recordari.errors",
-    "Role": "recordari.domain.identity",
-    "Scope": "recordari.domain.identity",
+    "Role": "recordari.core.identity",
+    "Scope": "recordari.core.identity",
     "Settings": "recordari.config",
-    "Tier": "recordari.domain.items",
-    "Trust": "recordari.domain.items",
+    "Tier": "recordari.core.items",
+    "Trust": "recordari.core.items",
 }
 
 

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Self
 
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role, tenant_id_of
+from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.service import tenants
 from recordari.verbs.agents import AgentVerbs
 from recordari.verbs.curation import CurationVerbs

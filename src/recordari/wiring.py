@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from recordari.config import Settings
+from recordari.core.secrets import Secrets
+from recordari.core.telemetry import Telemetry, get_log
 from recordari.errors import ConfigurationError, ProviderError, RecordariError
 from recordari.providers.base import Embedder
 from recordari.providers.cache import Cache, NoCache, RedisCache
@@ -22,7 +24,6 @@ from recordari.providers.language_model import LanguageModel, ModelSpec
 from recordari.providers.model_tasks import ModelRules, ModelSplitter, ModelSummariser
 from recordari.providers.objects import EncryptedObjects, LocalObjects, Objects, S3Objects, S3Spec, StoresByKey
 from recordari.providers.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
-from recordari.providers.secrets import Secrets
 from recordari.providers.sql_writing import ModelSqlWriter
 from recordari.providers.static import StaticTokens, load_static_tokens
 from recordari.providers.tokenising import make_token_counter
@@ -43,7 +44,6 @@ from recordari.storage.outbox import Wakeups
 from recordari.storage.pool import PoolOptions
 from recordari.storage.postgres import EmbeddedServer
 from recordari.storage.vector_indexes import VectorIndexes
-from recordari.telemetry import Telemetry, get_log
 from recordari.worker import tasks
 
 log = get_log(__name__)

@@ -14,9 +14,9 @@ from tests.working import at, run_job, work_off
 
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.core.identity import Identity
+from recordari.core.items import Kind
 from recordari.domain.extraction import Category
-from recordari.domain.identity import Identity
-from recordari.domain.items import Kind
 from recordari.domain.patterns import Observed, Pattern
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Conflict, NotFound

@@ -19,10 +19,10 @@ from tests.working import at, work_off
 
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.core.identity import Identity, Role
+from recordari.core.tokens import prudent_tokens
 from recordari.domain.context import PROFILES, SECTIONS, SectionName
-from recordari.domain.identity import Identity, Role
 from recordari.domain.tenants import AgentDefinition
-from recordari.domain.tokens import prudent_tokens
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import InvalidInput
 from recordari.providers.embedders import Embedders

@@ -12,7 +12,7 @@ from tests.pdf_writer import written
 from tests.working import at, work_off
 
 from recordari.app import Memory
-from recordari.domain.identity import Identity, Role
+from recordari.core.identity import Identity, Role
 from recordari.errors import Forbidden, InvalidInput, NotFound, TooLarge
 from recordari.service import tenants
 

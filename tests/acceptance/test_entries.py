@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.working import settled
 
 from recordari.app import Memory
+from recordari.core.identity import Identity
 from recordari.domain.entries import indexed_text, matching
-from recordari.domain.identity import Identity
 from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, TooLarge, Unauthenticated
 from recordari.service import tenants
 from recordari.service.entries import sweep_entries

@@ -14,12 +14,12 @@ from tests.working import at, run_job, work_off
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role
+from recordari.core.identity import Identity, Role
+from recordari.core.ids import new_id
 from recordari.domain.jobs import Schedule, next_run
 from recordari.domain.runs import MAX_EPISODES, NewToolCall, Usage
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Forbidden, NotFound, Unauthenticated
-from recordari.ids import new_id
 from recordari.service import episodes as episode_verbs
 from recordari.service import tenants
 from recordari.storage import outbox

@@ -13,9 +13,9 @@ from tests.doors.rest_door import open_door
 from tests.working import settled, work_off
 
 from recordari.app import Memory
+from recordari.core.identity import Identity, Scope
+from recordari.core.items import Kind, Tier, Trust
 from recordari.domain.evidence import Trend
-from recordari.domain.identity import Identity, Scope
-from recordari.domain.items import Kind, Tier, Trust
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.resources import Resources

@@ -16,8 +16,8 @@ from tests.working import settled
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role, Scope
-from recordari.domain.items import REDACTED, Kind, NewItem
+from recordari.core.identity import Identity, Role, Scope
+from recordari.core.items import REDACTED, Kind, NewItem
 from recordari.domain.retention import RetentionPolicy, Verdict
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound

@@ -13,8 +13,8 @@ from tests.stored import rows
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity
-from recordari.domain.items import NewItem
+from recordari.core.identity import Identity
+from recordari.core.items import NewItem
 from recordari.errors import InvalidInput, NotFound, QuotaExceeded
 from recordari.service import tenants
 from recordari.service.access import AccessCounts

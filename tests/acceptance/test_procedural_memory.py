@@ -18,11 +18,11 @@ from uuid import UUID
 import pytest
 
 from recordari.app import Memory
+from recordari.core.identity import Role
+from recordari.core.ids import new_id
 from recordari.domain.bandit import Posterior
-from recordari.domain.identity import Role
 from recordari.domain.procedures import MAX_SPEC_BYTES, Procedure
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, PreconditionFailed
-from recordari.ids import new_id
 from recordari.service import choose as choose_verbs
 from recordari.service.tenants import ensure_tenant
 from recordari.storage.queries import Query

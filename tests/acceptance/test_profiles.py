@@ -12,9 +12,9 @@ from tests.working import work_off
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Role
+from recordari.core.identity import Role
+from recordari.core.tokens import estimated_tokens
 from recordari.domain.summaries import Said
-from recordari.domain.tokens import estimated_tokens
 from recordari.errors import InvalidInput, Unauthenticated
 
 

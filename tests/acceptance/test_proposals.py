@@ -11,8 +11,8 @@ from tests.doors.rest_door import open_door
 from tests.working import at, run_job, work_off
 
 from recordari.app import Memory
-from recordari.domain.identity import Identity
-from recordari.domain.items import Kind
+from recordari.core.identity import Identity
+from recordari.core.items import Kind
 from recordari.domain.proposals import Proposal
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.service.resources import Resources

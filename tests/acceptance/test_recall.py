@@ -12,8 +12,8 @@ from tests.working import at, settled
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role, Scope
-from recordari.domain.items import MAX_CONTENT_BYTES, Kind, NewItem, Trust
+from recordari.core.identity import Identity, Role, Scope
+from recordari.core.items import MAX_CONTENT_BYTES, Kind, NewItem, Trust
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, Unauthenticated
 from recordari.providers.reranking import RerankProvider, RerankSpec, make_reranker
 from recordari.service import tenants

@@ -16,7 +16,7 @@ from tests.working import at, run_job, work_off
 import recordari
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role
+from recordari.core.identity import Identity, Role
 from recordari.domain.tenants import AgentDefinition
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.service import organise, tenants

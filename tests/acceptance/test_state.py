@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recordari.app import Memory
-from recordari.domain.identity import RunId
-from recordari.domain.json_values import json_text
+from recordari.core.checks import json_text
+from recordari.core.identity import RunId
 from recordari.domain.state import BUDGET_BYTES, MAX_KEYS
 from recordari.errors import Conflict, InvalidInput, NotFound, PreconditionFailed, QuotaExceeded
 from recordari.service import state as state_verbs

@@ -15,13 +15,13 @@ import httpx2
 from fastapi import FastAPI
 
 from recordari.app import Memory
-from recordari.domain.identity import Identity, Role
+from recordari.core.identity import Identity, Role
+from recordari.core.telemetry import ContentFreeFormatter
 from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import NewMessage
 from recordari.entry.rest.app import create_app
 from recordari.service import tenants
 from recordari.service.resources import Resources
-from recordari.telemetry import ContentFreeFormatter
 
 REQUEST_ID = "request-0001"
 

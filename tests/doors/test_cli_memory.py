@@ -13,7 +13,7 @@ from tests.doors.test_cli import PROGRAM, Cli, connected
 from tests.patience import PATIENCE
 
 from recordari.config import Settings
-from recordari.domain.items import MAX_CONTENT_BYTES
+from recordari.core.items import MAX_CONTENT_BYTES
 
 CHAT = ("--user", "ana", "--agent", "helper", "--session", "chat-1")
 

@@ -19,9 +19,9 @@ from tests.patience import PATIENCE
 
 from recordari import NewItem
 from recordari.client import Client
+from recordari.core.identity import tenant_id_of
 from recordari.domain.context import SectionName
 from recordari.domain.events import Event, EventType
-from recordari.domain.identity import tenant_id_of
 from recordari.domain.privacy import Action
 from recordari.domain.privacy_findings import DataType
 from recordari.domain.sharing import LinkStatus

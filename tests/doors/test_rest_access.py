@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from pydantic import SecretStr
 from tests.doors.rest_door import client_of, furnish, open_door
 
-from recordari.domain.identity import Role
+from recordari.core.identity import Role
 from recordari.entry.rest.access import PUBLIC_PATHS, Requires
 from recordari.entry.rest.app import ROUTERS
 from recordari.service.resources import Resources

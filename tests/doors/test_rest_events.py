@@ -23,8 +23,8 @@ from tests.doors.rest_door import Door, open_door
 from tests.patience import PATIENCE, until
 
 from recordari.app import Memory
+from recordari.core.items import NewItem
 from recordari.domain.events import is_public
-from recordari.domain.items import NewItem
 from recordari.errors import InvalidInput
 from recordari.providers import delivery
 from recordari.service import follow, remember, webhooks

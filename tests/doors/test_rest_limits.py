@@ -10,7 +10,7 @@ import pytest
 from starlette.responses import StreamingResponse
 from tests.doors.rest_door import Door, open_door
 
-from recordari.domain.identity import tenant_id_of
+from recordari.core.identity import tenant_id_of
 from recordari.entry.rest.access import AgentMemory
 from recordari.entry.rest.admission import Admission
 from recordari.entry.rest.limits import RateLimit

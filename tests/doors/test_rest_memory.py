@@ -12,7 +12,7 @@ import httpx2
 from tests.doors.rest_door import Door, open_door
 from tests.patience import PATIENCE
 
-from recordari.domain.items import MAX_CONTENT_BYTES, Kind
+from recordari.core.items import MAX_CONTENT_BYTES, Kind
 from recordari.service.resources import Resources
 from recordari.worker.runner import background_worker
 

@@ -22,7 +22,7 @@ SERVE = """
 import sys, uvicorn
 from recordari.config import load_settings
 from recordari.entry.rest.app import create_app
-from recordari.telemetry import configure_logging
+from recordari.core.telemetry import configure_logging
 settings = load_settings()
 configure_logging(form=settings.log_format, level=settings.log_level)
 uvicorn.run(create_app(settings), port=settings.port, log_config=None, access_log=False)

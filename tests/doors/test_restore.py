@@ -17,8 +17,8 @@ from tests.working import settled
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity
-from recordari.domain.items import Kind
+from recordari.core.identity import Identity
+from recordari.core.items import Kind
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.storage.postgres import EmbeddedServer
 from recordari.wiring import APP_LOGIN, open_resources

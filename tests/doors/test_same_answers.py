@@ -27,8 +27,8 @@ from tests.working import settled
 from recordari.app import Memory
 from recordari.client import Client as RecordariClient
 from recordari.config import Settings
-from recordari.domain.identity import Identity
-from recordari.domain.items import MAX_CONTENT_BYTES
+from recordari.core.identity import Identity
+from recordari.core.items import MAX_CONTENT_BYTES
 from recordari.entry.rest.app import create_app
 from recordari.errors import RecordariError
 from recordari.service.remember import NO_SUCH_OUTPUT

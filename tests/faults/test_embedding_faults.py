@@ -21,7 +21,7 @@ from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.items import NewItem
+from recordari.core.items import NewItem
 from recordari.service import tenants
 from recordari.service.resources import Resources
 from recordari.storage.queries import Query
@@ -138,7 +138,7 @@ async def test_a_broken_embedder_stops_no_write_and_no_keyword_recall(broken: Re
 
 
 async def _chat(resources: Resources) -> Memory:
-    from recordari.domain.identity import Identity, Role
+    from recordari.core.identity import Identity, Role
 
     tenant = await tenants.ensure_tenant(resources, "test")
     return Memory(resources, Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN)).acting_as(session="s", user="u")

@@ -24,8 +24,8 @@ from tests.working import settled, until_settled
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role
-from recordari.domain.items import NewItem
+from recordari.core.identity import Identity, Role
+from recordari.core.items import NewItem
 from recordari.domain.runs import NewToolCall
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.service import erase, tenants

@@ -24,7 +24,7 @@ from tests.ports import free_port
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Role
+from recordari.core.identity import Role
 from recordari.wiring import embedded_server
 
 pytestmark = pytest.mark.faults

@@ -23,8 +23,8 @@ from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role
-from recordari.ids import new_id
+from recordari.core.identity import Identity, Role
+from recordari.core.ids import new_id
 from recordari.service import tenants
 from recordari.service.resources import Resources
 from recordari.storage import jobs, outbox

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from recordari.app import Memory
-from recordari.domain.identity import Role, tenant_id_of
+from recordari.core.identity import Role, tenant_id_of
 from recordari.domain.tenants import read_key, written_key
 from recordari.entry.auth import Authenticator, bearer, narrowed
 from recordari.entry.jwks import UNKNOWN_KEY_SECONDS, TokenVerifier, checked_url

@@ -23,7 +23,7 @@ from tests.redis_server import RedisServer, running_redis
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role, SessionId
+from recordari.core.identity import Identity, Role, SessionId
 from recordari.domain.window import NewMessage
 from recordari.errors import ConfigurationError, NotFound, QuotaExceeded
 from recordari.providers.cache import RedisCache

@@ -11,7 +11,7 @@ from tests.stored import rows
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role
+from recordari.core.identity import Identity, Role
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Forbidden, InvalidInput
 from recordari.service import tenants

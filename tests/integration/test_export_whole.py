@@ -16,8 +16,8 @@ from tests.working import work_off
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role
-from recordari.domain.items import Kind
+from recordari.core.identity import Identity, Role
+from recordari.core.items import Kind
 from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Conflict, InvalidInput, NotFound

@@ -11,8 +11,8 @@ from tests.doors.test_cli import connected
 
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.core.identity import Identity
 from recordari.domain.foreign import ENDED, NO_ID, NO_OWNER, NO_TEXT, NOT_AN_OBJECT
-from recordari.domain.identity import Identity
 from recordari.errors import InvalidInput
 from recordari.service.foreign import ANOTHERS, CHANGED
 

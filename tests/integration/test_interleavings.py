@@ -21,11 +21,11 @@ from tests.working import at, settled, work_off
 
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.core.identity import Identity
+from recordari.core.items import REDACTED, Kind, NewItem, Tier
 from recordari.domain.conflict import Retirement
 from recordari.domain.entities import Entity, EntityKind
 from recordari.domain.extraction import Extracted
-from recordari.domain.identity import Identity
-from recordari.domain.items import REDACTED, Kind, NewItem, Tier
 from recordari.domain.sessions import SessionStatus
 from recordari.domain.window import NewMessage
 from recordari.errors import NotFound

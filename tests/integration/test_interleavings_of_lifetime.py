@@ -14,8 +14,8 @@ from tests.working import at, run_job, work_off
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role
-from recordari.domain.items import Kind
+from recordari.core.identity import Identity, Role
+from recordari.core.items import Kind
 from recordari.domain.patterns import Observed, Pattern, patterns_in
 from recordari.domain.window import NewMessage
 from recordari.errors import Conflict, NotFound

@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 
 from recordari.app import Memory
-from recordari.domain.identity import AgentId, Identity, Role
+from recordari.core.identity import AgentId, Identity, Role
 from recordari.domain.tenants import AgentDefinition
 from recordari.errors import DatabaseUnavailable, NotFound, UnsafeRole
 from recordari.service import tenants

@@ -17,7 +17,7 @@ from tests.patience import PATIENCE, until
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role, TenantId, tenant_id_of
+from recordari.core.identity import Identity, Role, TenantId, tenant_id_of
 from recordari.domain.jobs import JobStatus, Schedule, next_run
 from recordari.errors import DatabaseUnavailable, Forbidden, InvalidInput
 from recordari.service import jobs as job_service

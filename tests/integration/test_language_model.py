@@ -13,7 +13,7 @@ from tests.working import work_off
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.items import Kind
+from recordari.core.items import Kind
 from recordari.domain.window import NewMessage
 from recordari.providers.language_model import fenced
 from recordari.providers.llm import OfflineRules

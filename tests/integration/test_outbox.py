@@ -15,10 +15,10 @@ from tests.patience import until
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role, TenantId
+from recordari.core.identity import Identity, Role, TenantId
+from recordari.core.ids import new_id
 from recordari.domain.jobs import DeadLetterKind
 from recordari.errors import Conflict, Forbidden, NotFound, ProviderError
-from recordari.ids import new_id
 from recordari.service import dispatch, tenants
 from recordari.service.resources import Resources
 from recordari.storage import outbox

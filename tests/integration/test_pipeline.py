@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from tests.patience import PATIENCE
 
 from recordari.app import Memory
-from recordari.domain.items import Kind
+from recordari.core.items import Kind
 from recordari.errors import DatabaseUnavailable, InvalidInput
 from recordari.storage import database as database_module
 from recordari.storage.asking import Asked

@@ -13,15 +13,15 @@ from psycopg import sql
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role
-from recordari.domain.items import Kind, NewItem
+from recordari.core.identity import Identity, Role
+from recordari.core.items import Kind, NewItem
+from recordari.core.telemetry import configure_logging
+from recordari.core.text import terms
 from recordari.domain.runs import NewToolCall
-from recordari.domain.text import terms
 from recordari.errors import InvalidInput
 from recordari.service import dispatch, tenants
 from recordari.service.index import EMBED_TOPIC, embed
 from recordari.service.resources import Resources
-from recordari.telemetry import configure_logging
 
 # Put together here, so that no scanner takes this file for a leak.
 TOKEN = "ghp_" + "C4naryT0ken" * 4

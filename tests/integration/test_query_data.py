@@ -24,7 +24,8 @@ from tests.patience import PATIENCE, until
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Role
+from recordari.core.identity import Role
+from recordari.core.secrets import KEY_FILE, Secrets
 from recordari.errors import (
     ConfigurationError,
     Conflict,
@@ -36,7 +37,6 @@ from recordari.errors import (
     ProviderError,
 )
 from recordari.providers.language_model import LanguageModel, ModelSpec
-from recordari.providers.secrets import KEY_FILE, Secrets
 from recordari.providers.sql_writing import ModelSqlWriter
 from recordari.service.connect import refresh_databases
 from recordari.service.tenants import ensure_tenant

@@ -21,8 +21,8 @@ from tests.working import settled
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role, Scope, TenantId, UserId, tenant_id_of
-from recordari.domain.items import Kind, NewItem
+from recordari.core.identity import Identity, Role, Scope, TenantId, UserId, tenant_id_of
+from recordari.core.items import Kind, NewItem
 from recordari.domain.temporal import Interval
 from recordari.providers.embedders import Embedders
 from recordari.service import tenants

@@ -12,7 +12,7 @@ from tests.working import at, run_job
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity
+from recordari.core.identity import Identity
 from recordari.domain.runs import ABANDONED, NewToolCall, RunStatus, Usage
 from recordari.domain.sessions import NoteKind
 from recordari.domain.tenants import AgentDefinition

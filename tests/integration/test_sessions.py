@@ -13,7 +13,7 @@ from tests.working import at, run_job, work_off
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Role
+from recordari.core.identity import Identity, Role
 from recordari.domain.sessions import CloseReason, NoteKind, SessionStatus
 from recordari.domain.summaries import Said
 from recordari.domain.tenants import AgentDefinition

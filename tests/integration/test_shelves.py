@@ -12,9 +12,9 @@ from tests.working import work_off
 
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.core.identity import Identity, RunId, Scope
+from recordari.core.items import NewItem
 from recordari.domain.arms import Depths
-from recordari.domain.identity import Identity, RunId, Scope
-from recordari.domain.items import NewItem
 from recordari.errors import Conflict
 from recordari.service import recall, shelves, tenants
 from recordari.service.shelves import Shelves

@@ -32,8 +32,8 @@ from tests.working import run_job, work_off
 
 from recordari import storage
 from recordari.app import Memory
-from recordari.domain.identity import Identity, Role, Scope
-from recordari.domain.items import Kind
+from recordari.core.identity import Identity, Role, Scope
+from recordari.core.items import Kind
 from recordari.domain.runs import NewToolCall
 from recordari.domain.state import OwnerKind
 from recordari.domain.tenants import AgentDefinition

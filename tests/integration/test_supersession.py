@@ -13,10 +13,10 @@ import pytest
 from tests.working import settled
 
 from recordari.app import Memory
+from recordari.core.identity import Identity, Role
+from recordari.core.items import Item, Kind
 from recordari.domain.conflict import Retirement, Ruling, Statement, Verdict
 from recordari.domain.extraction import Extracted
-from recordari.domain.identity import Identity, Role
-from recordari.domain.items import Item, Kind
 from recordari.errors import NotFound
 from recordari.providers.llm import OfflineRules
 from recordari.service import judge, tenants

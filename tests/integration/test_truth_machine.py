@@ -28,9 +28,9 @@ from hypothesis.stateful import (
 
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.core.identity import Identity, Role
+from recordari.core.items import Kind
 from recordari.domain.conflict import Retirement
-from recordari.domain.identity import Identity, Role
-from recordari.domain.items import Kind
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.service import tenants
 from recordari.service.resources import Resources

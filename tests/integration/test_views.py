@@ -16,8 +16,8 @@ from tests.working import work_off
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Identity, Scope
-from recordari.domain.items import NewItem
+from recordari.core.identity import Identity, Scope
+from recordari.core.items import NewItem
 from recordari.errors import DatabaseUnavailable
 from recordari.providers.base import Embedder, Matrix, Vector
 from recordari.providers.embedders import Embedders

@@ -13,7 +13,7 @@ from tests.working import work_off
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.items import NewItem
+from recordari.core.items import NewItem
 from recordari.providers.base import Embedder, Vector
 from recordari.providers.embedders import Embedders
 from recordari.providers.static import STATIC_MODEL, StaticTokens

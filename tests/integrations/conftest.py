@@ -15,7 +15,7 @@ from recordari import sync
 from recordari.app import Memory
 from recordari.client import Client
 from recordari.config import Settings
-from recordari.domain.identity import Identity
+from recordari.core.identity import Identity
 from recordari.entry.rest.app import create_app
 from recordari.integrations.base import Verbs
 

@@ -7,10 +7,10 @@ from uuid import UUID
 
 import numpy as np
 
+from recordari.core.identity import Scope
+from recordari.core.items import Trust
 from recordari.domain.arms import Depths, Looked, look
 from recordari.domain.candidates import Candidate, Columns
-from recordari.domain.identity import Scope
-from recordari.domain.items import Trust
 
 NOW = datetime(2026, 5, 2, tzinfo=UTC)
 

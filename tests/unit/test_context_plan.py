@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
+from recordari.core.identity import Scope
+from recordari.core.tokens import prudent_tokens
 from recordari.domain.context import PROFILES, ROUTER, STABLE, SectionName, Situation, plan, steady_tail
-from recordari.domain.identity import Scope
 from recordari.domain.steps import is_multi_step, joined, next_questions
-from recordari.domain.tokens import prudent_tokens
 from recordari.domain.window import Message, MessageRole
 from recordari.errors import ConfigurationError
 from recordari.providers.tokenising import make_token_counter

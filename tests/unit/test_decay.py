@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recordari.core.items import Kind, Tier, Trust
 from recordari.domain.decay import (
     ARCHIVE_BELOW,
     BASE,
@@ -22,7 +23,6 @@ from recordari.domain.decay import (
     retention,
     strength,
 )
-from recordari.domain.items import Kind, Tier, Trust
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 TRACE = Trace(

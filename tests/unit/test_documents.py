@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recordari.core.tokens import estimated_tokens
 from recordari.domain.documents import (
     MOST_CHARACTERS,
     MOST_TOKENS,
@@ -15,7 +16,6 @@ from recordari.domain.documents import (
     title_of,
 )
 from recordari.domain.markup import blocks_of_html, blocks_of_markdown, blocks_of_text
-from recordari.domain.tokens import estimated_tokens
 
 SENTENCE = "The tall ship sails past the old harbour wall every morning. "
 

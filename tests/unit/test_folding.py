@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from recordari.core.identity import Scope
+from recordari.core.items import EDITED_FROM, Item, Kind, Tier, Trust
 from recordari.domain.candidates import Candidate
 from recordari.domain.folding import Folded, folded
-from recordari.domain.identity import Scope
-from recordari.domain.items import EDITED_FROM, Item, Kind, Tier, Trust
 from recordari.domain.ranking import Ranked
 
 NOW = datetime(2026, 5, 2, tzinfo=UTC)

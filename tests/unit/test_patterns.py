@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recordari.core.identity import Scope
+from recordari.core.items import Kind, Trust
 from recordari.domain.extraction import Category
-from recordari.domain.identity import Scope
-from recordari.domain.items import Kind, Trust
 from recordari.domain.patterns import Observed, patterns_in, shape_of, topic_of
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

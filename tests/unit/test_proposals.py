@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from recordari.domain.items import Trust
+from recordari.core.items import Trust
 from recordari.domain.proposals import (
     Input,
     InputNow,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recordari.domain.items import Tier
+from recordari.core.items import Tier
 from recordari.domain.quotas import PLANS, Quota, Usage, quota_of, require_room, warnings_of
 from recordari.domain.retention import (
     Ended,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recordari.core.tokens import estimated_tokens
 from recordari.domain.sessions import NoteKind
 from recordari.domain.summaries import Said, notes_in, rolled_summary, sentences_of
-from recordari.domain.tokens import estimated_tokens
 
 CONVERSATION = [
     Said(speaker="user", content="Hi! Thanks for joining."),

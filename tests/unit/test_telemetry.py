@@ -18,17 +18,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from recordari.domain.identity import Role
+from recordari.core.identity import Role
+from recordari.core.telemetry import Telemetry, configure_logging, get_log, is_request_id, measured, request_id, safe
 from recordari.errors import DatabaseUnavailable, NotFound
-from recordari.telemetry import (
-    Telemetry,
-    configure_logging,
-    get_log,
-    is_request_id,
-    measured,
-    request_id,
-    safe,
-)
 
 SECRET = "the patient's name"
 
@@ -216,7 +208,7 @@ def test_a_request_id_is_repeated_only_when_it_looks_like_one(text: str, fine: b
 
 def test_importing_telemetry_loads_none_of_the_heavy_packages() -> None:
     code = (
-        "import sys, recordari.telemetry;"
+        "import sys, recordari.core.telemetry;"
         "print([m for m in ('structlog', 'prometheus_client', 'opentelemetry') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recordari.domain.identity import Scope, SessionId
+from recordari.core.identity import Scope, SessionId
+from recordari.core.tokens import cut_to_tokens, estimated_tokens, message_tokens
 from recordari.domain.sessions import Session, SessionStatus, session_policy
-from recordari.domain.tokens import cut_to_tokens, estimated_tokens, message_tokens
 from recordari.domain.window import (
     CUT,
     HINT,

@@ -27,13 +27,13 @@ from recordari.app import Memory
 from recordari.client.bodies import STREAM, document_wire, place_of, read_lines, told, written_lines
 from recordari.client.routes import IDENTITY, ROUTES, UNPIN, USER_PROFILE, Route, Wire, answer_of, wire_of
 from recordari.client.transport import DEFAULT_TIMEOUT, Transport
+from recordari.core.checks import Progress
+from recordari.core.identity import Identity, checked_id
+from recordari.core.ids import new_id
+from recordari.core.items import NewItem
 from recordari.domain.events import Event, EventType
-from recordari.domain.identity import Identity, checked_id
-from recordari.domain.items import NewItem
 from recordari.domain.profiles import Profile
-from recordari.domain.progress import Progress
 from recordari.errors import InvalidInput, RecordariError, Unauthenticated
-from recordari.ids import new_id
 from recordari.service.add_document import AddedDocument, NewDocument
 from recordari.service.import_export import Imported, Lines
 from recordari.service.remember import News, Remembered, kept_in_batches

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any
 
 from recordari.client.routes import Wire
-from recordari.domain.json_values import json_text
+from recordari.core.checks import json_text
+from recordari.core.flushing import each
 from recordari.errors import InvalidInput
 from recordari.service.add_document import NewDocument
 from recordari.service.import_export import Lines
-from recordari.service.streams import each
 
 SENT_AT_ONCE = 64 * 1024  # bytes of lines that go out together
 STREAM = "text/event-stream"

@@ -16,9 +16,9 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from recordari.domain import text
-from recordari.domain.identity import Scope
-from recordari.domain.items import Trust
+from recordari.core import text
+from recordari.core.identity import Scope
+from recordari.core.items import Trust
 from recordari.domain.wording import Trait
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from recordari.domain.text import terms
+from recordari.core.text import terms
 
 EXAMINED = 600  # characters; a longer text is no short statement
 SELF = "user"

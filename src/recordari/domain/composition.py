@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from recordari.core.tokens import TokenCounter
 from recordari.domain.budget import Bid, Filled, Reason, fill
 from recordari.domain.context import ContextItem, Rendering, SectionName, Share
 from recordari.domain.rendering import Rendered, Section, bid_of, cost, preface_cost, render
-from recordari.domain.tokens import TokenCounter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,9 @@ from enum import StrEnum
 from functools import lru_cache
 from uuid import UUID
 
+from recordari.core.items import normalised
+from recordari.core.text import terms
 from recordari.domain.claims import Claim, claims_of, is_single
-from recordari.domain.items import normalised
-from recordari.domain.text import terms
 
 EXAMINED = 600
 SAME_FRAME = 0.6

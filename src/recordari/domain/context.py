@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from recordari.domain.items import normalised
+from recordari.core.items import normalised
 from recordari.domain.steps import is_multi_step
 from recordari.domain.temporal import Interval, question_interval
 from recordari.domain.window import Message

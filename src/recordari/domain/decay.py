@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
-from recordari.domain.items import KINDS, Kind, Tier, Trust, Typology
+from recordari.core.items import KINDS, Kind, Tier, Trust, Typology
 
 RATE = 0.1  # seed 002: retention = exp(-0.1 × hours), stretched by the strength
 ARCHIVE_BELOW = 0.3  # seed 002: items below 0.3 are archived

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.tokens import cut_to_tokens, estimated_tokens
+from recordari.core.tokens import cut_to_tokens, estimated_tokens
 
 TARGET_TOKENS = 280
 MOST_TOKENS = 350

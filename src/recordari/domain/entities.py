@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from recordari.domain.text import STOP_WORDS
+from recordari.core.text import STOP_WORDS
 
 EXAMINED = 8_000  # characters of a text that are searched for names
 MAX_ENTITIES = 24

@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.given import check_text
-from recordari.domain.identity import Identity, Scope
-from recordari.domain.items import require_owner
+from recordari.core.checks import check_text
+from recordari.core.identity import Identity, Scope
+from recordari.core.items import require_owner
 from recordari.errors import InvalidInput
 
 MAX_VALUE_BYTES = 1024 * 1024

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from recordari.core.text import terms
 from recordari.domain.claims import claims_of
-from recordari.domain.text import terms
 
 EXAMINED = 8_000
 MOST_FACTS = 8  # of one text

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from recordari.domain.items import EDITED_FROM, Item, Kind, normalised
+from recordari.core.items import EDITED_FROM, Item, Kind, normalised
 from recordari.domain.ranking import Ranked
 
 

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from recordari.domain.identity import Scope
-from recordari.domain.items import MAX_LABEL, Kind, NewItem, Trust
+from recordari.core.identity import Scope
+from recordari.core.items import MAX_LABEL, Kind, NewItem, Trust
 from recordari.errors import InvalidInput
 
 MAX_ID = 200

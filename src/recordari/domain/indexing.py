@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from recordari.domain import text
-from recordari.domain.items import Kind
+from recordari.core import text
+from recordari.core.items import Kind
 from recordari.domain.wording import traits_of
 
 PREVIOUS_HEAD = 200  # characters of the turn before that are embedded with a turn

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from croniter import croniter
 
-from recordari.domain.identity import TenantId
+from recordari.core.identity import TenantId
 
 
 class JobStatus(StrEnum):

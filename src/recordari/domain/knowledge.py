@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.tokens import cut_to_tokens, estimated_tokens
+from recordari.core.tokens import cut_to_tokens, estimated_tokens
 from recordari.errors import InvalidInput
 
 MAP_TOKENS = 100  # what a map aims at; a tenant with many sources gets up to MOST_MAP_TOKENS

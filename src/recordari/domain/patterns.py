@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from recordari.core.identity import Scope
+from recordari.core.items import Kind, Trust, normalised
+from recordari.core.text import terms
 from recordari.domain.extraction import LONGEST, NOT_PEOPLE, Category, own_words
-from recordari.domain.identity import Scope
-from recordari.domain.items import Kind, Trust, normalised
-from recordari.domain.text import terms
 
 EXAMINED = 8_000
 MOST_PATTERNS = 20  # of one session

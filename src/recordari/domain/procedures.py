@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from recordari.core.checks import json_text
+from recordari.core.identity import AgentId, RunId, SessionId
 from recordari.domain.bandit import Posterior
-from recordari.domain.identity import AgentId, RunId, SessionId
-from recordari.domain.json_values import json_text
 from recordari.errors import InvalidInput
 
 MAX_SPEC_BYTES = 64 * 1024

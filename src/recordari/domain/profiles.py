@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from recordari.domain.tokens import estimated_tokens
+from recordari.core.tokens import estimated_tokens
 
 PROFILE_TOKENS = 300
 UNSAID_CONFIDENCE = 0.9  # somebody stated it outright and said nothing of how sure it is

@@ -15,9 +15,9 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from recordari.core.items import Trust, normalised
+from recordari.core.text import terms
 from recordari.domain.claims import claims_of
-from recordari.domain.items import Trust, normalised
-from recordari.domain.text import terms
 from recordari.errors import InvalidInput
 
 SETTING = "proposals"

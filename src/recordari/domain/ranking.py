@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from recordari.core.identity import Scope
 from recordari.domain.candidates import Candidate, Columns, Floats, Found, Ids, Mask, Tokens
-from recordari.domain.identity import Scope
 from recordari.domain.temporal import Interval
 from recordari.domain.wording import REQUEST_TERMS, Asked
 

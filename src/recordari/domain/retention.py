@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.items import Tier
+from recordari.core.items import Tier
 from recordari.domain.sessions import Fold
 from recordari.errors import InvalidInput
 

@@ -10,10 +10,9 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.given import check_moment, check_text, check_times
-from recordari.domain.identity import AgentId, RunId, SessionId, UserId, checked_id
-from recordari.domain.items import Item
-from recordari.domain.json_values import json_text
+from recordari.core.checks import check_moment, check_text, check_times, json_text
+from recordari.core.identity import AgentId, RunId, SessionId, UserId, checked_id
+from recordari.core.items import Item
 from recordari.errors import Conflict, InvalidInput
 
 EPISODES_GIVEN = 10  # E2

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.identity import AgentId, Identity, Role, SessionId, UserId
+from recordari.core.identity import AgentId, Identity, Role, SessionId, UserId
 from recordari.errors import InvalidInput
 
 IDLE_LIMIT = timedelta(hours=24)  # T1

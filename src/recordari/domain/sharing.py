@@ -12,8 +12,8 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from recordari.domain.identity import TenantId
-from recordari.domain.items import Kind, Trust
+from recordari.core.identity import TenantId
+from recordari.core.items import Kind, Trust
 
 SHAREABLE = frozenset({Kind.FACT, Kind.PROCEDURE, Kind.DOCUMENT_CHUNK})
 """What is known, how things are done, and what can be looked up; never what was said."""

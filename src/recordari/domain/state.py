@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from recordari.domain.identity import Identity, checked_id
-from recordari.domain.json_values import json_text
+from recordari.core.checks import json_text
+from recordari.core.identity import Identity, checked_id
 from recordari.errors import Conflict, InvalidInput, PreconditionFailed, QuotaExceeded
 
 BUDGET_BYTES = 128 * 1024  # W1: a contract, not a setting

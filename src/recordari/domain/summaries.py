@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from recordari.domain.items import normalised
+from recordari.core.items import normalised
+from recordari.core.text import terms
+from recordari.core.tokens import cut_to_tokens, estimated_tokens
 from recordari.domain.sessions import NoteKind
-from recordari.domain.text import terms
-from recordari.domain.tokens import cut_to_tokens, estimated_tokens
 
 SUMMARY_TOKENS = 500  # C2: what a session's summary may cost in a context
 FOLD_TOKENS = 300

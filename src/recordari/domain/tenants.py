@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.identity import AgentId, Role, TenantId, UserId
+from recordari.core.identity import AgentId, Role, TenantId, UserId
 
 KEY_PREFIX = "rcd"
 SECRET_BYTES = 32

@@ -15,10 +15,10 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.identity import Scope, SessionId
-from recordari.domain.items import Trust
+from recordari.core.identity import Scope, SessionId
+from recordari.core.items import Trust
+from recordari.core.tokens import MESSAGE_OVERHEAD, cut_to_tokens, message_tokens
 from recordari.domain.sessions import Fold, Session
-from recordari.domain.tokens import MESSAGE_OVERHEAD, cut_to_tokens, message_tokens
 from recordari.errors import InvalidInput
 
 DEFAULT_MODEL_TOKENS = 128_000

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import IntFlag
 
-from recordari.domain.text import terms
+from recordari.core.text import terms
 
 EXAMINED = 1_500  # characters; what a turn is about shows at its beginning
 

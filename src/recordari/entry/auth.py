@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.identity import Identity, Role, TenantId, checked_id, tenant_id_of
+from recordari.core.identity import Identity, Role, TenantId, checked_id, tenant_id_of
 from recordari.domain.tenants import KEY_PREFIX
 from recordari.entry.jwks import TokenVerifier
 from recordari.errors import Forbidden, InvalidInput, NotFound, Overloaded, Unauthenticated

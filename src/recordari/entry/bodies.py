@@ -9,8 +9,8 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
-from recordari.domain.identity import AskedScope, Scope
-from recordari.domain.items import MAX_LABEL, MAX_SOURCE_REF, Kind, NewItem, Tier, Trust
+from recordari.core.identity import AskedScope, Scope
+from recordari.core.items import MAX_LABEL, MAX_SOURCE_REF, Kind, NewItem, Tier, Trust
 from recordari.entry.rest.models import Moment, Shown, Strict
 from recordari.service.recall_request import MAX_QUERY_CHARACTERS, MAX_TOP_K
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 
 from pydantic import ValidationError
 
-from recordari.domain.items import NewItem
+from recordari.core.items import NewItem
 from recordari.entry.bodies import ImportedItem, ImportSummary
 from recordari.entry.rest.errors import field_errors
 from recordari.entry.rest.limits import check_json

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from recordari.telemetry import get_log
+from recordari.core.telemetry import get_log
 
 log = get_log(__name__)
 

@@ -32,7 +32,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import structlog
 
-from recordari.domain.identity import SessionId, TenantId
+from recordari.core.identity import SessionId, TenantId
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.providers.breaker import CircuitBreaker
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from recordari.core.checks import Progress
 from recordari.domain.documents import Block, BlockKind
 from recordari.domain.markup import blocks_of_markdown, blocks_of_text
-from recordari.domain.progress import Progress
 from recordari.errors import ConfigurationError, InvalidInput, TooLarge
 
 TEXT = "text/plain"

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, Field
 
+from recordari.core.items import MAX_LABEL
 from recordari.domain.conflict import KEEP, Ruling, Statement, Verdict, is_newer
 from recordari.domain.extraction import EXAMINED, LONGEST, MOST_FACTS, Category, Extracted
-from recordari.domain.items import MAX_LABEL
 from recordari.domain.summaries import Said
 from recordari.errors import ProviderError
 from recordari.providers.language_model import LanguageModel, fenced

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from recordari.domain.tokens import TokenCounter, prudent_tokens
+from recordari.core.tokens import TokenCounter, prudent_tokens
 from recordari.errors import ConfigurationError
 
 ESTIMATE = "estimate"

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from recordari.domain.identity import Identity, TenantId
-from recordari.service.flushing import LaterFlush
+from recordari.core.flushing import LaterFlush
+from recordari.core.identity import Identity, TenantId
+from recordari.core.telemetry import get_log
 from recordari.storage import access
 from recordari.storage.access import Accesses
 from recordari.storage.database import Database
-from recordari.telemetry import get_log
 
 log = get_log(__name__)
 

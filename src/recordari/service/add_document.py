@@ -15,14 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
+from recordari.core.checks import Progress, json_text
+from recordari.core.identity import Identity
+from recordari.core.ids import new_id
+from recordari.core.items import Kind, NewItem
 from recordari.domain.documents import Chunk, Document, chunked, title_of
-from recordari.domain.identity import Identity
-from recordari.domain.items import Kind, NewItem
-from recordari.domain.json_values import json_text
 from recordari.domain.knowledge import Source, SourceKind, checked_text
-from recordari.domain.progress import Progress
 from recordari.errors import Conflict, InvalidInput, NotFound, TooLarge
-from recordari.ids import new_id
 from recordari.providers.extraction import Extracted, ReadingLimits, media_type_of
 from recordari.service import forget
 from recordari.service.documents import get_document

@@ -10,6 +10,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from recordari.core.checks import check_times
+from recordari.core.identity import Identity
+from recordari.core.items import Kind, checked_content
 from recordari.domain.budget import Filled
 from recordari.domain.composition import compose
 from recordari.domain.context import (
@@ -23,9 +26,6 @@ from recordari.domain.context import (
     checked_budget,
     plan,
 )
-from recordari.domain.given import check_times
-from recordari.domain.identity import Identity
-from recordari.domain.items import Kind, checked_content
 from recordari.domain.rendering import ChatMessage, Section
 from recordari.domain.steps import joined, next_questions
 from recordari.domain.temporal import Interval

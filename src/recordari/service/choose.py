@@ -8,16 +8,16 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from recordari.core.identity import Identity, checked_id
+from recordari.core.ids import new_id
+from recordari.core.telemetry import measured
 from recordari.domain.bandit import Posterior, checked_prior, checked_score, thompson
-from recordari.domain.identity import Identity, checked_id
 from recordari.domain.procedures import Choice, Outcome, Procedure, spec_text
 from recordari.errors import Conflict, NotFound, PreconditionFailed
-from recordari.ids import new_id
 from recordari.service.resources import Resources
 from recordari.service.tenants import MAX_PAGE, require_admin
 from recordari.storage import audit, procedures
 from recordari.storage.procedures import Named
-from recordari.telemetry import measured
 
 CHOICES_KEPT = timedelta(days=90)  # as long as the episodes they belong to (E3)
 SWEEP_BATCH = 5_000

@@ -9,11 +9,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from recordari.domain.identity import Identity
+from recordari.core.identity import Identity
+from recordari.core.telemetry import get_log
 from recordari.service.forget import remove_discarded
 from recordari.service.resources import Resources
 from recordari.storage import retention
-from recordari.telemetry import get_log
 
 log = get_log(__name__)
 

@@ -7,6 +7,9 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from recordari.core.identity import Identity, checked_id
+from recordari.core.ids import new_id
+from recordari.core.telemetry import get_log, measured
 from recordari.domain.databases import (
     MAX_NAME_LENGTH,
     ConnectedDatabase,
@@ -14,15 +17,12 @@ from recordari.domain.databases import (
     allowed_tables,
     sample_values,
 )
-from recordari.domain.identity import Identity, checked_id
 from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError
-from recordari.ids import new_id
 from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin
 from recordari.storage import audit, databases
 from recordari.storage.connected import schema
 from recordari.storage.connected.targets import Place, Target, checked, read_target
-from recordari.telemetry import get_log, measured
 
 log = get_log(__name__)
 

@@ -13,10 +13,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from recordari.core.identity import Identity, Scope, SessionId
+from recordari.core.items import Kind, NewItem, Tier, Trust
+from recordari.core.telemetry import get_log
 from recordari.domain.conflict import Retirement
 from recordari.domain.decay import CORROBORATION
-from recordari.domain.identity import Identity, Scope, SessionId
-from recordari.domain.items import Kind, NewItem, Tier, Trust
 from recordari.domain.patterns import MOST_PATTERNS, Observed, Pattern, pattern_ref, patterns_in, trusted
 from recordari.domain.sessions import SessionStatus
 from recordari.errors import Conflict, NotFound, RecordariError
@@ -33,7 +34,6 @@ from recordari.storage.consolidation import Closed, Due
 from recordari.storage.database import Transaction
 from recordari.storage.evidence import Link
 from recordari.storage.facts import RefStanding
-from recordari.telemetry import get_log
 
 log = get_log(__name__)
 

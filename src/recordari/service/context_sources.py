@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from recordari.core.identity import Identity
+from recordari.core.items import Item, Trust, normalised
 from recordari.domain.context import ContextItem, Plan, SectionName, steady_tail
-from recordari.domain.identity import Identity
-from recordari.domain.items import Item, Trust, normalised
 from recordari.domain.knowledge import Entry, knowledge_map
 from recordari.domain.profiles import Profile
 from recordari.domain.sessions import Note, Session, SessionStatus, may_see

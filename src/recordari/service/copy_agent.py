@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recordari.domain.identity import AgentId, Identity, checked_id
+from recordari.core.identity import AgentId, Identity, checked_id
 from recordari.domain.tenants import Agent, AgentDefinition
 from recordari.errors import InvalidInput
 from recordari.service import tenants

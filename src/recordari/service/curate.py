@@ -8,10 +8,10 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from recordari.core.identity import Identity, Scope, checked_choice, optional_choice
+from recordari.core.items import EDITED_FROM, Item, Kind, NewItem, Tier, Trust, normalised
 from recordari.domain.conflict import Retirement, Statement, Verdict, is_newer, ruling
 from recordari.domain.evidence import Opinion, Source, Trend, revised_confidence, trend_of
-from recordari.domain.identity import Identity, Scope, checked_choice, optional_choice
-from recordari.domain.items import EDITED_FROM, Item, Kind, NewItem, Tier, Trust, normalised
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.judge import CANDIDATES, near_distance

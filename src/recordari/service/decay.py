@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from recordari.core.identity import Identity
 from recordari.domain.decay import WEAKEST as WEAKEST_STRENGTH
 from recordari.domain.decay import Fate, Trace, fate, lifetime, review_of
-from recordari.domain.identity import Identity
 from recordari.domain.proposals import NewProposal, ProposalKind
 from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from recordari.domain.identity import Identity, Role, TenantId
+from recordari.core.identity import Identity, Role, TenantId
+from recordari.core.telemetry import get_log
 from recordari.domain.jobs import retry_delay
 from recordari.errors import DatabaseUnavailable, Overloaded, ProviderError, RecordariError
 from recordari.service.resources import Resources
 from recordari.storage import outbox
 from recordari.storage.outbox import Batch
-from recordari.telemetry import get_log
 
 log = get_log(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
+from recordari.core.identity import Identity
 from recordari.domain.documents import SEPARATOR, Document, DocumentChunk
-from recordari.domain.identity import Identity
 from recordari.errors import InvalidInput, NotFound
 from recordari.service import forget
 from recordari.service.knowledge import require_named

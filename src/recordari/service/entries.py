@@ -9,7 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from recordari.domain import text
+from recordari.core import text
+from recordari.core.checks import json_text
+from recordari.core.identity import Identity, Scope
+from recordari.core.ids import new_id
+from recordari.core.items import Kind, NewItem
+from recordari.core.telemetry import measured
 from recordari.domain.entries import (
     MAX_PAGE,
     MAX_VALUE_BYTES,
@@ -22,12 +27,8 @@ from recordari.domain.entries import (
     indexed_text,
     matching,
 )
-from recordari.domain.identity import Identity, Scope
 from recordari.domain.indexing import embedded_text
-from recordari.domain.items import Kind, NewItem
-from recordari.domain.json_values import json_text
 from recordari.errors import InvalidInput, NotFound, PreconditionFailed, TooLarge
-from recordari.ids import new_id
 from recordari.providers.base import fail_open
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import Ready, make_ready, save_ready, with_source_ref
@@ -36,7 +37,6 @@ from recordari.service.sanitise import sanitise_json
 from recordari.service.tenants import require_admin
 from recordari.storage import entries
 from recordari.storage.database import Transaction
-from recordari.telemetry import measured
 
 NO_SUCH_ENTRY = "there is no such entry; it was never put there, or its time has passed"
 SWEEP_BATCH = 1_000

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from recordari.domain.identity import Identity, Scope, checked_id
-from recordari.domain.items import Item, Kind, NewItem
+from recordari.core.identity import Identity, Scope, checked_id
+from recordari.core.ids import new_id
+from recordari.core.items import Item, Kind, NewItem
+from recordari.core.telemetry import get_log
 from recordari.domain.runs import (
     EPISODE_DAYS,
     EPISODES_GIVEN,
@@ -16,7 +18,6 @@ from recordari.domain.runs import (
     checked_json,
 )
 from recordari.errors import InvalidInput, Unauthenticated
-from recordari.ids import new_id
 from recordari.service import remember
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import Remembered
@@ -25,7 +26,6 @@ from recordari.service.tenants import require_admin
 from recordari.storage import audit, outbox, runs
 from recordari.storage.database import RETENTION_ROLE
 from recordari.storage.outbox import Batch
-from recordari.telemetry import get_log
 
 log = get_log(__name__)
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.identity import Identity, UserId, checked_id
+from recordari.core.identity import Identity, UserId, checked_id
+from recordari.core.ids import new_id
 from recordari.errors import Conflict, NotFound
-from recordari.ids import new_id
 from recordari.service.forget import follow_up, forget_items, redact, remove_discarded
 from recordari.service.journal import complete_journal, restore_tombstones
 from recordari.service.resources import Resources

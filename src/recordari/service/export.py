@@ -22,7 +22,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from recordari.domain.identity import Identity, checked_id
+from recordari.core.identity import Identity, checked_id
 from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin
 from recordari.storage import audit, exports

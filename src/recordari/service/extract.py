@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from recordari.core.identity import Identity, Scope
+from recordari.core.items import Kind, NewItem, Tier, Trust
 from recordari.domain.extraction import Extracted, Extraction, extraction_of, facts_in
-from recordari.domain.identity import Identity, Scope
-from recordari.domain.items import Kind, NewItem, Tier, Trust
 from recordari.providers.base import fail_open
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import Ready, make_ready, save_ready, with_source_ref

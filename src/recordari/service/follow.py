@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
 from typing import Any
 
+from recordari.core.identity import Identity
 from recordari.domain.events import Event, EventType, checked_types
-from recordari.domain.identity import Identity
 from recordari.errors import InvalidInput
 from recordari.service.resources import Resources
 from recordari.service.tenants import MAX_PAGE, require_admin

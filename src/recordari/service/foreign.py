@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from recordari.core.checks import Progress
+from recordari.core.identity import Identity
+from recordari.core.items import NewItem
 from recordari.domain.foreign import READERS, Foreign, ForeignSource, ImportedForeign, Owner
-from recordari.domain.identity import Identity
-from recordari.domain.items import NewItem
-from recordari.domain.progress import Progress
 from recordari.errors import Conflict, InvalidInput, RecordariError
 from recordari.service.remember import IMPORT_BATCH, remember_many
 from recordari.service.resources import Resources

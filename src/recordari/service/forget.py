@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
-from recordari.domain.identity import Identity, Scope, SessionId, checked_id
-from recordari.domain.items import Kind
+from recordari.core.identity import Identity, Scope, SessionId, checked_id
+from recordari.core.items import Kind
+from recordari.core.telemetry import get_log
 from recordari.domain.retention import without_fold
 from recordari.errors import Conflict, InvalidInput, NotFound, ProviderError
 from recordari.service import remember
@@ -29,7 +30,6 @@ from recordari.storage import audit, facts, holds, outbox, retention
 from recordari.storage.database import RETENTION_ROLE, Transaction
 from recordari.storage.holds import Hold
 from recordari.storage.retention import Doomed, Summaries, Tombstone
-from recordari.telemetry import get_log
 
 log = get_log(__name__)
 

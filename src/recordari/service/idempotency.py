@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from recordari.core.identity import Identity
+from recordari.core.ids import new_id
+from recordari.core.secrets import open_with, seal_with
 from recordari.domain.idempotency import Claim
-from recordari.domain.identity import Identity
 from recordari.errors import Conflict, RecordariError
-from recordari.ids import new_id
-from recordari.providers.secrets import open_with, seal_with
 from recordari.service.resources import Resources
 from recordari.storage import answers
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.identity import Identity
-from recordari.domain.items import Kind, NewItem
+from recordari.core.identity import Identity
+from recordari.core.items import Kind, NewItem
 from recordari.errors import Forbidden, InvalidInput, TooLarge
 from recordari.service.import_checks import Row, decoded, row_id, whole_number
 from recordari.service.knowledge import allowed_folder

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.identity import Identity, UserId, checked_id
-from recordari.domain.items import Kind, NewItem, Tier
+from recordari.core.flushing import each
+from recordari.core.identity import Identity, UserId, checked_id
+from recordari.core.items import Kind, NewItem, Tier
 from recordari.errors import InvalidInput, RecordariError
 from recordari.service.export import FORMAT, READ_VERSIONS
 from recordari.service.import_checks import Row, body_of, checked_row, is_of_user, row_id
@@ -25,7 +26,6 @@ from recordari.service.messages import SUMMARISE_TOPIC
 from recordari.service.remember import OBJECT_BYTES
 from recordari.service.resources import Resources
 from recordari.service.sanitise import Clean, sanitise_items
-from recordari.service.streams import each
 from recordari.service.tenants import require_admin
 from recordari.storage import audit, exports, imports, items, outbox
 from recordari.storage.database import Transaction

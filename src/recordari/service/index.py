@@ -9,12 +9,12 @@ from uuid import UUID
 
 import numpy as np
 
+from recordari.core.checks import Progress
+from recordari.core.identity import Identity
+from recordari.core.items import Kind
 from recordari.domain.entities import Entity, entities_in
 from recordari.domain.extraction import Extraction, extraction_of
-from recordari.domain.identity import Identity
 from recordari.domain.indexing import PREVIOUS_HEAD, Indexed, embedded_text, indexed, searched_text
-from recordari.domain.items import Kind
-from recordari.domain.progress import Progress
 from recordari.errors import ConfigurationError, InvalidInput, ProviderError
 from recordari.providers.base import Embedder, Matrix, fail_open
 from recordari.providers.static import TokenIds

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from recordari.domain.identity import Identity
+from recordari.core.identity import Identity
 from recordari.domain.jobs import (
     DeadLetter,
     DeadLetterKind,

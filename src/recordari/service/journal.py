@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.identity import Identity
+from recordari.core.identity import Identity
 from recordari.errors import InvalidInput
 from recordari.providers import journal
 from recordari.service.resources import Resources

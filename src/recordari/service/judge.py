@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from recordari.core.identity import Identity
+from recordari.core.items import Trust
 from recordari.domain.conflict import Retirement, Ruling, Statement, Verdict, is_newer, retirements
-from recordari.domain.identity import Identity
-from recordari.domain.items import Trust
 from recordari.providers.base import fail_open
 from recordari.service.resources import Resources
 from recordari.service.supersede import retire

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import UUID
 
-from recordari.domain.identity import Identity, checked_choice, checked_id
+from recordari.core.identity import Identity, checked_choice, checked_id
+from recordari.core.ids import new_id
 from recordari.domain.knowledge import (
     MAX_DESCRIPTION,
     MAX_SOURCE_NAME,
@@ -16,7 +17,6 @@ from recordari.domain.knowledge import (
     knowledge_map,
 )
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
-from recordari.ids import new_id
 from recordari.service.resources import Resources
 from recordari.service.tenants import MAX_PAGE, require_admin
 from recordari.storage import audit, sources

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordari.domain.identity import Identity, Role, tenant_id_of
+from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.domain.tenants import Tenant
 from recordari.errors import ConfigurationError, Conflict, NotFound
 from recordari.service import erase

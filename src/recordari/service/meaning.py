@@ -6,9 +6,9 @@ everything it was made under still holds, and leaves the item to that job if not
 
 from __future__ import annotations
 
+from recordari.core.identity import Identity
 from recordari.domain.entities import entities_in
 from recordari.domain.extraction import SETTING, Extraction
-from recordari.domain.identity import Identity
 from recordari.domain.indexing import embedded_text
 from recordari.providers.base import fail_open_now
 from recordari.service.index import EXTRACT_TOPIC, NEXT_TOPICS

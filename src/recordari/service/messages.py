@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from recordari.core.identity import Identity, Scope, SessionId, checked_id
+from recordari.core.ids import new_id
+from recordari.core.items import Kind, NewItem, Tier, Trust
+from recordari.core.tokens import cut_to_tokens, message_tokens
 from recordari.domain.decay import REVIEWED_TRUST
-from recordari.domain.identity import Identity, Scope, SessionId, checked_id
-from recordari.domain.items import Kind, NewItem, Tier, Trust
 from recordari.domain.runs import checked_json
 from recordari.domain.sessions import Fold, Note, Session, SessionStatus, may_see
 from recordari.domain.summaries import FOLD_TOKENS, SUMMARY_TOKENS, Said, notes_in, rolled_summary
-from recordari.domain.tokens import cut_to_tokens, message_tokens
 from recordari.domain.window import (
     COMPRESSED_TAIL,
     SUMMARY_EVERY,
@@ -29,7 +30,6 @@ from recordari.domain.window import (
     state_of,
 )
 from recordari.errors import InvalidInput, NotFound
-from recordari.ids import new_id
 from recordari.providers.base import fail_open
 from recordari.service import remember
 from recordari.service.index import EMBED_TOPIC

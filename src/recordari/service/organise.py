@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recordari.domain.identity import Identity, Role, checked_id, tenant_id_of
+from recordari.core.identity import Identity, Role, checked_id, tenant_id_of
 from recordari.domain.sharing import Member, Membership, ShareLink
 from recordari.domain.tenants import Tenant
 from recordari.errors import Conflict, NotFound

@@ -12,11 +12,11 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
-from recordari.domain.identity import AgentId, Identity, Role, UserId, checked_id
+from recordari.core.identity import AgentId, Identity, Role, UserId, checked_id
+from recordari.core.ids import new_id
 from recordari.domain.profiles import MOST_FACTS, PROFILE_TOKENS, KnownFact, Profile, profile_text
 from recordari.domain.summaries import Said
 from recordari.errors import InvalidInput, Unauthenticated
-from recordari.ids import new_id
 from recordari.providers.base import fail_open
 from recordari.service.resources import Resources
 from recordari.storage import outbox, profiles

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from recordari.core.identity import Identity, optional_choice
+from recordari.core.items import Tier
+from recordari.core.telemetry import get_log
 from recordari.domain.conflict import Retirement, Statement, Verdict, is_newer, ruling
-from recordari.domain.identity import Identity, optional_choice
-from recordari.domain.items import Tier
 from recordari.domain.proposals import (
     SETTING,
     NewProposal,
@@ -40,7 +41,6 @@ from recordari.storage import audit, facts, proposals, vectors
 from recordari.storage.database import Transaction
 from recordari.storage.facts import FactRow
 from recordari.storage.proposals import FIRST
-from recordari.telemetry import get_log
 
 log = get_log(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from recordari.domain.identity import Identity
+from recordari.core.identity import Identity
 from recordari.errors import NotFound
 from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin

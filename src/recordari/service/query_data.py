@@ -8,8 +8,9 @@ import time
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from recordari.core.identity import Identity
+from recordari.core.telemetry import measured, outcome_of
 from recordari.domain.databases import ConnectedDatabase, DataAnswer, schema_text
-from recordari.domain.identity import Identity
 from recordari.domain.readonly_sql import check
 from recordari.errors import InvalidInput, NotFound, RecordariError
 from recordari.providers.sql_writing import SqlTask, SqlWriter
@@ -18,7 +19,6 @@ from recordari.service.resources import Resources
 from recordari.storage import audit, databases
 from recordari.storage.connected.reader import read
 from recordari.storage.connected.targets import Target, checked, read_target
-from recordari.telemetry import measured, outcome_of
 
 MAX_QUESTION = 4000
 ATTEMPTS = 2  # of a model: the first one, and one that knows what was wrong with it

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from recordari.domain.identity import TenantId
+from recordari.core.identity import TenantId
 from recordari.errors import Overloaded
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from recordari.domain.identity import Identity
+from recordari.core.identity import Identity
 from recordari.domain.quotas import Quota, Usage, shares, warnings_of
 from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin

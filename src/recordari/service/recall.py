@@ -13,14 +13,14 @@ from uuid import UUID
 
 import numpy as np
 
-from recordari.domain import text
+from recordari.core import text
+from recordari.core.identity import Identity, Scope, SessionId
+from recordari.core.items import Item, Kind
 from recordari.domain.arms import look
 from recordari.domain.candidates import Columns, Found
 from recordari.domain.entities import entities_in
 from recordari.domain.folding import Folded, folded
-from recordari.domain.identity import Identity, Scope, SessionId
 from recordari.domain.indexing import embedded_text
-from recordari.domain.items import Item, Kind
 from recordari.domain.ranking import UNRELATED_SIMILARITY, Collection, Question, Ranked, ranked
 from recordari.domain.steps import is_bridging
 from recordari.domain.temporal import Interval, question_interval

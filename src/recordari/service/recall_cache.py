@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from recordari.domain.identity import Identity
+from recordari.core.identity import Identity
 from recordari.storage import context
 from recordari.storage.database import Database
 

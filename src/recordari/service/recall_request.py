@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from recordari.core.checks import check_times
+from recordari.core.identity import Identity, Role, Scope
+from recordari.core.items import Kind, checked_content
 from recordari.domain.documents import Citation
-from recordari.domain.given import check_times
-from recordari.domain.identity import Identity, Role, Scope
-from recordari.domain.items import Kind, checked_content
 from recordari.errors import Forbidden, InvalidInput
 
 MAX_TOP_K = 20  # R1

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from recordari.domain import text
+from recordari.core import text
+from recordari.core.identity import Identity, Scope
+from recordari.core.items import require_owner
 from recordari.domain.arms import FULL_DEPTHS, Depths
 from recordari.domain.candidates import Tokens
-from recordari.domain.identity import Identity, Scope
-from recordari.domain.items import require_owner
 from recordari.domain.ranking import Weights
 from recordari.domain.wording import REQUEST_TERMS
 from recordari.providers.static import StaticTokens

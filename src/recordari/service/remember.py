@@ -10,9 +10,11 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.identity import Identity, Role, Scope
-from recordari.domain.indexing import searched_text
-from recordari.domain.items import (
+from recordari.core.checks import Progress
+from recordari.core.flushing import each
+from recordari.core.identity import Identity, Role, Scope
+from recordari.core.ids import new_id
+from recordari.core.items import (
     KINDS,
     LONGEST_CHARACTER,
     Item,
@@ -23,15 +25,13 @@ from recordari.domain.items import (
     payload_key,
     prepared,
 )
-from recordari.domain.progress import Progress
+from recordari.domain.indexing import searched_text
 from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError
-from recordari.ids import new_id
 from recordari.service.index import EMBED_TOPIC, derive
 from recordari.service.meaning import meaning_of
 from recordari.service.resources import Resources
 from recordari.service.restate import Stated, follow, make_way
 from recordari.service.sanitise import sanitise_items
-from recordari.service.streams import each
 from recordari.storage import facts, items, outbox, retention, sessions
 from recordari.storage.database import READ_ONLY, Transaction
 from recordari.storage.items import Key, Row

@@ -6,12 +6,12 @@ from datetime import date, timedelta
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.identity import Identity
+from recordari.core.identity import Identity
+from recordari.core.ids import new_id
 from recordari.domain.jobs import JobStatus
 from recordari.domain.reports import Day, Report, ReportKind, daily_brief, warnings_of
 from recordari.domain.runs import MAX_EPISODES
 from recordari.errors import NotFound
-from recordari.ids import new_id
 from recordari.service.resources import Resources
 from recordari.service.tenants import page_size, require_admin
 from recordari.storage import jobs, outbox, reports, tenants

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from recordari.config import Settings
+from recordari.core.secrets import Secrets
+from recordari.core.telemetry import Telemetry
+from recordari.core.tokens import TokenCounter, prudent_tokens
 from recordari.domain.jobs import Schedule
-from recordari.domain.tokens import TokenCounter, prudent_tokens
 from recordari.providers.base import Reranker
 from recordari.providers.distilling import Distiller, OfflineDistiller
 from recordari.providers.embedders import Embedders
 from recordari.providers.extraction import Extractor
 from recordari.providers.llm import LLM, OfflineRules, Splitter
 from recordari.providers.objects import Objects
-from recordari.providers.secrets import Secrets
 from recordari.providers.sql_writing import SqlWriter
 from recordari.providers.static import StaticTokens
 from recordari.providers.summarising import OfflineSummariser, Summariser
@@ -30,7 +31,6 @@ from recordari.service.views import TenantViews
 from recordari.storage.database import Database
 from recordari.storage.outbox import Wakeups
 from recordari.storage.vector_indexes import VectorIndexes
-from recordari.telemetry import Telemetry
 
 Clock = Callable[[], datetime]
 

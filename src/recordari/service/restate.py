@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from recordari.core.items import Item, Kind
 from recordari.domain.conflict import Retirement
-from recordari.domain.items import Item, Kind
 from recordari.errors import Conflict
 from recordari.storage import audit, facts
 from recordari.storage.database import Transaction

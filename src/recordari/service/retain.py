@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.identity import Identity
+from recordari.core.identity import Identity
+from recordari.core.telemetry import get_log
 from recordari.domain.retention import (
     SETTING,
     Ended,
@@ -25,7 +26,6 @@ from recordari.service.resources import Resources
 from recordari.service.tenants import get_tenant, require_admin, update_tenant
 from recordari.storage import audit, retention
 from recordari.storage.database import RETENTION_ROLE, Transaction
-from recordari.telemetry import get_log
 
 log = get_log(__name__)
 

@@ -13,12 +13,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from recordari.core.checks import Progress
+from recordari.core.identity import Identity, Scope
+from recordari.core.ids import new_id
+from recordari.core.items import Kind, NewItem
 from recordari.domain.documents import SEPARATOR, Chunk, context_of
-from recordari.domain.identity import Identity, Scope
-from recordari.domain.items import Kind, NewItem
 from recordari.domain.knowledge import Source
-from recordari.domain.progress import Progress
-from recordari.ids import new_id
 from recordari.providers.extraction import BINARY
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import OBJECT_BYTES, make_ready

@@ -9,9 +9,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.given import check_times
-from recordari.domain.identity import Identity, RunId, SessionId, checked_id
-from recordari.domain.items import Item, Kind, NewItem
+from recordari.core.checks import check_times
+from recordari.core.identity import Identity, RunId, SessionId, checked_id
+from recordari.core.ids import new_id
+from recordari.core.items import Item, Kind, NewItem
+from recordari.core.tokens import cut_to_tokens
 from recordari.domain.privacy import sanitise_value
 from recordari.domain.runs import (
     EPISODES_GIVEN,
@@ -37,9 +39,7 @@ from recordari.domain.runs import (
 )
 from recordari.domain.sessions import Note, NoteKind, may_see
 from recordari.domain.summaries import LONGEST_POINT
-from recordari.domain.tokens import cut_to_tokens
 from recordari.errors import Conflict, InvalidInput, NotFound
-from recordari.ids import new_id
 from recordari.service import remember
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.messages import with_usage

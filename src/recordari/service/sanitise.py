@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from recordari.domain.identity import Identity
-from recordari.domain.items import NewItem
+from recordari.core.identity import Identity
+from recordari.core.items import NewItem
 from recordari.domain.privacy import Action, PrivacyPolicy, holds_secret, sanitise, sanitise_value
 from recordari.domain.privacy_findings import DataType
 from recordari.domain.runs import NewToolCall

@@ -9,8 +9,8 @@ from itertools import zip_longest
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.identity import Identity
-from recordari.domain.items import Kind
+from recordari.core.identity import Identity
+from recordari.core.items import Kind
 from recordari.domain.questions import fused, parts_of
 from recordari.service.knowledge import require_named
 from recordari.service.recall import recall

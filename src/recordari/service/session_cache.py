@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from recordari.domain.identity import SessionId, TenantId
+from recordari.core.identity import SessionId, TenantId
 from recordari.providers.cache import Cache, session_key
 from recordari.storage import cache_term
 from recordari.storage.cache_term import TermRow

@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.given import check_times
-from recordari.domain.identity import AgentId, Identity, Role, SessionId, UserId, checked_id
-from recordari.domain.items import checked_content
+from recordari.core.checks import check_times
+from recordari.core.identity import AgentId, Identity, Role, SessionId, UserId, checked_id
+from recordari.core.ids import new_id
+from recordari.core.items import checked_content
 from recordari.domain.runs import TurnState, checked_json
 from recordari.domain.sessions import (
     CloseReason,
@@ -25,7 +26,6 @@ from recordari.domain.sessions import (
 )
 from recordari.domain.window import DEFAULT_MODEL_TOKENS, Window, window_limit, window_of
 from recordari.errors import InvalidInput, NotFound
-from recordari.ids import new_id
 from recordari.service.resources import Resources
 from recordari.service.state import drop_state_of_run, drop_state_of_session
 from recordari.service.tenants import page_size, require_admin

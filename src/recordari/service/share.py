@@ -14,9 +14,10 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.identity import Identity, Role, TenantId, tenant_id_of
+from recordari.core.identity import Identity, Role, TenantId, tenant_id_of
+from recordari.core.items import Kind
+from recordari.core.telemetry import get_log
 from recordari.domain.indexing import Indexed
-from recordari.domain.items import Kind
 from recordari.domain.sharing import SHAREABLE, LinkStatus, Membership, Share, ShareLink
 from recordari.domain.tenants import Tenant
 from recordari.errors import Conflict, InvalidInput, NotFound
@@ -27,7 +28,6 @@ from recordari.storage import audit, outbox, sharing, tenants
 from recordari.storage.database import Transaction
 from recordari.storage.outbox import Batch
 from recordari.storage.sharing import Given
-from recordari.telemetry import get_log
 
 log = get_log(__name__)
 

@@ -19,8 +19,8 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from recordari.core.identity import TenantId
 from recordari.domain.candidates import Columns, Floats, Ids
-from recordari.domain.identity import TenantId
 from recordari.storage import search
 from recordari.storage.database import Database
 from recordari.storage.search import Shelved, Sight

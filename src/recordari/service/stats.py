@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from recordari.domain.identity import Identity
+from recordari.core.identity import Identity
 from recordari.domain.jobs import JobStatus
 from recordari.service.index import EMBED_TOPIC, Reembedding, embedding_state
 from recordari.service.jobs import job_counts

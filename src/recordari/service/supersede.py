@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from recordari.core.identity import Identity
+from recordari.core.items import Item
 from recordari.domain.conflict import Retirement
-from recordari.domain.identity import Identity
-from recordari.domain.items import Item
 from recordari.service.remember import get_item
 from recordari.service.resources import Resources
 from recordari.storage import audit, facts

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.identity import Identity
+from recordari.core.checks import Progress
+from recordari.core.identity import Identity
 from recordari.domain.knowledge import Source
-from recordari.domain.progress import Progress
 from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError, TooLarge
 from recordari.providers.extraction import SUFFIXES
 from recordari.service.add_document import NewDocument, add_document

@@ -9,9 +9,10 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from recordari.core.identity import AgentId, Identity, Role, UserId, checked_id, tenant_id_of
+from recordari.core.ids import new_id
 from recordari.domain.audit import AuditEntry
 from recordari.domain.context import ContextSettings
-from recordari.domain.identity import AgentId, Identity, Role, UserId, checked_id, tenant_id_of
 from recordari.domain.jobs import next_run
 from recordari.domain.privacy import PrivacyPolicy
 from recordari.domain.tenants import (
@@ -27,7 +28,6 @@ from recordari.domain.tenants import (
     written_key,
 )
 from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
-from recordari.ids import new_id
 from recordari.service.resources import Resources
 from recordari.storage import audit, schedules, tenants
 

@@ -6,9 +6,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from uuid import UUID
 
-from recordari.domain.identity import Scope, TenantId
+from recordari.core.identity import Scope, TenantId
+from recordari.core.items import Kind
 from recordari.domain.indexing import PREVIOUS_HEAD
-from recordari.domain.items import Kind
 from recordari.storage.items import Row
 
 MOST_THREADS = 10_000

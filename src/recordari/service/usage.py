@@ -12,13 +12,13 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from recordari.domain.identity import Identity, TenantId
+from recordari.core.flushing import LaterFlush
+from recordari.core.identity import Identity, TenantId
+from recordari.core.telemetry import get_log
 from recordari.domain.quotas import Quota, Usage, require_room, warnings_of
 from recordari.errors import QuotaExceeded
-from recordari.service.flushing import LaterFlush
 from recordari.storage import usage
 from recordari.storage.database import Database
-from recordari.telemetry import get_log
 
 log = get_log(__name__)
 

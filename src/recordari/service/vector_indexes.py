@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from recordari.domain.identity import Identity
+from recordari.core.identity import Identity
+from recordari.core.telemetry import get_log
 from recordari.service.resources import Resources
 from recordari.storage import jobs, vector_indexes, vectors
 from recordari.storage.database import Transaction
 from recordari.storage.vector_indexes import IndexSpec, VectorIndex, VectorIndexes
-from recordari.telemetry import get_log
 
 log = get_log(__name__)
 

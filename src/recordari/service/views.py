@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
+from recordari.core.identity import Identity, TenantId, UserId
+from recordari.core.telemetry import get_log
 from recordari.domain.context import ContextSettings
-from recordari.domain.identity import Identity, TenantId, UserId
 from recordari.domain.privacy import PrivacyPolicy
 from recordari.domain.ranking import Collection
 from recordari.errors import InvalidInput, RecordariError
 from recordari.storage import search, tenants, vectors
 from recordari.storage.database import Database
-from recordari.telemetry import get_log
 
 log = get_log(__name__)
 

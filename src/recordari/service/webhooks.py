@@ -16,6 +16,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from recordari.core.identity import Identity
+from recordari.core.ids import new_id
 from recordari.domain.events import (
     MOST_WEBHOOKS,
     SECRET_BYTES,
@@ -26,9 +28,7 @@ from recordari.domain.events import (
     checked_url,
     signature,
 )
-from recordari.domain.identity import Identity
 from recordari.errors import Conflict, InvalidInput, NotFound, ProviderError, RecordariError
-from recordari.ids import new_id
 from recordari.providers import delivery
 from recordari.service.follow import place
 from recordari.service.resources import Resources

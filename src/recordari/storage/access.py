@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from recordari.core.items import Kind, Tier, Trust
 from recordari.domain.decay import Trace
-from recordari.domain.items import Kind, Tier, Trust
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("access")
+queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from recordari.domain.identity import AgentId
-from recordari.ids import new_id
+from recordari.core.identity import AgentId
+from recordari.core.ids import new_id
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("agent_copies")
+queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from recordari.domain.idempotency import Claim
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("answers")
+queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,12 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from recordari.core.ids import new_id
 from recordari.domain.audit import AuditEntry
-from recordari.ids import new_id
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("audit")
+queries = Queries(__name__)
 _LAST = UUID(int=2**128 - 1)
 
 

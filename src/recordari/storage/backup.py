@@ -25,7 +25,7 @@ from psycopg.rows import dict_row
 from recordari.errors import ConfigurationError, DatabaseUnavailable, InvalidInput
 from recordari.storage.queries import Queries
 
-queries = Queries("backup")
+queries = Queries(__name__)
 
 SCHEMAS = ("recordari", "recordari_queue")
 MAGIC = b"PGDMP"  # what a dump in PostgreSQL's custom format begins with

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from recordari.storage.database import QueueTransaction
 from recordari.storage.queries import Queries
 
-queries = Queries("cache_term")
+queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

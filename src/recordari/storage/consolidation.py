@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.identity import AgentId, Scope, SessionId, UserId
-from recordari.domain.items import Kind, Trust
+from recordari.core.identity import AgentId, Scope, SessionId, UserId
+from recordari.core.items import Kind, Trust
 from recordari.domain.patterns import Observed
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 from recordari.storage.sessions import thread_of
 
-queries = Queries("consolidation")
+queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from recordari.domain.identity import Identity, SessionId
-from recordari.domain.items import Item
+from recordari.core.identity import Identity, SessionId
+from recordari.core.items import Item
 from recordari.storage.asking import Asked, all_as
 from recordari.storage.database import Database
 from recordari.storage.queries import Queries
 from recordari.storage.sessions import thread_of
 
-queries = Queries("context")
+queries = Queries(__name__)
 
 
 def ask_shared(*, before: datetime, limit: int) -> Asked[list[Item]]:

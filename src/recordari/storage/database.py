@@ -19,7 +19,7 @@ from pgvector.psycopg import register_vector_async
 from psycopg import sql
 from psycopg.rows import BaseRowFactory, args_row, class_row, dict_row, scalar_row
 
-from recordari.domain.identity import Identity, TenantId, UserId
+from recordari.core.identity import Identity, TenantId, UserId
 from recordari.errors import ConfigurationError, Conflict, DatabaseUnavailable, InvalidInput, UnsafeRole
 from recordari.storage.asking import Asked
 from recordari.storage.pipeline import Part, answers_of, forget_prepared, records_of, rows_of
@@ -28,7 +28,7 @@ from recordari.storage.queries import Queries, Query, with_bound
 
 T = TypeVar("T")
 
-queries = Queries("database")
+queries = Queries(__name__)
 
 RETENTION_ROLE = "recordari_retention"
 READ_ONLY = "this memory is shared by another tenant and read-only here; decline its link, or ask them to withdraw it"

@@ -12,7 +12,7 @@ from recordari.domain.databases import ConnectedDatabase, Engine
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("databases")
+queries = Queries(__name__)
 
 
 async def insert_database(

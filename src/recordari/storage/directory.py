@@ -12,7 +12,7 @@ from recordari.domain.tenants import Tenant
 from recordari.errors import DatabaseUnavailable
 from recordari.storage.queries import Queries, Query
 
-queries = Queries("directory")
+queries = Queries(__name__)
 
 T = TypeVar("T")
 

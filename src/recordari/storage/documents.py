@@ -15,7 +15,7 @@ from recordari.domain.documents import Citation, Document, DocumentChunk
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("documents")
+queries = Queries(__name__)
 
 _FIRST = UUID(int=0)
 

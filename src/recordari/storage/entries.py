@@ -12,13 +12,13 @@ import psycopg
 from pgvector import HalfVector
 from psycopg.types.json import Jsonb
 
+from recordari.core.text import tsquery_literal
 from recordari.domain.entries import Entry, EntryName, FoundEntry
-from recordari.domain.text import tsquery_literal
 from recordari.errors import Conflict
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("entries")
+queries = Queries(__name__)
 _NO_VECTOR = np.zeros(1, dtype=np.float32)
 
 

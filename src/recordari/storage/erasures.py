@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from recordari.domain.identity import RunId, SessionId, UserId
-from recordari.domain.items import REDACTED
+from recordari.core.identity import RunId, SessionId, UserId
+from recordari.core.items import REDACTED
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 from recordari.storage.retention import Tombstone
 
-queries = Queries("erasures")
+queries = Queries(__name__)
 
 ERASED_TABLES = frozenset(
     {"api_keys", "erasures", "items", "profiles", "runs", "sessions", "state", "state_owners", "users", "vectors"}

@@ -9,7 +9,7 @@ from recordari.domain.events import Event, EventType
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("events")
+queries = Queries(__name__)
 
 PLACED_AT_ONCE = 5_000
 

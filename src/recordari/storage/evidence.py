@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from recordari.core.identity import Identity
 from recordari.domain.evidence import Opinion, Source
-from recordari.domain.identity import Identity
 from recordari.storage.database import Database, Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("evidence")
+queries = Queries(__name__)
 
 MOST_SOURCES = 1_000
 

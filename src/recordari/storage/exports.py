@@ -9,7 +9,7 @@ from recordari.domain.quotas import SETTING as QUOTAS
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries, Query
 
-queries = Queries("exports")
+queries = Queries(__name__)
 
 EXPORTED: dict[str, Query] = {
     "tenant": queries.export_tenant,

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
+from recordari.core.identity import AgentId, Role, RunId, SessionId, UserId
+from recordari.core.items import Item, Kind, Trust
 from recordari.domain.conflict import Retirement
-from recordari.domain.identity import AgentId, Role, RunId, SessionId, UserId
-from recordari.domain.items import Item, Kind, Trust
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 from recordari.storage.sessions import line_of
 
-queries = Queries("facts")
+queries = Queries(__name__)
 
 LAST = UUID(int=2**128 - 1)
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)

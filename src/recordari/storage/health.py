@@ -8,7 +8,7 @@ from datetime import datetime
 from recordari.storage.database import Database
 from recordari.storage.queries import Queries
 
-queries = Queries("health")
+queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

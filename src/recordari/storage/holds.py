@@ -9,7 +9,7 @@ from uuid import UUID
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("holds")
+queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

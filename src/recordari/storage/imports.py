@@ -14,7 +14,7 @@ from recordari.errors import InvalidInput
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries, Query
 
-queries = Queries("imports")
+queries = Queries(__name__)
 
 _IMPORTED: dict[str, Query] = {
     "user": queries.import_users,

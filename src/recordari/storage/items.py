@@ -10,17 +10,17 @@ from uuid import UUID
 import numpy as np
 from psycopg.types.json import Jsonb
 
+from recordari.core.identity import Identity, Role, Scope, SessionId
+from recordari.core.ids import new_id
+from recordari.core.items import Item, Prepared
 from recordari.domain.entities import Entity
-from recordari.domain.identity import Identity, Role, Scope, SessionId
 from recordari.domain.indexing import Indexed
-from recordari.domain.items import Item, Prepared
-from recordari.ids import new_id
 from recordari.storage.asking import Asked
 from recordari.storage.database import Database, Transaction
 from recordari.storage.pipeline import Part
 from recordari.storage.queries import Queries
 
-queries = Queries("items")
+queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

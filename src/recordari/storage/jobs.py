@@ -23,15 +23,15 @@ from procrastinate.manager import JobManager, NotificationCallback
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from recordari.domain.identity import TenantId
+from recordari.core.identity import TenantId
+from recordari.core.telemetry import get_log
 from recordari.domain.jobs import DeadLetter, JobRecord, JobStatus
 from recordari.storage.asking import Asked
 from recordari.storage.database import QueueTransaction, Transaction
 from recordari.storage.queries import Queries, Query
-from recordari.telemetry import get_log
 
 log = get_log(__name__)
-queries = Queries("jobs")
+queries = Queries(__name__)
 
 # Tried again for about as long as a database needs to restart; later the sweep takes the job over anyway.
 PERSIST_DELAYS = (0.1, 0.3, 1.0, 2.0, 4.0, 8.0)

@@ -31,7 +31,7 @@ _QUEUE_FILE = re.compile(r"\d\d\.\d\d\.\d\d_\d\d_\w+\.sql")
 
 Connection = psycopg.AsyncConnection[Any]
 
-queries = Queries("migrate")
+queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from recordari.domain.identity import SessionId
+from recordari.core.identity import SessionId
 from recordari.domain.sessions import MAX_NOTES, Note, NoteKind
 from recordari.storage.asking import Asked, Record
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("notes")
+queries = Queries(__name__)
 
 
 async def insert_notes(tx: Transaction, session_id: SessionId, notes: Sequence[Note], *, now: datetime) -> None:

@@ -20,16 +20,16 @@ from uuid import UUID
 
 import psycopg
 
-from recordari.domain.identity import TenantId
+from recordari.core.identity import TenantId
+from recordari.core.telemetry import get_log
 from recordari.domain.jobs import DeadLetter
 from recordari.errors import Conflict, RecordariError
 from recordari.storage.asking import Asked
 from recordari.storage.database import Database, QueueTransaction, Transaction
 from recordari.storage.queries import Queries
-from recordari.telemetry import get_log
 
 log = get_log(__name__)
-queries = Queries("outbox")
+queries = Queries(__name__)
 
 FIRST_TENANT = TenantId(UUID(int=0))
 # A wake-up waits this long for others to join it: a NOTIFY in every commit would cut inserts to a quarter.

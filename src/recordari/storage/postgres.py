@@ -34,6 +34,7 @@ from urllib.parse import quote
 
 from psycopg import pq
 
+from recordari.core.telemetry import get_log
 from recordari.errors import ConfigurationError, DatabaseUnavailable
 from recordari.storage.postgres_binaries import (
     Account,
@@ -64,7 +65,6 @@ from recordari.storage.postgres_process import (
     wait_for_lock,
 )
 from recordari.storage.postgres_settings import PORT, server_settings
-from recordari.telemetry import get_log
 
 __all__ = ["EmbeddedServer", "ServerInfo", "default_cache", "default_home"]
 

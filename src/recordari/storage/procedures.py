@@ -11,7 +11,7 @@ from recordari.domain.procedures import Choice, ChoiceRow, Outcome, Procedure
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("procedures")
+queries = Queries(__name__)
 _LAST = datetime(9999, 1, 1, tzinfo=UTC)
 
 

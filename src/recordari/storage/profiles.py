@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from recordari.domain.identity import AgentId, UserId
+from recordari.core.identity import AgentId, UserId
 from recordari.domain.profiles import KnownFact, Profile
 from recordari.storage.asking import Asked, Record, first_as
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("profiles")
+queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

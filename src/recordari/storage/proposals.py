@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.items import Trust
+from recordari.core.ids import new_id
+from recordari.core.items import Trust
 from recordari.domain.proposals import Input, InputNow, NewProposal, Proposal, ProposalKind, ProposalStatus, Remembrance
-from recordari.ids import new_id
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("proposals")
+queries = Queries(__name__)
 
 FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
 

@@ -57,11 +57,13 @@ def with_bound(bound: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
 
 
 class Queries:
-    """The queries of one file, as attributes."""
+    """The queries of the `.sql` file beside a module, as attributes."""
 
-    def __init__(self, stem: str) -> None:
-        text = resources.files("recordari.storage").joinpath(f"{stem}.sql").read_text("utf-8")
-        self.stem = stem
+    def __init__(self, module: str) -> None:
+        """`module` is the `__name__` of the module that the file belongs to."""
+        package, _, leaf = module.rpartition(".")
+        text = resources.files(package).joinpath(f"{leaf}.sql").read_text("utf-8")
+        self.stem = stem = module.partition(".")[2]
         self._queries: dict[str, Query] = {}
         headers = list(_HEADER.finditer(text))
         for header, following in zip(headers, [*headers[1:], None], strict=True):

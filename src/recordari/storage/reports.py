@@ -13,7 +13,7 @@ from recordari.domain.reports import Report, ReportKind
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("reports")
+queries = Queries(__name__)
 LAST_DAY = date(9999, 12, 31)
 
 

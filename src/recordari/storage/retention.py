@@ -9,14 +9,14 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recordari.domain.identity import Scope, SessionId
-from recordari.domain.items import REDACTED, Kind, Prepared, Tier
+from recordari.core.identity import Scope, SessionId
+from recordari.core.items import REDACTED, Kind, Prepared, Tier
 from recordari.domain.retention import Ended
 from recordari.domain.sessions import Fold
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("retention")
+queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,14 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recordari.domain.identity import AgentId, RunId, SessionId, UserId
-from recordari.domain.items import Item
+from recordari.core.identity import AgentId, RunId, SessionId, UserId
+from recordari.core.items import Item
 from recordari.domain.runs import Run, RunStatus, ToolCall, Turn, TurnState, Usage
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 from recordari.storage.sessions import BEGINNING, END, LAST
 
-queries = Queries("runs")
+queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from recordari.domain.identity import TenantId
+from recordari.core.identity import TenantId
 from recordari.storage.database import QueueTransaction, Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("schedules")
+queries = Queries(__name__)
 
 
 async def insert(tx: Transaction, planned: Sequence[tuple[str, datetime]]) -> None:

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
+from recordari.core.identity import Identity, Scope, SessionId
+from recordari.core.items import Item, Kind
+from recordari.core.text import tsquery_literal
 from recordari.domain.arms import FEW_MENTIONS, FULL_DEPTHS, Depths
 from recordari.domain.candidates import Candidate
-from recordari.domain.identity import Identity, Scope, SessionId
-from recordari.domain.items import Item, Kind
 from recordari.domain.temporal import Interval
-from recordari.domain.text import tsquery_literal
 from recordari.storage.asking import Asked, Record
 from recordari.storage.database import Database, Transaction
 from recordari.storage.queries import Queries, Query
 
-queries = Queries("search")
+queries = Queries(__name__)
 
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 END = datetime(9999, 12, 31, tzinfo=UTC)

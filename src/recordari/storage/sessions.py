@@ -10,17 +10,17 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recordari.domain.identity import AgentId, Identity, RunId, Scope, SessionId, UserId
-from recordari.domain.items import Trust
+from recordari.core.identity import AgentId, Identity, RunId, Scope, SessionId, UserId
+from recordari.core.items import Trust
+from recordari.core.tokens import message_tokens
 from recordari.domain.runs import ABANDONED
 from recordari.domain.sessions import CloseReason, Fold, Session, SessionStatus
-from recordari.domain.tokens import message_tokens
 from recordari.domain.window import Message, role_of
 from recordari.storage.asking import Asked
 from recordari.storage.database import Database, Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("sessions")
+queries = Queries(__name__)
 
 MOST_IN_LINE = 200
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from recordari.domain.identity import TenantId
+from recordari.core.identity import TenantId
+from recordari.core.ids import new_id
+from recordari.core.items import Kind
 from recordari.domain.indexing import Indexed
-from recordari.domain.items import Kind
 from recordari.domain.sharing import RECEIVED_TRUST, LinkStatus, Membership, Share, ShareLink, copy_ref
-from recordari.ids import new_id
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("sharing")
+queries = Queries(__name__)
 
 LAST = UUID(int=2**128 - 1)
 

@@ -13,7 +13,7 @@ from recordari.storage.asking import Asked, Record
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("sources")
+queries = Queries(__name__)
 
 
 async def insert_source(

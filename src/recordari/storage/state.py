@@ -13,7 +13,7 @@ from recordari.storage.asking import Asked, all_as
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("state")
+queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

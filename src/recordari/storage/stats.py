@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("stats")
+queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

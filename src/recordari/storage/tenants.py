@@ -8,13 +8,13 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recordari.domain.identity import AgentId, Role, UserId
+from recordari.core.identity import AgentId, Role, UserId
 from recordari.domain.tenants import Agent, AgentDefinition, ApiKey, Tenant, User
 from recordari.storage.asking import Asked, first_as
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("tenants")
+queries = Queries(__name__)
 
 
 async def insert_tenant(tx: Transaction, *, name: str, language: str, plan: str) -> bool:

@@ -8,7 +8,7 @@ from recordari.domain.quotas import Quota, Usage, quota_of
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("usage")
+queries = Queries(__name__)
 
 
 async def find_usage(tx: Transaction) -> tuple[Quota, Usage | None]:

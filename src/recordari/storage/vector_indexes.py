@@ -16,12 +16,12 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from recordari.domain.identity import Identity
+from recordari.core.identity import Identity
 from recordari.errors import DatabaseUnavailable
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("vector_indexes")
+queries = Queries(__name__)
 
 PREFIX = "vectors_hnsw_"
 BUILD_LOCK = 7_265_636_864  # beside the lock of migrations

@@ -11,14 +11,14 @@ from uuid import UUID
 import numpy as np
 from pgvector import HalfVector
 
+from recordari.core.ids import new_id
 from recordari.domain.entities import Entity
 from recordari.domain.indexing import Indexed
-from recordari.ids import new_id
 from recordari.storage.asking import Asked
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("vectors")
+queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from recordari.domain.events import EventType, Webhook
 from recordari.storage.database import Transaction
 from recordari.storage.queries import Queries
 
-queries = Queries("webhooks")
+queries = Queries(__name__)
 
 
 async def insert_webhook(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recordari.domain.identity import Identity
+from recordari.core.identity import Identity
 from recordari.service.resources import Resources
 
 

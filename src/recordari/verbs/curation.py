@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from recordari.core.items import Item
 from recordari.domain.evidence import Opinion
-from recordari.domain.items import Item
 from recordari.service import curate, forget, supersede
 from recordari.service.curate import ItemPage, ListRequest, Standing
 from recordari.service.forget import Forgotten

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from recordari.core.identity import Scope, optional_choice
 from recordari.domain.entries import Entry, FoundEntry
-from recordari.domain.identity import Scope, optional_choice
 from recordari.service import entries
 from recordari.verbs.bound import Bound
 

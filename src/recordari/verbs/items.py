@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
+from recordari.core.identity import Scope, checked_choice, optional_choice
+from recordari.core.items import Item, Kind, NewItem
 from recordari.domain.foreign import ForeignSource, ImportedForeign
-from recordari.domain.identity import Scope, checked_choice, optional_choice
-from recordari.domain.items import Item, Kind, NewItem
 from recordari.service import foreign, remember
 from recordari.service.remember import News, Remembered, ToolOutput
 from recordari.verbs.bound import Bound

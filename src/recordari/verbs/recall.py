@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from recordari.core.identity import AskedScope, Scope, checked_choice
+from recordari.core.items import Kind
 from recordari.domain.context import Iteration, Rendering
-from recordari.domain.identity import AskedScope, Scope, checked_choice
-from recordari.domain.items import Kind
 from recordari.domain.profiles import Profile
 from recordari.service import assemble, profiles, recall
 from recordari.service.assemble import Context, ContextRequest

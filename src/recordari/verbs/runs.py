@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from recordari.domain.identity import Scope, optional_choice
-from recordari.domain.items import Item
+from recordari.core.identity import Scope, optional_choice
+from recordari.core.items import Item
 from recordari.domain.runs import NewToolCall, Replay, Run, RunStatus, StartedTurn, ToolCall, Turn, Usage
 from recordari.domain.state import StateEntry
 from recordari.service import episodes, runs, state

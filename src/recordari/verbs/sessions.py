@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from recordari.domain.identity import Scope, checked_choice, optional_choice
+from recordari.core.identity import Scope, checked_choice, optional_choice
 from recordari.domain.runs import TurnState
 from recordari.domain.sessions import Note, NoteKind, Session, SessionStatus
 from recordari.domain.window import Message, NewMessage, Window, WindowState

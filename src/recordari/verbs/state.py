@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from recordari.domain.identity import checked_choice
+from recordari.core.identity import checked_choice
 from recordari.domain.state import OwnerKind, StateEntry
 from recordari.service import state
 from recordari.verbs.bound import Bound

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from recordari.core.identity import Role
 from recordari.domain.audit import AuditEntry
-from recordari.domain.identity import Role
 from recordari.domain.tenants import ApiKey, Tenant, User
 from recordari.service import tenants
 from recordari.service.tenants import NewKey

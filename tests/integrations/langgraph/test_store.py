@@ -25,7 +25,7 @@ from langgraph.store.memory import InMemoryStore
 from tests.working import settled
 
 from recordari.app import Memory
-from recordari.domain.identity import Identity
+from recordari.core.identity import Identity
 from recordari.errors import ConfigurationError, Unauthenticated
 from recordari.integrations.base import Verbs
 from recordari.integrations.langgraph import RecordariStore

@@ -12,11 +12,11 @@ import typer
 
 from recordari.app import Memory
 from recordari.config import Settings, load_settings
-from recordari.domain.identity import Identity, Role, tenant_id_of
+from recordari.core.identity import Identity, Role, tenant_id_of
+from recordari.core.telemetry import configure_logging
 from recordari.errors import NotFound
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 from recordari.service.tenants import ensure_tenant
-from recordari.telemetry import configure_logging
 from recordari.wiring import open_resources
 from recordari.worker.runner import background_worker
 

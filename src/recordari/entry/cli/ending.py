@@ -13,7 +13,7 @@ from uuid import UUID
 import typer
 
 from recordari.app import Memory
-from recordari.domain.progress import Progress
+from recordari.core.checks import Progress
 from recordari.entry.cli.access import Tenant, open_memory
 from recordari.entry.cli.indexing import progress_bar
 from recordari.entry.cli.output import AsJson, Yes, confirm, counted, print_json, print_line, print_note, record

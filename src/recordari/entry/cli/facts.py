@@ -8,9 +8,9 @@ from uuid import UUID
 import typer
 
 from recordari.app import Memory
+from recordari.core.identity import Scope
+from recordari.core.items import Item, Kind
 from recordari.domain.evidence import Opinion
-from recordari.domain.identity import Scope
-from recordari.domain.items import Item, Kind
 from recordari.entry.cli.access import Agent, Tenant, User, ask
 from recordari.entry.cli.output import AsJson, print_json, print_line, print_note, print_table, record
 from recordari.service.curate import ItemPage, ItemState

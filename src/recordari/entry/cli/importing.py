@@ -13,8 +13,8 @@ from typing import Annotated, BinaryIO
 import typer
 
 from recordari.app import Memory
+from recordari.core.checks import Progress
 from recordari.domain.foreign import ForeignSource, ImportedForeign
-from recordari.domain.progress import Progress
 from recordari.entry.bodies import ImportSummary
 from recordari.entry.cli.access import Agent, Session, Tenant, User, open_memory
 from recordari.entry.cli.indexing import PATIENCE, note_waiting, progress_bar, settle

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from recordari.app import Memory
-from recordari.domain.progress import Progress
+from recordari.core.checks import Progress
 from recordari.entry.cli.access import Tenant, open_memory
 from recordari.entry.cli.output import AsJson, console, counted, print_json, print_line, print_note, record
 from recordari.service.index import EMBED_TOPIC, Reembedding

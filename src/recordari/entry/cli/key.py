@@ -11,7 +11,7 @@ from uuid import UUID
 
 import typer
 
-from recordari.domain.identity import Role
+from recordari.core.identity import Role
 from recordari.domain.tenants import ApiKey
 from recordari.entry.cli.access import Tenant, open_as_operator
 from recordari.entry.cli.output import (

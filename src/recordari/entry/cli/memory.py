@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from recordari.domain.identity import AskedScope, Scope
-from recordari.domain.items import Kind
+from recordari.core.identity import AskedScope, Scope
+from recordari.core.items import Kind
 from recordari.entry.cli.access import Agent, Moment, Session, Tenant, User, ask, open_memory, read_moment
 from recordari.entry.cli.indexing import settle
 from recordari.entry.cli.output import AsJson, print_json, print_line, print_note, print_table, record, shortened

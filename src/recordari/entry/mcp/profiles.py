@@ -10,8 +10,8 @@ from uuid import UUID
 from pydantic import Field
 
 from recordari.app import Memory
-from recordari.domain.identity import Role
-from recordari.domain.items import Kind
+from recordari.core.identity import Role
+from recordari.core.items import Kind
 from recordari.entry.bodies import FactShown, ItemShown, Query, RecallShown, TopK
 from recordari.entry.mcp.tools import (
     TOOLS,

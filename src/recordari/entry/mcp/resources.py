@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter
 
 from recordari.app import Memory
-from recordari.domain.items import Kind
+from recordari.core.items import Kind
 from recordari.entry.bodies import ItemShown
 from recordari.entry.rest.errors import public_detail
 from recordari.errors import NotFound, RecordariError

@@ -19,7 +19,7 @@ from starlette.types import Scope as AsgiScope
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.identity import Role
+from recordari.core.identity import Role
 from recordari.entry.mcp import resources
 from recordari.entry.mcp.profiles import PROFILES, Profile
 from recordari.entry.mcp.tools import failed

@@ -16,14 +16,14 @@ import mcp_types as types
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from recordari.app import Memory
+from recordari.core.identity import AskedScope, Scope
+from recordari.core.items import Kind
+from recordari.core.telemetry import get_log
 from recordari.domain.context import LEAST_BUDGET
-from recordari.domain.identity import AskedScope, Scope
-from recordari.domain.items import Kind
 from recordari.entry.bodies import FactShown, KnowledgeShown, Query, RecallShown, ToolOutputShown, TopK
 from recordari.entry.rest.errors import field_errors, public_detail
 from recordari.entry.rest.models import Moment, Shown
 from recordari.errors import RecordariError
-from recordari.telemetry import get_log
 
 MAX_READ = 64 * 1024  # bytes of a tool output that one call hands to a model
 

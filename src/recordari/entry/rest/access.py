@@ -14,7 +14,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from recordari.app import Memory
-from recordari.domain.identity import Identity, Role
+from recordari.core.identity import Identity, Role
 from recordari.entry.auth import Authenticator, bearer, narrowed
 from recordari.entry.rest.limits import RateLimit
 from recordari.errors import Forbidden, InvalidInput, Unauthenticated

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from recordari.domain.identity import TenantId
+from recordari.core.identity import TenantId
 from recordari.errors import Overloaded
 
 

@@ -9,9 +9,9 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import AwareDatetime, ConfigDict, Field
 
+from recordari.core.identity import Role, Scope
+from recordari.core.items import MAX_LABEL, Item, Kind, Trust
 from recordari.domain.evidence import Opinion, Trend
-from recordari.domain.identity import Role, Scope
-from recordari.domain.items import MAX_LABEL, Item, Kind, Trust
 from recordari.entry.bodies import ItemShown, RememberedShown
 from recordari.entry.rest.access import AdminMemory, AgentMemory
 from recordari.entry.rest.errors import Problem

@@ -9,8 +9,8 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 
+from recordari.core.identity import Scope
 from recordari.domain.entries import LONGEST_TTL, MAX_LABELS, MAX_PAGE
-from recordari.domain.identity import Scope
 from recordari.entry.bodies import ScopeName
 from recordari.entry.rest.access import AgentMemory
 from recordari.entry.rest.models import PROBLEMS, Shown, Strict

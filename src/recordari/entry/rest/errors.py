@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
+from recordari.core.telemetry import request_id
 from recordari.errors import (
     DatabaseUnavailable,
     InvalidInput,
@@ -22,7 +23,6 @@ from recordari.errors import (
     RecordariError,
     Unauthenticated,
 )
-from recordari.telemetry import request_id
 
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
 

@@ -14,12 +14,12 @@ from importlib.metadata import version
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
+from recordari.core.telemetry import get_log
 from recordari.entry.auth import bearer
 from recordari.entry.rest.errors import Problem
 from recordari.entry.rest.limits import host_name
 from recordari.errors import DatabaseUnavailable, RecordariError, Unauthenticated
 from recordari.service.maintenance import is_loopback
-from recordari.telemetry import get_log
 from recordari.wiring import check_ready
 
 READY_SECONDS = 1.5

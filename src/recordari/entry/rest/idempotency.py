@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from recordari.core.identity import Identity
 from recordari.domain.idempotency import Claim
-from recordari.domain.identity import Identity
 from recordari.entry.rest.limits import STREAMED
 from recordari.errors import InvalidInput
 from recordari.service import idempotency

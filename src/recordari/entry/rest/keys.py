@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 
-from recordari.domain.identity import Role
+from recordari.core.identity import Role
 from recordari.domain.tenants import ApiKey
 from recordari.entry.auth import Authenticator
 from recordari.entry.rest.access import AdminMemory

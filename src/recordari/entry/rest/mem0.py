@@ -17,9 +17,9 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from recordari.app import Memory
+from recordari.core.identity import Identity, Role, Scope, checked_id
+from recordari.core.items import Item, Kind
 from recordari.domain.extraction import facts_in
-from recordari.domain.identity import Identity, Role, Scope, checked_id
-from recordari.domain.items import Item, Kind
 from recordari.domain.mem0_filters import OWNERS, fits, owners_in
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.entry.rest.access import AdminMemory, AgentMemory

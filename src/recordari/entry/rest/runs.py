@@ -10,7 +10,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
-from recordari.domain.identity import Scope
+from recordari.core.identity import Scope
 from recordari.domain.runs import MAX_ARGUMENT_BYTES, MOST_EPISODES_GIVEN, NewToolCall, RunStatus, Usage
 from recordari.entry.bodies import ItemShown, RememberedShown
 from recordari.entry.rest.access import AgentMemory

@@ -9,8 +9,8 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field
 
-from recordari.domain.identity import Scope
-from recordari.domain.items import Trust
+from recordari.core.identity import Scope
+from recordari.core.items import Trust
 from recordari.domain.sessions import CloseReason, NoteKind, SessionStatus
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.entry.bodies import RememberedShown

@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
-from recordari.domain.identity import Identity, Role
+from recordari.core.identity import Identity, Role
 from recordari.domain.tenants import Tenant
 from recordari.entry.rest.access import AdminMemory, AgentMemory
 from recordari.entry.rest.models import PROBLEMS, Shown, Strict

@@ -14,7 +14,7 @@ from recordari.storage.queries import Queries
 
 SAMPLED_ROWS = 200
 LIMITS = Limits(rows=200_000, bytes=32 << 20)
-_QUERIES = {engine: Queries(f"connected/{engine.value}") for engine in Engine}
+_QUERIES = {engine: Queries(f"{__package__}.{engine.value}") for engine in Engine}
 _QUOTES = {Engine.MYSQL: "`"}
 _POWERS = {
     "bypasses_rls": "it bypasses row-level security",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
+from typing import TypeVar
 
+from recordari.core.telemetry import Log
 from recordari.errors import RecordariError
-from recordari.telemetry import Log
 
 
 class LaterFlush:
@@ -40,3 +41,16 @@ class LaterFlush:
                 await self._waiting
         with suppress(RecordariError):
             await self._flush()
+
+
+T = TypeVar("T")
+
+
+async def each(values: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:
+    """Every value in order."""
+    if isinstance(values, AsyncIterable):
+        async for value in values:
+            yield value
+    else:
+        for value in values:
+            yield value

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.given import check_moment, check_text, check_times
-from recordari.domain.identity import (
+from recordari.core.checks import check_moment, check_text, check_times, json_text
+from recordari.core.identity import (
     AgentId,
     Identity,
     RunId,
@@ -23,7 +23,6 @@ from recordari.domain.identity import (
     checked_id,
     optional_choice,
 )
-from recordari.domain.json_values import json_text
 from recordari.errors import InvalidInput, Unauthenticated
 
 MAX_CONTENT_BYTES = 16 * 1024  # R5: an item carries a copy of at most 16 KiB

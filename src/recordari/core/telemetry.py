@@ -27,6 +27,7 @@ from recordari.errors import ConfigurationError, RecordariError
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
