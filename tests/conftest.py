@@ -19,12 +19,12 @@ from pydantic import SecretStr
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
+from recordari.db import migrate
+from recordari.db.embedded.server import EmbeddedServer
 from recordari.entry.rest import health
 from recordari.service import tenants
 from recordari.service.resources import Resources
-from recordari.storage import migrate
 from recordari.storage.connected import reader
-from recordari.storage.postgres import EmbeddedServer
 from recordari.wiring import APP_LOGIN, open_resources
 from recordari.worker.tasks import JOBS
 from tests import folders

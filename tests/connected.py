@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from recordari.storage.postgres import EmbeddedServer
+from recordari.db.embedded.server import EmbeddedServer
 from tests.stored import drop_database
 
 READER = "recordari_test_reader"

@@ -9,7 +9,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from recordari.config import Settings
-from recordari.storage.postgres import EmbeddedServer
+from recordari.db.embedded.server import EmbeddedServer
 from tests.patience import PATIENCE
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from recordari.app import Memory
+from recordari.db import outbox
 from recordari.service import dispatch
 from recordari.service.dispatch import Outcome
-from recordari.storage import outbox
 from recordari.worker.runner import background_worker
 from recordari.worker.tasks import JOBS, TOPICS
 from tests.patience import until

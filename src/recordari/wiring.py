@@ -15,6 +15,11 @@ from typing import Any
 from recordari.config import Settings
 from recordari.core.secrets import Secrets
 from recordari.core.telemetry import Telemetry, get_log
+from recordari.db import migrate
+from recordari.db.database import Database
+from recordari.db.embedded.server import EmbeddedServer
+from recordari.db.outbox import Wakeups
+from recordari.db.pool import PoolOptions
 from recordari.errors import ConfigurationError, ProviderError, RecordariError
 from recordari.providers.base import Embedder
 from recordari.providers.cache import Cache, NoCache, RedisCache
@@ -38,11 +43,6 @@ from recordari.service.resources import Resources
 from recordari.service.session_cache import SessionCache
 from recordari.service.usage import Usages
 from recordari.service.views import TenantViews
-from recordari.storage import migrate
-from recordari.storage.database import Database
-from recordari.storage.outbox import Wakeups
-from recordari.storage.pool import PoolOptions
-from recordari.storage.postgres import EmbeddedServer
 from recordari.storage.vector_indexes import VectorIndexes
 from recordari.worker import tasks
 

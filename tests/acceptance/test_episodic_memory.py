@@ -16,13 +16,13 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.core.ids import new_id
+from recordari.db import outbox
 from recordari.domain.jobs import Schedule, next_run
 from recordari.domain.runs import MAX_EPISODES, NewToolCall, Usage
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Forbidden, NotFound, Unauthenticated
 from recordari.service import episodes as episode_verbs
 from recordari.service import tenants
-from recordari.storage import outbox
 from recordari.wiring import open_resources
 from recordari.worker.tasks import JOBS
 

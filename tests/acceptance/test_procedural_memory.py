@@ -20,12 +20,12 @@ import pytest
 from recordari.app import Memory
 from recordari.core.identity import Role
 from recordari.core.ids import new_id
+from recordari.db.queries import Query
 from recordari.domain.bandit import Posterior
 from recordari.domain.procedures import MAX_SPEC_BYTES, Procedure
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, PreconditionFailed
 from recordari.service import choose as choose_verbs
 from recordari.service.tenants import ensure_tenant
-from recordari.storage.queries import Query
 
 TASK: dict[str, Any] = {"agent_type": "sdr", "task_type": "first_email"}
 SUM = Query("tests.sum", "The exact weight of all posteriors.", "SELECT sum(alpha + beta)::text FROM procedures")

@@ -17,12 +17,12 @@ import recordari
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
+from recordari.db.queries import Query
 from recordari.domain.tenants import AgentDefinition
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.service import organise, tenants
 from recordari.service.resources import Resources
 from recordari.storage import items
-from recordari.storage.queries import Query
 
 FACT = "The Harbour Project ships on 14 May"
 

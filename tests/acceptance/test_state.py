@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from recordari.app import Memory
 from recordari.core.checks import json_text
 from recordari.core.identity import RunId
+from recordari.db.queries import Query
 from recordari.domain.state import BUDGET_BYTES, MAX_KEYS
 from recordari.errors import Conflict, InvalidInput, NotFound, PreconditionFailed, QuotaExceeded
 from recordari.service import state as state_verbs
 from recordari.service.tenants import ensure_tenant
-from recordari.storage.queries import Query
 
 COUNT = Query("tests.count_state", "How many keys are stored.", "SELECT count(*) FROM state")
 COUNT_OWNERS = Query("tests.count_owners", "How many owners.", "SELECT count(*) FROM state_owners")

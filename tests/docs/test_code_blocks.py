@@ -17,7 +17,7 @@ import pytest
 from tests.docs.served import Interpreter, Served, serving
 from tests.stored import drop_database
 
-from recordari.storage.postgres import EmbeddedServer
+from recordari.db.embedded.server import EmbeddedServer
 from recordari.wiring import APP_LOGIN
 
 ROOT = Path(__file__).parents[2]

@@ -24,11 +24,11 @@ from tests.folders import open_folder
 from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
 from recordari.config import Settings
+from recordari.db.embedded.server import EmbeddedServer
 from recordari.entry import cli
 from recordari.errors import Unauthenticated
 from recordari.service.resources import Resources
 from recordari.service.tenants import authenticate_key
-from recordari.storage.postgres import EmbeddedServer
 
 PROGRAM = Path(sys.executable).with_name("recordari")
 

@@ -19,8 +19,8 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity
 from recordari.core.items import Kind
+from recordari.db.embedded.server import EmbeddedServer
 from recordari.domain.window import MessageRole, NewMessage
-from recordari.storage.postgres import EmbeddedServer
 from recordari.wiring import APP_LOGIN, open_resources
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)

@@ -17,8 +17,8 @@ import psycopg
 import pytest
 from tests.folders import open_folder
 
+from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import ConfigurationError
-from recordari.storage.postgres import EmbeddedServer
 
 pytestmark = pytest.mark.faults
 
@@ -29,7 +29,7 @@ AS_ROOT = os.geteuid() == 0
 USER_PROCESS = """
 import sys
 from pathlib import Path
-from recordari.storage.postgres import EmbeddedServer
+from recordari.db.embedded.server import EmbeddedServer
 
 server = EmbeddedServer(Path(sys.argv[1]), cache_dir=Path(sys.argv[2]))
 server.acquire()

@@ -22,9 +22,9 @@ from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.items import NewItem
+from recordari.db.queries import Query
 from recordari.service import tenants
 from recordari.service.resources import Resources
-from recordari.storage.queries import Query
 from recordari.wiring import open_resources
 from recordari.worker.runner import background_worker
 

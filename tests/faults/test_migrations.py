@@ -15,9 +15,9 @@ import pytest
 from tests.patience import PATIENCE
 from tests.stored import drop_database
 
+from recordari.db import migrate
+from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import ConfigurationError
-from recordari.storage import migrate
-from recordari.storage.postgres import EmbeddedServer
 from recordari.wiring import APP_LOGIN
 
 pytestmark = pytest.mark.faults

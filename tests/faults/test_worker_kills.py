@@ -25,11 +25,11 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.core.ids import new_id
+from recordari.db import jobs, outbox
+from recordari.db.outbox import Batch
+from recordari.db.queries import Query
 from recordari.service import tenants
 from recordari.service.resources import Resources
-from recordari.storage import jobs, outbox
-from recordari.storage.outbox import Batch
-from recordari.storage.queries import Query
 from recordari.wiring import open_resources
 from recordari.worker.runner import run_worker
 from recordari.worker.tasks import Job, Topic

@@ -24,12 +24,12 @@ from tests.redis_server import RedisServer, running_redis
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, SessionId
+from recordari.db.embedded.server import EmbeddedServer
 from recordari.domain.window import NewMessage
 from recordari.errors import ConfigurationError, NotFound, QuotaExceeded
 from recordari.providers.cache import RedisCache
 from recordari.service.session_cache import SessionCache, Timing
 from recordari.service.tenants import ensure_tenant
-from recordari.storage.postgres import EmbeddedServer
 from recordari.wiring import APP_LOGIN, open_resources
 
 pytestmark = pytest.mark.redis

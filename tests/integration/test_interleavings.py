@@ -23,6 +23,8 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity
 from recordari.core.items import REDACTED, Kind, NewItem, Tier
+from recordari.db.database import Asked, Database
+from recordari.db.queries import Query
 from recordari.domain.conflict import Retirement
 from recordari.domain.entities import Entity, EntityKind
 from recordari.domain.extraction import Extracted
@@ -32,9 +34,6 @@ from recordari.errors import NotFound
 from recordari.providers.llm import OfflineRules
 from recordari.service.supersede import retire
 from recordari.storage import items, vectors
-from recordari.storage.asking import Asked
-from recordari.storage.database import Database
-from recordari.storage.queries import Query
 
 BOTH_ORDERS = pytest.mark.parametrize("swapped", [False, True], ids=["as named", "the other first"])
 AT_THE_ROW = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

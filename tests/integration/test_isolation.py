@@ -12,15 +12,14 @@ from psycopg import sql
 
 from recordari.app import Memory
 from recordari.core.identity import AgentId, Identity, Role
+from recordari.db.database import Asked, Database, Transaction
+from recordari.db.pool import PoolOptions
+from recordari.db.queries import Query
 from recordari.domain.tenants import AgentDefinition
 from recordari.errors import DatabaseUnavailable, NotFound, UnsafeRole
 from recordari.service import tenants
 from recordari.service.resources import Resources
 from recordari.storage import tenants as tenants_rows
-from recordari.storage.asking import Asked
-from recordari.storage.database import Database, Transaction
-from recordari.storage.pool import PoolOptions
-from recordari.storage.queries import Query
 
 SELECT_ALL = Query("tests.all_tenants", "Every tenant that can be seen.", "SELECT tenant_id FROM tenants")
 SLEEP = Query("tests.sleep", "Waits.", "SELECT pg_sleep(30)")

@@ -18,13 +18,13 @@ from tests.patience import PATIENCE, until
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, TenantId, tenant_id_of
+from recordari.db import jobs
+from recordari.db.queries import Query
 from recordari.domain.jobs import JobStatus, Schedule, next_run
 from recordari.errors import DatabaseUnavailable, Forbidden, InvalidInput
 from recordari.service import jobs as job_service
 from recordari.service import tenants
 from recordari.service.resources import Resources
-from recordari.storage import jobs
-from recordari.storage.queries import Query
 from recordari.wiring import open_resources
 from recordari.worker.runner import run_worker
 from recordari.worker.tasks import JOBS, Job, schedules

@@ -17,13 +17,13 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, TenantId
 from recordari.core.ids import new_id
+from recordari.db import outbox
+from recordari.db.outbox import Batch
+from recordari.db.queries import Query
 from recordari.domain.jobs import DeadLetterKind
 from recordari.errors import Conflict, Forbidden, NotFound, ProviderError
 from recordari.service import dispatch, tenants
 from recordari.service.resources import Resources
-from recordari.storage import outbox
-from recordari.storage.outbox import Batch
-from recordari.storage.queries import Query
 from recordari.wiring import open_resources
 from recordari.worker.runner import run_worker
 from recordari.worker.tasks import Topic

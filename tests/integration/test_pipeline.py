@@ -17,13 +17,12 @@ from tests.patience import PATIENCE
 
 from recordari.app import Memory
 from recordari.core.items import Kind
+from recordari.db import database as database_module
+from recordari.db.database import Asked, Database
+from recordari.db.pipeline import Part
+from recordari.db.pool import Connection, PoolOptions
+from recordari.db.queries import Query
 from recordari.errors import DatabaseUnavailable, InvalidInput
-from recordari.storage import database as database_module
-from recordari.storage.asking import Asked
-from recordari.storage.database import Database
-from recordari.storage.pipeline import Part
-from recordari.storage.pool import Connection, PoolOptions
-from recordari.storage.queries import Query
 
 NOTE = Query(
     "tests.note", "Writes a row.", "INSERT INTO users (tenant_id, user_id) VALUES (%(tenant_id)s, %(user_id)s)"

@@ -16,8 +16,8 @@ import psycopg
 import pytest
 from tests.folders import open_folder
 
+from recordari.db.embedded.server import EmbeddedServer, default_home
 from recordari.errors import ConfigurationError
-from recordari.storage.postgres import EmbeddedServer, default_home
 
 AS_ROOT = os.geteuid() == 0
 only_root = pytest.mark.skipif(not AS_ROOT, reason="only root runs the server under another account")
@@ -25,7 +25,7 @@ only_root = pytest.mark.skipif(not AS_ROOT, reason="only root runs the server un
 USER_PROCESS = """
 import sys
 from pathlib import Path
-from recordari.storage.postgres import EmbeddedServer
+from recordari.db.embedded.server import EmbeddedServer
 
 server = EmbeddedServer(Path(sys.argv[1]), cache_dir=Path(sys.argv[2]))
 server.acquire()
@@ -237,7 +237,7 @@ def test_a_forked_child_is_no_user_and_keeps_nobody_from_stopping(server: Embedd
     script = f"""
 import os, sys, time
 from pathlib import Path
-from recordari.storage.postgres import EmbeddedServer
+from recordari.db.embedded.server import EmbeddedServer
 server = EmbeddedServer(Path({str(server.data_dir)!r}))
 server.acquire()
 child = os.fork()

@@ -26,6 +26,7 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Role
 from recordari.core.secrets import KEY_FILE, Secrets
+from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import (
     ConfigurationError,
     Conflict,
@@ -40,7 +41,6 @@ from recordari.providers.language_model import LanguageModel, ModelSpec
 from recordari.providers.sql_writing import ModelSqlWriter
 from recordari.service.connect import refresh_databases
 from recordari.service.tenants import ensure_tenant
-from recordari.storage.postgres import EmbeddedServer
 from recordari.wiring import make_language_model
 
 QUESTION = "How many orders are paid?"

@@ -23,6 +23,9 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, Scope, TenantId, UserId, tenant_id_of
 from recordari.core.items import Kind, NewItem
+from recordari.db.database import Database, Transaction
+from recordari.db.embedded.server import EmbeddedServer
+from recordari.db.queries import Query
 from recordari.domain.temporal import Interval
 from recordari.providers.embedders import Embedders
 from recordari.service import tenants
@@ -32,9 +35,6 @@ from recordari.service.recall_search import exact_below
 from recordari.service.resources import Resources
 from recordari.service.vector_indexes import Changes, decide
 from recordari.storage import search, vector_indexes
-from recordari.storage.database import Database, Transaction
-from recordari.storage.postgres import EmbeddedServer
-from recordari.storage.queries import Query
 from recordari.storage.search import Search
 from recordari.storage.vector_indexes import IndexSpec, VectorIndex
 from recordari.wiring import APP_LOGIN

@@ -15,8 +15,8 @@ from tests.stored import rows
 
 import recordari
 from recordari.config import Settings
+from recordari.db.queries import Queries, Query
 from recordari.storage import search
-from recordari.storage.queries import Queries, Query
 from recordari.storage.search import Search
 
 STORAGE = Path(recordari.__file__).parent / "storage"

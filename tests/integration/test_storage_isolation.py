@@ -34,12 +34,12 @@ from recordari import storage
 from recordari.app import Memory
 from recordari.core.identity import Identity, Role, Scope
 from recordari.core.items import Kind
+from recordari.db.database import Transaction
 from recordari.domain.runs import NewToolCall
 from recordari.domain.state import OwnerKind
 from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import NewMessage
 from recordari.service import tenants
-from recordari.storage.database import Transaction
 from recordari.storage.search import Search
 
 CANARY = "zanzibar"

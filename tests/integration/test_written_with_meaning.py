@@ -14,10 +14,10 @@ from tests.working import work_off
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.items import NewItem
+from recordari.db import outbox
 from recordari.providers.base import Embedder, Vector
 from recordari.providers.embedders import Embedders
 from recordari.providers.static import STATIC_MODEL, StaticTokens
-from recordari.storage import outbox
 from recordari.wiring import open_resources
 
 TURNS = ["My sister Ana moved to Lisbon in March", "Does she like it there?", "She loves the sea, and Tom misses her"]

@@ -12,9 +12,9 @@ from uuid import UUID
 from recordari.core.flushing import LaterFlush
 from recordari.core.identity import Identity, TenantId
 from recordari.core.telemetry import get_log
+from recordari.db.database import Database
 from recordari.storage import access
 from recordari.storage.access import Accesses
-from recordari.storage.database import Database
 
 log = get_log(__name__)
 

@@ -11,12 +11,13 @@ from uuid import UUID
 from recordari.core.identity import Identity, checked_id
 from recordari.core.ids import new_id
 from recordari.core.telemetry import measured
+from recordari.db import audit
 from recordari.domain.bandit import Posterior, checked_prior, checked_score, thompson
 from recordari.domain.procedures import Choice, Outcome, Procedure, spec_text
 from recordari.errors import Conflict, NotFound, PreconditionFailed
 from recordari.service.resources import Resources
 from recordari.service.tenants import MAX_PAGE, require_admin
-from recordari.storage import audit, procedures
+from recordari.storage import procedures
 from recordari.storage.procedures import Named
 
 CHOICES_KEPT = timedelta(days=90)  # as long as the episodes they belong to (E3)

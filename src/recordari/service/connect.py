@@ -10,6 +10,7 @@ from uuid import UUID
 from recordari.core.identity import Identity, checked_id
 from recordari.core.ids import new_id
 from recordari.core.telemetry import get_log, measured
+from recordari.db import audit
 from recordari.domain.databases import (
     MAX_NAME_LENGTH,
     ConnectedDatabase,
@@ -20,7 +21,7 @@ from recordari.domain.databases import (
 from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError
 from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin
-from recordari.storage import audit, databases
+from recordari.storage import databases
 from recordari.storage.connected import schema
 from recordari.storage.connected.targets import Place, Target, checked, read_target
 

@@ -16,6 +16,8 @@ from uuid import UUID
 from recordari.core.identity import Identity, Scope, SessionId
 from recordari.core.items import Kind, NewItem, Tier, Trust
 from recordari.core.telemetry import get_log
+from recordari.db import audit
+from recordari.db.database import Transaction
 from recordari.domain.conflict import Retirement
 from recordari.domain.decay import CORROBORATION
 from recordari.domain.patterns import MOST_PATTERNS, Observed, Pattern, pattern_ref, patterns_in, trusted
@@ -29,9 +31,8 @@ from recordari.service.resources import Resources
 from recordari.service.sessions import NO_SUCH_SESSION
 from recordari.service.supersede import retire
 from recordari.service.tenants import require_admin
-from recordari.storage import audit, consolidation, evidence, facts, sessions
+from recordari.storage import consolidation, evidence, facts, sessions
 from recordari.storage.consolidation import Closed, Due
-from recordari.storage.database import Transaction
 from recordari.storage.evidence import Link
 from recordari.storage.facts import RefStanding
 

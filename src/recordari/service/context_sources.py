@@ -15,6 +15,7 @@ from typing import Any
 
 from recordari.core.identity import Identity
 from recordari.core.items import Item, Trust, normalised
+from recordari.db.database import Asked
 from recordari.domain.context import ContextItem, Plan, SectionName, steady_tail
 from recordari.domain.knowledge import Entry, knowledge_map
 from recordari.domain.profiles import Profile
@@ -29,7 +30,6 @@ from recordari.service.recall_request import RecalledItem
 from recordari.service.resources import Resources
 from recordari.service.sessions import MAX_WINDOW_MESSAGES, limit_of
 from recordari.storage import context, notes, profiles, sessions, sources, state, tenants
-from recordari.storage.asking import Asked
 from recordari.storage.profiles import Owner, ProfileRow
 from recordari.storage.sessions import END, Standing
 

@@ -10,6 +10,8 @@ from uuid import UUID
 
 from recordari.core.identity import Identity, Scope, checked_choice, optional_choice
 from recordari.core.items import EDITED_FROM, Item, Kind, NewItem, Tier, Trust, normalised
+from recordari.db import audit
+from recordari.db.database import Transaction
 from recordari.domain.conflict import Retirement, Statement, Verdict, is_newer, ruling
 from recordari.domain.evidence import Opinion, Source, Trend, revised_confidence, trend_of
 from recordari.errors import Conflict, InvalidInput, NotFound
@@ -20,8 +22,7 @@ from recordari.service.resources import Resources
 from recordari.service.restate import Stated, make_way, take_back
 from recordari.service.supersede import retire
 from recordari.service.tenants import page_size, require_admin
-from recordari.storage import audit, evidence, facts, items, vectors
-from recordari.storage.database import Transaction
+from recordari.storage import evidence, facts, items, vectors
 from recordari.storage.facts import ItemFilter
 
 EDITABLE = frozenset({Kind.FACT, Kind.PROCEDURE})

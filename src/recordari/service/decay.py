@@ -8,12 +8,13 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.identity import Identity
+from recordari.db import audit
 from recordari.domain.decay import WEAKEST as WEAKEST_STRENGTH
 from recordari.domain.decay import Fate, Trace, fate, lifetime, review_of
 from recordari.domain.proposals import NewProposal, ProposalKind
 from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin
-from recordari.storage import access, audit, proposals
+from recordari.storage import access, proposals
 
 PAGE = 1_000
 _FIRST = UUID(int=0)

@@ -10,11 +10,11 @@ from enum import StrEnum
 
 from recordari.core.identity import Identity, Role, TenantId
 from recordari.core.telemetry import get_log
+from recordari.db import outbox
+from recordari.db.outbox import Batch
 from recordari.domain.jobs import retry_delay
 from recordari.errors import DatabaseUnavailable, Overloaded, ProviderError, RecordariError
 from recordari.service.resources import Resources
-from recordari.storage import outbox
-from recordari.storage.outbox import Batch
 
 log = get_log(__name__)
 

@@ -15,14 +15,13 @@ from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from recordari.config import Settings
+from recordari.db import migrate
+from recordari.db.database import Database, ServerState, describe_server
+from recordari.db.embedded.server import EmbeddedServer, ServerInfo
+from recordari.db.pool import PoolOptions
 from recordari.errors import RecordariError
 from recordari.service.maintenance import is_loopback
 from recordari.service.models import list_models
-from recordari.storage import migrate
-from recordari.storage.database import Database
-from recordari.storage.health import ServerState, describe_server
-from recordari.storage.pool import PoolOptions
-from recordari.storage.postgres import EmbeddedServer, ServerInfo
 
 OLDEST_POSTGRES = 160_000
 OLDEST_PGVECTOR = (0, 8)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from recordari.core.identity import Identity
+from recordari.db import audit
 from recordari.domain.documents import SEPARATOR, Document, DocumentChunk
 from recordari.errors import InvalidInput, NotFound
 from recordari.service import forget
 from recordari.service.knowledge import require_named
 from recordari.service.resources import Resources
 from recordari.service.tenants import MAX_PAGE, require_admin
-from recordari.storage import audit, documents
+from recordari.storage import documents
 
 MOST_CHUNKS_READ = 200
 NO_SUCH_DOCUMENT = "there is no such document"

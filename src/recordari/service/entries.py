@@ -15,6 +15,7 @@ from recordari.core.identity import Identity, Scope
 from recordari.core.ids import new_id
 from recordari.core.items import Kind, NewItem
 from recordari.core.telemetry import measured
+from recordari.db.database import Transaction
 from recordari.domain.entries import (
     MAX_PAGE,
     MAX_VALUE_BYTES,
@@ -36,7 +37,6 @@ from recordari.service.resources import Resources
 from recordari.service.sanitise import sanitise_json
 from recordari.service.tenants import require_admin
 from recordari.storage import entries
-from recordari.storage.database import Transaction
 
 NO_SUCH_ENTRY = "there is no such entry; it was never put there, or its time has passed"
 SWEEP_BATCH = 1_000

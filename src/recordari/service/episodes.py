@@ -10,6 +10,9 @@ from recordari.core.identity import Identity, Scope, checked_id
 from recordari.core.ids import new_id
 from recordari.core.items import Item, Kind, NewItem
 from recordari.core.telemetry import get_log
+from recordari.db import audit, outbox
+from recordari.db.database import RETENTION_ROLE
+from recordari.db.outbox import Batch
 from recordari.domain.runs import (
     EPISODE_DAYS,
     EPISODES_GIVEN,
@@ -23,9 +26,7 @@ from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import Remembered
 from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin
-from recordari.storage import audit, outbox, runs
-from recordari.storage.database import RETENTION_ROLE
-from recordari.storage.outbox import Batch
+from recordari.storage import runs
 
 log = get_log(__name__)
 

@@ -23,9 +23,10 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from recordari.core.identity import Identity, checked_id
+from recordari.db import audit
 from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin
-from recordari.storage import audit, exports
+from recordari.storage import exports
 from recordari.storage.exports import Exported
 
 FORMAT = "recordari-export"

@@ -7,18 +7,19 @@ from dataclasses import dataclass, replace
 
 from recordari.core.identity import Identity, Scope
 from recordari.core.items import Kind, NewItem, Tier, Trust
+from recordari.db import outbox
+from recordari.db.database import Transaction
+from recordari.db.outbox import Batch
 from recordari.domain.extraction import Extracted, Extraction, extraction_of, facts_in
 from recordari.providers.base import fail_open
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import Ready, make_ready, save_ready, with_source_ref
 from recordari.service.resources import Resources
 from recordari.service.restate import Stated, follow, is_ended_before, make_way, name_aside
-from recordari.storage import evidence, facts, outbox, tenants
-from recordari.storage.database import Transaction
+from recordari.storage import evidence, facts, tenants
 from recordari.storage.evidence import Link
 from recordari.storage.facts import RefStanding, SourceText
 from recordari.storage.items import Row
-from recordari.storage.outbox import Batch
 
 EXTRACT_SECONDS = 30.0
 CORROBORATION = 2  # F6: sessions in which a fact is said before it lasts

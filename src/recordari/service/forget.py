@@ -16,6 +16,8 @@ from uuid import UUID
 from recordari.core.identity import Identity, Scope, SessionId, checked_id
 from recordari.core.items import Kind
 from recordari.core.telemetry import get_log
+from recordari.db import audit, outbox
+from recordari.db.database import RETENTION_ROLE, Transaction
 from recordari.domain.retention import without_fold
 from recordari.errors import Conflict, InvalidInput, NotFound, ProviderError
 from recordari.service import remember
@@ -26,8 +28,7 @@ from recordari.service.remember import refuse_shared
 from recordari.service.resources import Resources
 from recordari.service.share import take_back
 from recordari.service.tenants import require_admin
-from recordari.storage import audit, facts, holds, outbox, retention
-from recordari.storage.database import RETENTION_ROLE, Transaction
+from recordari.storage import facts, holds, retention
 from recordari.storage.holds import Hold
 from recordari.storage.retention import Doomed, Summaries, Tombstone
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from recordari.core.identity import Identity
 from recordari.core.items import Kind, NewItem
+from recordari.db.database import Transaction
 from recordari.errors import Forbidden, InvalidInput, TooLarge
 from recordari.service.import_checks import Row, decoded, row_id, whole_number
 from recordari.service.knowledge import allowed_folder
@@ -17,7 +18,6 @@ from recordari.service.remember import OBJECT_BYTES
 from recordari.service.resources import Resources
 from recordari.service.sanitise import sanitise_items
 from recordari.storage import documents, imports, retention
-from recordari.storage.database import Transaction
 from recordari.storage.documents import Original
 
 NOT_WHOLE = "the parts of a file of the export do not follow each other"

@@ -17,6 +17,8 @@ from uuid import UUID
 from recordari.core.flushing import each
 from recordari.core.identity import Identity, UserId, checked_id
 from recordari.core.items import Kind, NewItem, Tier
+from recordari.db import audit, outbox
+from recordari.db.database import Transaction
 from recordari.errors import InvalidInput, RecordariError
 from recordari.service.export import FORMAT, READ_VERSIONS
 from recordari.service.import_checks import Row, body_of, checked_row, is_of_user, row_id
@@ -27,8 +29,7 @@ from recordari.service.remember import OBJECT_BYTES
 from recordari.service.resources import Resources
 from recordari.service.sanitise import Clean, sanitise_items
 from recordari.service.tenants import require_admin
-from recordari.storage import audit, exports, imports, items, outbox
-from recordari.storage.database import Transaction
+from recordari.storage import exports, imports, items
 
 BATCH = 200
 MAX_LINE = 64 * 2**20

@@ -12,6 +12,9 @@ import numpy as np
 from recordari.core.checks import Progress
 from recordari.core.identity import Identity
 from recordari.core.items import Kind
+from recordari.db import audit, outbox
+from recordari.db.database import Transaction
+from recordari.db.outbox import Batch
 from recordari.domain.entities import Entity, entities_in
 from recordari.domain.extraction import Extraction, extraction_of
 from recordari.domain.indexing import PREVIOUS_HEAD, Indexed, embedded_text, indexed, searched_text
@@ -21,9 +24,7 @@ from recordari.providers.static import TokenIds
 from recordari.service import vector_indexes
 from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin
-from recordari.storage import audit, outbox, tenants, vectors
-from recordari.storage.database import Transaction
-from recordari.storage.outbox import Batch
+from recordari.storage import tenants, vectors
 
 EMBED_TOPIC = "embed"
 EXTRACT_TOPIC = "extract"

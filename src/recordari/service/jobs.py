@@ -7,6 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 from recordari.core.identity import Identity
+from recordari.db import audit, jobs, outbox
+from recordari.db import jobs as db_jobs
+from recordari.db.jobs import Resumed
 from recordari.domain.jobs import (
     DeadLetter,
     DeadLetterKind,
@@ -19,8 +22,6 @@ from recordari.domain.jobs import (
 from recordari.errors import InvalidInput, NotFound
 from recordari.service.resources import Resources
 from recordari.service.tenants import MAX_PAGE, require_admin
-from recordari.storage import audit, jobs, outbox, schedules
-from recordari.storage.jobs import Resumed
 
 PLAN_PAGE = 1_000
 LAST_NUMBER = 2**63 - 1
@@ -171,10 +172,10 @@ async def plan_missing(resources: Resources, planned: Sequence[Schedule]) -> int
     for schedule in planned:
         while True:
             async with resources.database.queue() as rows:
-                tenants = await schedules.tenants_without(rows, schedule.job, limit=PLAN_PAGE)
+                tenants = await db_jobs.tenants_without(rows, schedule.job, limit=PLAN_PAGE)
                 now = resources.clock()
                 times = [(tenant, next_run(schedule, tenant, now)) for tenant in tenants]
-                await schedules.insert_for_tenants(rows, schedule.job, times)
+                await db_jobs.insert_for_tenants(rows, schedule.job, times)
             made += len(tenants)
             if len(tenants) < PLAN_PAGE:
                 break
@@ -193,24 +194,24 @@ async def start_due(resources: Resources, schedule: Schedule) -> tuple[int, bool
     """
     limit = most_open(resources, schedule)
     async with resources.database.queue() as rows:
-        if not await schedules.try_lock_job(rows, schedule.job):
+        if not await db_jobs.try_lock_job(rows, schedule.job):
             return 0, False
         room = limit - await jobs.count_open(rows, schedule.job)
         if room <= 0:
             return 0, True
         now = resources.clock()
-        due = await schedules.lock_due(rows, schedule.job, now=now, limit=room)
+        due = await db_jobs.lock_due(rows, schedule.job, now=now, limit=room)
         if due:
             await jobs.defer_for_tenants(rows, schedule.job, due, exclusive=schedule.exclusive)
             times = [(tenant, next_run(schedule, tenant, now)) for tenant in due]
-            await schedules.advance(rows, schedule.job, times, now=now)
+            await db_jobs.advance(rows, schedule.job, times, now=now)
         return len(due), len(due) == room
 
 
 async def seconds_until_due(resources: Resources, planned: Sequence[Schedule], *, longest: float) -> float:
     """Tell how long nothing is due, at most `longest`."""
     async with resources.database.queue() as rows:
-        due = await schedules.next_due(rows, [schedule.job for schedule in planned])
+        due = await db_jobs.next_due(rows, [schedule.job for schedule in planned])
     if due is None:
         return longest
     return max(0.0, min(longest, (due - resources.clock()).total_seconds()))

@@ -15,11 +15,11 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.identity import Identity
+from recordari.db.database import RETENTION_ROLE
 from recordari.errors import InvalidInput
 from recordari.providers import journal
 from recordari.service.resources import Resources
 from recordari.storage import erasures
-from recordari.storage.database import RETENTION_ROLE
 from recordari.storage.retention import Tombstone
 
 FORMAT = "recordari-erasures"

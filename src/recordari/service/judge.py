@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from recordari.core.identity import Identity
 from recordari.core.items import Trust
+from recordari.db import outbox
+from recordari.db.outbox import Batch
 from recordari.domain.conflict import Retirement, Ruling, Statement, Verdict, is_newer, retirements
 from recordari.providers.base import fail_open
 from recordari.service.resources import Resources
 from recordari.service.supersede import retire
-from recordari.storage import facts, outbox, vectors
+from recordari.storage import facts, vectors
 from recordari.storage.facts import FactRow
-from recordari.storage.outbox import Batch
 
 CANDIDATES = 5  # F5; the judge itself takes the setting `judge_candidates`
 MOST_RETIRED = 3  # by one write: a fact that would end more of what is known is a fact to look at, not to obey

@@ -7,6 +7,8 @@ from uuid import UUID
 
 from recordari.core.identity import Identity, checked_choice, checked_id
 from recordari.core.ids import new_id
+from recordari.db import audit
+from recordari.db.database import Transaction
 from recordari.domain.knowledge import (
     MAX_DESCRIPTION,
     MAX_SOURCE_NAME,
@@ -19,8 +21,7 @@ from recordari.domain.knowledge import (
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.service.resources import Resources
 from recordari.service.tenants import MAX_PAGE, require_admin
-from recordari.storage import audit, sources
-from recordari.storage.database import Transaction
+from recordari.storage import sources
 
 NO_SUCH_SOURCE = "there is no such source"
 DEFAULT_SOURCE = "documents"

@@ -10,6 +10,9 @@ from recordari.core.identity import Identity, Scope, SessionId, checked_id
 from recordari.core.ids import new_id
 from recordari.core.items import Kind, NewItem, Tier, Trust
 from recordari.core.tokens import cut_to_tokens, message_tokens
+from recordari.db import outbox
+from recordari.db.database import Transaction
+from recordari.db.outbox import Batch
 from recordari.domain.decay import REVIEWED_TRUST
 from recordari.domain.runs import checked_json
 from recordari.domain.sessions import Fold, Note, Session, SessionStatus, may_see
@@ -45,10 +48,8 @@ from recordari.service.sessions import (
     shown,
 )
 from recordari.service.tenants import page_size
-from recordari.storage import outbox, sessions
-from recordari.storage.database import Transaction
+from recordari.storage import sessions
 from recordari.storage.items import Row
-from recordari.storage.outbox import Batch
 from recordari.storage.sessions import Standing, thread_of
 
 SUMMARISE_TOPIC = "summarise"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from recordari.core.identity import Identity, Role, checked_id, tenant_id_of
+from recordari.db import audit, backup
+from recordari.db.database import Transaction
 from recordari.domain.sharing import Member, Membership, ShareLink
 from recordari.domain.tenants import Tenant
 from recordari.errors import Conflict, NotFound
 from recordari.service.resources import Resources
 from recordari.service.tenants import get_tenant
-from recordari.storage import audit, directory, sharing
-from recordari.storage.database import Transaction
+from recordari.storage import sharing
 
 
 def _operator(name: str) -> Identity:
@@ -72,4 +73,4 @@ async def _end_given(tx: Transaction, me: Tenant) -> None:
 
 async def list_members(owner_dsn: str) -> list[Member]:
     """The tenants of every organisation, for an operator who holds the owner's connection."""
-    return await directory.list_members(owner_dsn)
+    return await backup.list_members(owner_dsn)

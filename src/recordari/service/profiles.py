@@ -14,14 +14,15 @@ from uuid import UUID
 
 from recordari.core.identity import AgentId, Identity, Role, UserId, checked_id
 from recordari.core.ids import new_id
+from recordari.db import outbox
+from recordari.db.database import Transaction
+from recordari.db.outbox import Batch
 from recordari.domain.profiles import MOST_FACTS, PROFILE_TOKENS, KnownFact, Profile, profile_text
 from recordari.domain.summaries import Said
 from recordari.errors import InvalidInput, Unauthenticated
 from recordari.providers.base import fail_open
 from recordari.service.resources import Resources
-from recordari.storage import outbox, profiles
-from recordari.storage.database import Transaction
-from recordari.storage.outbox import Batch
+from recordari.storage import profiles
 from recordari.storage.profiles import Owner, ProfileRow
 
 PROFILE_TOPIC = "profile"  # the trigger on items writes it too

@@ -15,6 +15,8 @@ from uuid import UUID
 from recordari.core.identity import Identity, optional_choice
 from recordari.core.items import Tier
 from recordari.core.telemetry import get_log
+from recordari.db import audit
+from recordari.db.database import Transaction
 from recordari.domain.conflict import Retirement, Statement, Verdict, is_newer, ruling
 from recordari.domain.proposals import (
     SETTING,
@@ -37,8 +39,7 @@ from recordari.service.judge import CANDIDATES, near_distance
 from recordari.service.resources import Resources
 from recordari.service.supersede import retire
 from recordari.service.tenants import MAX_PAGE, get_tenant, require_admin, update_tenant
-from recordari.storage import audit, facts, proposals, vectors
-from recordari.storage.database import Transaction
+from recordari.storage import facts, proposals, vectors
 from recordari.storage.facts import FactRow
 from recordari.storage.proposals import FIRST
 

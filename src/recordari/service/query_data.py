@@ -10,13 +10,14 @@ from uuid import UUID
 
 from recordari.core.identity import Identity
 from recordari.core.telemetry import measured, outcome_of
+from recordari.db import audit
 from recordari.domain.databases import ConnectedDatabase, DataAnswer, schema_text
 from recordari.domain.readonly_sql import check
 from recordari.errors import InvalidInput, NotFound, RecordariError
 from recordari.providers.sql_writing import SqlTask, SqlWriter
 from recordari.service.connect import NO_SUCH_DATABASE, open_dsn, place_of
 from recordari.service.resources import Resources
-from recordari.storage import audit, databases
+from recordari.storage import databases
 from recordari.storage.connected.reader import read
 from recordari.storage.connected.targets import Target, checked, read_target
 

@@ -16,6 +16,7 @@ import numpy as np
 from recordari.core import text
 from recordari.core.identity import Identity, Scope, SessionId
 from recordari.core.items import Item, Kind
+from recordari.db import outbox
 from recordari.domain.arms import look
 from recordari.domain.candidates import Columns, Found
 from recordari.domain.entities import entities_in
@@ -51,7 +52,7 @@ from recordari.service.recall_search import (
 from recordari.service.resources import Resources
 from recordari.service.shelves import MOST_ITEMS
 from recordari.service.views import TenantView
-from recordari.storage import evidence, items, outbox, search, sessions
+from recordari.storage import evidence, items, search, sessions
 from recordari.storage.search import Early, Search, Sight
 
 RERANKED = 20  # R4

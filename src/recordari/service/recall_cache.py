@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from recordari.core.identity import Identity
+from recordari.db.database import Database
 from recordari.storage import context
-from recordari.storage.database import Database
 
 SECONDS = 300.0  # C4
 DEGRADED_SECONDS = 5.0

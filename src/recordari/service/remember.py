@@ -25,6 +25,8 @@ from recordari.core.items import (
     payload_key,
     prepared,
 )
+from recordari.db import outbox
+from recordari.db.database import READ_ONLY, Transaction
 from recordari.domain.indexing import searched_text
 from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError
 from recordari.service.index import EMBED_TOPIC, derive
@@ -32,8 +34,7 @@ from recordari.service.meaning import meaning_of
 from recordari.service.resources import Resources
 from recordari.service.restate import Stated, follow, make_way
 from recordari.service.sanitise import sanitise_items
-from recordari.storage import facts, items, outbox, retention, sessions
-from recordari.storage.database import READ_ONLY, Transaction
+from recordari.storage import facts, items, retention, sessions
 from recordari.storage.items import Key, Row
 from recordari.storage.sessions import thread_of
 

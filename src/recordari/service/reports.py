@@ -8,13 +8,14 @@ from uuid import UUID
 
 from recordari.core.identity import Identity
 from recordari.core.ids import new_id
+from recordari.db import jobs, outbox
 from recordari.domain.jobs import JobStatus
 from recordari.domain.reports import Day, Report, ReportKind, daily_brief, warnings_of
 from recordari.domain.runs import MAX_EPISODES
 from recordari.errors import NotFound
 from recordari.service.resources import Resources
 from recordari.service.tenants import page_size, require_admin
-from recordari.storage import jobs, outbox, reports, tenants
+from recordari.storage import reports, tenants
 
 
 async def make_daily_brief(resources: Resources, identity: Identity) -> Report:

@@ -10,6 +10,8 @@ from recordari.config import Settings
 from recordari.core.secrets import Secrets
 from recordari.core.telemetry import Telemetry
 from recordari.core.tokens import TokenCounter, prudent_tokens
+from recordari.db.database import Database
+from recordari.db.outbox import Wakeups
 from recordari.domain.jobs import Schedule
 from recordari.providers.base import Reranker
 from recordari.providers.distilling import Distiller, OfflineDistiller
@@ -28,8 +30,6 @@ from recordari.service.shelves import Shelves
 from recordari.service.threads import Threads
 from recordari.service.usage import Usages
 from recordari.service.views import TenantViews
-from recordari.storage.database import Database
-from recordari.storage.outbox import Wakeups
 from recordari.storage.vector_indexes import VectorIndexes
 
 Clock = Callable[[], datetime]

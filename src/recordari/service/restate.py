@@ -13,10 +13,11 @@ from datetime import datetime
 from uuid import UUID
 
 from recordari.core.items import Item, Kind
+from recordari.db import audit
+from recordari.db.database import Transaction
 from recordari.domain.conflict import Retirement
 from recordari.errors import Conflict
-from recordari.storage import audit, facts
-from recordari.storage.database import Transaction
+from recordari.storage import facts
 from recordari.storage.facts import RefStanding
 
 

@@ -9,6 +9,8 @@ from uuid import UUID
 
 from recordari.core.identity import Identity
 from recordari.core.telemetry import get_log
+from recordari.db import audit
+from recordari.db.database import RETENTION_ROLE, Transaction
 from recordari.domain.retention import (
     SETTING,
     Ended,
@@ -24,8 +26,7 @@ from recordari.service.forget import Redaction, follow_up, record, redact, remov
 from recordari.service.journal import complete_journal
 from recordari.service.resources import Resources
 from recordari.service.tenants import get_tenant, require_admin, update_tenant
-from recordari.storage import audit, retention
-from recordari.storage.database import RETENTION_ROLE, Transaction
+from recordari.storage import retention
 
 log = get_log(__name__)
 

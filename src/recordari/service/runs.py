@@ -14,6 +14,7 @@ from recordari.core.identity import Identity, RunId, SessionId, checked_id
 from recordari.core.ids import new_id
 from recordari.core.items import Item, Kind, NewItem
 from recordari.core.tokens import cut_to_tokens
+from recordari.db.database import Transaction
 from recordari.domain.privacy import sanitise_value
 from recordari.domain.runs import (
     EPISODES_GIVEN,
@@ -50,7 +51,6 @@ from recordari.service.sessions import entered, keep_notes, own_only
 from recordari.service.state import drop_state_of_run
 from recordari.service.tenants import page_size
 from recordari.storage import items, runs, sessions
-from recordari.storage.database import Transaction
 from recordari.storage.runs import CallRow, NewRun, Result
 
 NO_SUCH_RUN = "there is no such run"

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 import structlog
 
 from recordari.core.identity import SessionId, TenantId
+from recordari.db.database import Database
 from recordari.providers.cache import Cache, session_key
 from recordari.storage import cache_term
 from recordari.storage.cache_term import TermRow
-from recordari.storage.database import Database
 
 log = structlog.get_logger(__name__)
 

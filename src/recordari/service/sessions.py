@@ -13,6 +13,8 @@ from recordari.core.checks import check_times
 from recordari.core.identity import AgentId, Identity, Role, SessionId, UserId, checked_id
 from recordari.core.ids import new_id
 from recordari.core.items import checked_content
+from recordari.db import audit
+from recordari.db.database import Transaction
 from recordari.domain.runs import TurnState, checked_json
 from recordari.domain.sessions import (
     CloseReason,
@@ -29,8 +31,7 @@ from recordari.errors import InvalidInput, NotFound
 from recordari.service.resources import Resources
 from recordari.service.state import drop_state_of_run, drop_state_of_session
 from recordari.service.tenants import page_size, require_admin
-from recordari.storage import audit, notes, runs, sessions, tenants
-from recordari.storage.database import Transaction
+from recordari.storage import notes, runs, sessions, tenants
 from recordari.storage.sessions import NewSession, Standing
 
 NO_SUCH_SESSION = "there is no such session"

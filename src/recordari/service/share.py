@@ -17,6 +17,9 @@ from uuid import UUID
 from recordari.core.identity import Identity, Role, TenantId, tenant_id_of
 from recordari.core.items import Kind
 from recordari.core.telemetry import get_log
+from recordari.db import audit, outbox
+from recordari.db.database import Transaction
+from recordari.db.outbox import Batch
 from recordari.domain.indexing import Indexed
 from recordari.domain.sharing import SHAREABLE, LinkStatus, Membership, Share, ShareLink
 from recordari.domain.tenants import Tenant
@@ -24,9 +27,7 @@ from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.service.index import EMBED_TOPIC, derive
 from recordari.service.resources import Resources
 from recordari.service.tenants import MAX_PAGE, get_tenant, require_admin
-from recordari.storage import audit, outbox, sharing, tenants
-from recordari.storage.database import Transaction
-from recordari.storage.outbox import Batch
+from recordari.storage import sharing, tenants
 from recordari.storage.sharing import Given
 
 log = get_log(__name__)

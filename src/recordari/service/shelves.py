@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordari.core.identity import TenantId
+from recordari.db.database import Database
 from recordari.domain.candidates import Columns, Floats, Ids
 from recordari.storage import search
-from recordari.storage.database import Database
 from recordari.storage.search import Shelved, Sight
 
 MOST_ITEMS = 4_000  # on a shelf; larger memories are searched by the indexes of the database

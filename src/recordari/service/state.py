@@ -7,6 +7,7 @@ from typing import Any
 
 from recordari.core.identity import Identity, RunId, SessionId
 from recordari.core.telemetry import measured
+from recordari.db.database import Transaction
 from recordari.domain.state import (
     DELEGATED_PREFIX,
     OWNERS_KEPT,
@@ -26,7 +27,6 @@ from recordari.domain.state import (
 from recordari.errors import NotFound
 from recordari.service.resources import Resources
 from recordari.storage import state
-from recordari.storage.database import Transaction
 
 SWEEP_BATCH = 5_000
 NO_SUCH_KEY = "there is no such key; it was never set, or its time has passed"

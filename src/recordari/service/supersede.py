@@ -7,11 +7,12 @@ from uuid import UUID
 
 from recordari.core.identity import Identity
 from recordari.core.items import Item
+from recordari.db import audit
+from recordari.db.database import Transaction
 from recordari.domain.conflict import Retirement
 from recordari.service.remember import get_item
 from recordari.service.resources import Resources
-from recordari.storage import audit, facts
-from recordari.storage.database import Transaction
+from recordari.storage import facts
 
 
 async def retire(tx: Transaction, retirements: Sequence[Retirement], *, judge: str) -> list[Retirement]:

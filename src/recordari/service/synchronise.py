@@ -15,6 +15,7 @@ from uuid import UUID
 
 from recordari.core.checks import Progress
 from recordari.core.identity import Identity
+from recordari.db import audit, jobs
 from recordari.domain.knowledge import Source
 from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError, TooLarge
 from recordari.providers.extraction import SUFFIXES
@@ -23,7 +24,7 @@ from recordari.service.documents import delete_document
 from recordari.service.knowledge import NO_SUCH_SOURCE, allowed_folder, get_source
 from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin
-from recordari.storage import audit, documents, jobs, sources
+from recordari.storage import documents, sources
 
 JOB = "sync_source"
 MOST_FILES = 100_000

@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 
 from recordari.core.identity import AgentId, Identity, Role, UserId, checked_id, tenant_id_of
 from recordari.core.ids import new_id
-from recordari.domain.audit import AuditEntry
+from recordari.db import audit, jobs
+from recordari.db.audit import AuditEntry
 from recordari.domain.context import ContextSettings
 from recordari.domain.jobs import next_run
 from recordari.domain.privacy import PrivacyPolicy
@@ -29,7 +30,7 @@ from recordari.domain.tenants import (
 )
 from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
 from recordari.service.resources import Resources
-from recordari.storage import audit, schedules, tenants
+from recordari.storage import tenants
 
 MAX_PAGE = 200
 
@@ -68,9 +69,7 @@ async def ensure_tenant(
             raise InvalidInput("the database has no text search configuration of that name", field="language")
         if await tenants.insert_tenant(tx, name=name, language=language, plan=plan):
             now = resources.clock()
-            await schedules.insert(
-                tx, [(each.job, next_run(each, identity.tenant_id, now)) for each in resources.schedules]
-            )
+            await jobs.insert(tx, [(each.job, next_run(each, identity.tenant_id, now)) for each in resources.schedules])
             await audit.record(tx, "tenant.create", "tenant", identity.tenant_id)
         found = await tenants.find_tenant(tx)
         assert found is not None

@@ -15,10 +15,10 @@ from datetime import date, datetime
 from recordari.core.flushing import LaterFlush
 from recordari.core.identity import Identity, TenantId
 from recordari.core.telemetry import get_log
+from recordari.db.database import Database
 from recordari.domain.quotas import Quota, Usage, require_room, warnings_of
 from recordari.errors import QuotaExceeded
 from recordari.storage import usage
-from recordari.storage.database import Database
 
 log = get_log(__name__)
 

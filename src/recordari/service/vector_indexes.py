@@ -14,9 +14,10 @@ from typing import Any
 
 from recordari.core.identity import Identity
 from recordari.core.telemetry import get_log
+from recordari.db import jobs
+from recordari.db.database import Transaction
 from recordari.service.resources import Resources
-from recordari.storage import jobs, vector_indexes, vectors
-from recordari.storage.database import Transaction
+from recordari.storage import vector_indexes, vectors
 from recordari.storage.vector_indexes import IndexSpec, VectorIndex, VectorIndexes
 
 log = get_log(__name__)

@@ -15,12 +15,12 @@ from zoneinfo import ZoneInfo
 
 from recordari.core.identity import Identity, TenantId, UserId
 from recordari.core.telemetry import get_log
+from recordari.db.database import Database
 from recordari.domain.context import ContextSettings
 from recordari.domain.privacy import PrivacyPolicy
 from recordari.domain.ranking import Collection
 from recordari.errors import InvalidInput, RecordariError
 from recordari.storage import search, tenants, vectors
-from recordari.storage.database import Database
 
 log = get_log(__name__)
 

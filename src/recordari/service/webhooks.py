@@ -18,6 +18,7 @@ from uuid import UUID
 
 from recordari.core.identity import Identity
 from recordari.core.ids import new_id
+from recordari.db import audit, outbox
 from recordari.domain.events import (
     MOST_WEBHOOKS,
     SECRET_BYTES,
@@ -33,7 +34,7 @@ from recordari.providers import delivery
 from recordari.service.follow import place
 from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin
-from recordari.storage import audit, events, outbox, webhooks
+from recordari.storage import events, webhooks
 
 TOPIC = "webhook"
 NO_SUCH_WEBHOOK = "there is no such webhook"

@@ -8,9 +8,9 @@ from datetime import datetime
 from uuid import UUID
 
 from recordari.core.items import Kind, Tier, Trust
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.domain.decay import Trace
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from recordari.core.identity import AgentId
 from recordari.core.ids import new_id
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 
 queries = Queries(__name__)
 

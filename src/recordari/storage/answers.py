@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.domain.idempotency import Claim
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recordari.storage.database import QueueTransaction
-from recordari.storage.queries import Queries
+from recordari.db.database import QueueTransaction
+from recordari.db.queries import Queries
 
 queries = Queries(__name__)
 

@@ -10,9 +10,9 @@ from uuid import UUID
 
 from recordari.core.identity import AgentId, Scope, SessionId, UserId
 from recordari.core.items import Kind, Trust
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.domain.patterns import Observed
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 from recordari.storage.sessions import thread_of
 
 queries = Queries(__name__)

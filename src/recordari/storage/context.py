@@ -6,9 +6,8 @@ from datetime import datetime
 
 from recordari.core.identity import Identity, SessionId
 from recordari.core.items import Item
-from recordari.storage.asking import Asked, all_as
-from recordari.storage.database import Database
-from recordari.storage.queries import Queries
+from recordari.db.database import Asked, Database, all_as
+from recordari.db.queries import Queries
 from recordari.storage.sessions import thread_of
 
 queries = Queries(__name__)

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.domain.documents import Citation, Document, DocumentChunk
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

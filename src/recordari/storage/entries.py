@@ -13,10 +13,10 @@ from pgvector import HalfVector
 from psycopg.types.json import Jsonb
 
 from recordari.core.text import tsquery_literal
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.domain.entries import Entry, EntryName, FoundEntry
 from recordari.errors import Conflict
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 _NO_VECTOR = np.zeros(1, dtype=np.float32)

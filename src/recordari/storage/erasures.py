@@ -9,8 +9,8 @@ from uuid import UUID
 
 from recordari.core.identity import RunId, SessionId, UserId
 from recordari.core.items import REDACTED
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.storage.retention import Tombstone
 
 queries = Queries(__name__)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.domain.events import Event, EventType
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from uuid import UUID
 
 from recordari.core.identity import Identity
+from recordari.db.database import Database, Transaction
+from recordari.db.queries import Queries
 from recordari.domain.evidence import Opinion, Source
-from recordari.storage.database import Database, Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

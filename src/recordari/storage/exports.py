@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries, Query
 from recordari.domain.quotas import SETTING as QUOTAS
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries, Query
 
 queries = Queries(__name__)
 

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from recordari.core.identity import AgentId, Role, RunId, SessionId, UserId
 from recordari.core.items import Item, Kind, Trust
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.domain.conflict import Retirement
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 from recordari.storage.sessions import line_of
 
 queries = Queries(__name__)

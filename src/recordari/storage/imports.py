@@ -9,10 +9,10 @@ from uuid import UUID
 import psycopg
 from psycopg.types.json import Jsonb
 
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries, Query
 from recordari.domain.quotas import SETTING as QUOTAS
 from recordari.errors import InvalidInput
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries, Query
 
 queries = Queries(__name__)
 

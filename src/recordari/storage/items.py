@@ -13,12 +13,11 @@ from psycopg.types.json import Jsonb
 from recordari.core.identity import Identity, Role, Scope, SessionId
 from recordari.core.ids import new_id
 from recordari.core.items import Item, Prepared
+from recordari.db.database import Asked, Database, Transaction
+from recordari.db.pipeline import Part
+from recordari.db.queries import Queries
 from recordari.domain.entities import Entity
 from recordari.domain.indexing import Indexed
-from recordari.storage.asking import Asked
-from recordari.storage.database import Database, Transaction
-from recordari.storage.pipeline import Part
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

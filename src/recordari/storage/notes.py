@@ -7,10 +7,9 @@ from datetime import datetime
 from uuid import UUID
 
 from recordari.core.identity import SessionId
+from recordari.db.database import Asked, Record, Transaction
+from recordari.db.queries import Queries
 from recordari.domain.sessions import MAX_NOTES, Note, NoteKind
-from recordari.storage.asking import Asked, Record
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.domain.bandit import Posterior
 from recordari.domain.procedures import Choice, ChoiceRow, Outcome, Procedure
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 _LAST = datetime(9999, 1, 1, tzinfo=UTC)

@@ -7,10 +7,9 @@ from datetime import datetime
 from uuid import UUID
 
 from recordari.core.identity import AgentId, UserId
+from recordari.db.database import Asked, Record, Transaction, first_as
+from recordari.db.queries import Queries
 from recordari.domain.profiles import KnownFact, Profile
-from recordari.storage.asking import Asked, Record, first_as
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

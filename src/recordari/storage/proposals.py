@@ -10,9 +10,9 @@ from uuid import UUID
 
 from recordari.core.ids import new_id
 from recordari.core.items import Trust
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.domain.proposals import Input, InputNow, NewProposal, Proposal, ProposalKind, ProposalStatus, Remembrance
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 
 queries = Queries(__name__)
 

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.domain.reports import Report, ReportKind
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 LAST_DAY = date(9999, 12, 31)

@@ -11,10 +11,10 @@ from psycopg.types.json import Jsonb
 
 from recordari.core.identity import Scope, SessionId
 from recordari.core.items import REDACTED, Kind, Prepared, Tier
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.domain.retention import Ended
 from recordari.domain.sessions import Fold
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

@@ -12,9 +12,9 @@ from psycopg.types.json import Jsonb
 
 from recordari.core.identity import AgentId, RunId, SessionId, UserId
 from recordari.core.items import Item
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.domain.runs import Run, RunStatus, ToolCall, Turn, TurnState, Usage
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 from recordari.storage.sessions import BEGINNING, END, LAST
 
 queries = Queries(__name__)

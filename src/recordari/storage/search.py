@@ -16,12 +16,11 @@ from pgvector import HalfVector
 from recordari.core.identity import Identity, Scope, SessionId
 from recordari.core.items import Item, Kind
 from recordari.core.text import tsquery_literal
+from recordari.db.database import Asked, Database, Record, Transaction
+from recordari.db.queries import Queries, Query
 from recordari.domain.arms import FEW_MENTIONS, FULL_DEPTHS, Depths
 from recordari.domain.candidates import Candidate
 from recordari.domain.temporal import Interval
-from recordari.storage.asking import Asked, Record
-from recordari.storage.database import Database, Transaction
-from recordari.storage.queries import Queries, Query
 
 queries = Queries(__name__)
 

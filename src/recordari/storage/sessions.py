@@ -13,12 +13,11 @@ from psycopg.types.json import Jsonb
 from recordari.core.identity import AgentId, Identity, RunId, Scope, SessionId, UserId
 from recordari.core.items import Trust
 from recordari.core.tokens import message_tokens
+from recordari.db.database import Asked, Database, Transaction
+from recordari.db.queries import Queries
 from recordari.domain.runs import ABANDONED
 from recordari.domain.sessions import CloseReason, Fold, Session, SessionStatus
 from recordari.domain.window import Message, role_of
-from recordari.storage.asking import Asked
-from recordari.storage.database import Database, Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

@@ -10,10 +10,10 @@ from uuid import UUID
 from recordari.core.identity import TenantId
 from recordari.core.ids import new_id
 from recordari.core.items import Kind
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.domain.indexing import Indexed
 from recordari.domain.sharing import RECEIVED_TRUST, LinkStatus, Membership, Share, ShareLink, copy_ref
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

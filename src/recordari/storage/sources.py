@@ -8,10 +8,9 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from recordari.db.database import Asked, Record, Transaction
+from recordari.db.queries import Queries
 from recordari.domain.knowledge import Entry, Source, SourceKind
-from recordari.storage.asking import Asked, Record
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

@@ -7,11 +7,10 @@ from datetime import datetime
 
 import psycopg
 
+from recordari.db.database import Asked, Transaction, all_as
+from recordari.db.queries import Queries
 from recordari.domain.state import Holdings, NewState, Owner, StateEntry
 from recordari.errors import NotFound
-from recordari.storage.asking import Asked, all_as
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

@@ -9,10 +9,9 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from recordari.core.identity import AgentId, Role, UserId
+from recordari.db.database import Asked, Transaction, first_as
+from recordari.db.queries import Queries
 from recordari.domain.tenants import Agent, AgentDefinition, ApiKey, Tenant, User
-from recordari.storage.asking import Asked, first_as
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

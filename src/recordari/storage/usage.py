@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import date
 
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.domain.quotas import Quota, Usage, quota_of
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

@@ -17,9 +17,9 @@ import psycopg
 from psycopg import sql
 
 from recordari.core.identity import Identity
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.errors import DatabaseUnavailable
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

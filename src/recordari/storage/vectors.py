@@ -12,11 +12,10 @@ import numpy as np
 from pgvector import HalfVector
 
 from recordari.core.ids import new_id
+from recordari.db.database import Asked, Transaction
+from recordari.db.queries import Queries
 from recordari.domain.entities import Entity
 from recordari.domain.indexing import Indexed
-from recordari.storage.asking import Asked
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

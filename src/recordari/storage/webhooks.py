@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
 from recordari.domain.events import EventType, Webhook
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 

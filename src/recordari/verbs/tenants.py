@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.identity import Role
-from recordari.domain.audit import AuditEntry
+from recordari.db.audit import AuditEntry
 from recordari.domain.tenants import ApiKey, Tenant, User
 from recordari.service import tenants
 from recordari.service.tenants import NewKey

@@ -6,10 +6,10 @@ import asyncio
 import time
 
 from recordari.core.telemetry import get_log
+from recordari.db.outbox import Batch
 from recordari.service import dispatch
 from recordari.service.dispatch import Outcome
 from recordari.service.resources import Resources
-from recordari.storage.outbox import Batch
 from recordari.worker.tasks import Topic
 
 log = get_log(__name__)

@@ -20,12 +20,12 @@ from procrastinate.jobs import Job as QueuedJob
 
 from recordari.core.identity import Identity, Role, TenantId
 from recordari.core.telemetry import get_log
+from recordari.db.jobs import open_queue
+from recordari.db.outbox import listen
 from recordari.domain.jobs import retry_delay
 from recordari.errors import RecordariError
 from recordari.service import jobs as job_service
 from recordari.service.resources import Clock, Resources
-from recordari.storage.jobs import open_queue
-from recordari.storage.outbox import listen
 from recordari.worker.dispatcher import Dispatcher
 from recordari.worker.tasks import JOBS, TOPICS, Job, Topic, schedules
 

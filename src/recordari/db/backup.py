@@ -15,15 +15,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import psycopg
 from psycopg import pq, sql
 from psycopg.conninfo import make_conninfo
-from psycopg.rows import dict_row
+from psycopg.rows import class_row, dict_row
 
+from recordari.db.queries import Queries, Query
+from recordari.domain.sharing import Member
+from recordari.domain.tenants import Tenant
 from recordari.errors import ConfigurationError, DatabaseUnavailable, InvalidInput
-from recordari.storage.queries import Queries
 
 queries = Queries(__name__)
 
@@ -195,3 +197,27 @@ async def _connection(dsn: str) -> AsyncIterator[Connection]:
         raise DatabaseUnavailable from error
     async with connection:
         yield connection
+
+
+T = TypeVar("T")
+
+
+async def list_tenants(owner_dsn: str) -> list[Tenant]:
+    """Every tenant."""
+    return await _listed(owner_dsn, queries.list_tenants, Tenant)
+
+
+async def list_members(owner_dsn: str) -> list[Member]:
+    """The tenants of every organisation."""
+    return await _listed(owner_dsn, queries.list_members, Member)
+
+
+async def _listed(owner_dsn: str, query: Query, row: type[T]) -> list[T]:
+    try:
+        connection = await psycopg.AsyncConnection.connect(owner_dsn, connect_timeout=5)
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable from error
+    async with connection, connection.cursor(row_factory=class_row(row)) as cursor:
+        await cursor.execute(queries.become_owner.sql)
+        await cursor.execute(query.sql)
+        return await cursor.fetchall()

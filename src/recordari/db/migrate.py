@@ -20,8 +20,8 @@ from procrastinate.schema import SchemaManager
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from recordari.db.queries import Queries, Query
 from recordari.errors import ConfigurationError, DatabaseUnavailable
-from recordari.storage.queries import Queries, Query
 
 # Any fixed number: it names our lock among the advisory locks of the database.
 MIGRATION_LOCK = 7_265_636_863

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import psycopg
 import psycopg_pool
@@ -20,11 +22,10 @@ from psycopg import sql
 from psycopg.rows import BaseRowFactory, args_row, class_row, dict_row, scalar_row
 
 from recordari.core.identity import Identity, TenantId, UserId
+from recordari.db.pipeline import Part, answers_of, forget_prepared, records_of, rows_of
+from recordari.db.pool import Connection, Pool, PoolOptions
+from recordari.db.queries import Queries, Query, with_bound
 from recordari.errors import ConfigurationError, Conflict, DatabaseUnavailable, InvalidInput, UnsafeRole
-from recordari.storage.asking import Asked
-from recordari.storage.pipeline import Part, answers_of, forget_prepared, records_of, rows_of
-from recordari.storage.pool import Connection, Pool, PoolOptions
-from recordari.storage.queries import Queries, Query, with_bound
 
 T = TypeVar("T")
 
@@ -378,3 +379,63 @@ def _translated(error: BaseException) -> BaseException:
             return DatabaseUnavailable()
         case _:
             return error
+
+
+Record = dict[str, Any]
+
+
+class Asked(Generic[T]):
+    """A query that only reads, with its parameters; `answer` is there once `Database.together` has sent it."""
+
+    __slots__ = ("_found", "_parameters", "_read", "query")
+
+    def __init__(self, query: Query, read: Callable[[list[Record]], T], **parameters: Any) -> None:
+        self.query = query
+        self._read = read
+        self._parameters = parameters
+        self._found: list[Record] | None = None
+
+    @property
+    def answer(self) -> T:
+        """What was found."""
+        assert self._found is not None, "it was not sent yet"
+        return self._read(self._found)
+
+    def parameters(self, bound: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The parameters by name; those that are bound cannot be given."""
+        return with_bound(bound, self._parameters)
+
+    def answered(self, rows: list[Record]) -> None:
+        """Note what was found."""
+        self._found = rows
+
+
+def all_as(into: type[T]) -> Callable[[list[Record]], list[T]]:
+    """Read every row as `into`."""
+    return lambda rows: [into(**row) for row in rows]
+
+
+def first_as(into: type[T]) -> Callable[[list[Record]], T | None]:
+    """Read the first row as `into`; None when there is none."""
+    return lambda rows: into(**rows[0]) if rows else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    """The answers of a reachable server."""
+
+    version_number: int
+    version: str
+    encoding: str
+    clock: datetime
+    extensions: dict[str, str]
+    text_leakproof: bool
+    bytes: int
+
+
+async def describe_server(database: Database) -> ServerState:
+    """Ask the server about itself."""
+    async with database.queue() as rows:
+        found = await rows.maybe(queries.describe_server, ServerState)
+    assert found is not None
+    return found

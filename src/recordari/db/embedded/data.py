@@ -19,8 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from recordari.db.embedded.binaries import Account, Installation, make_folder, private_to_us
 from recordari.errors import ConfigurationError
-from recordari.storage.postgres_binaries import Account, Installation, make_folder, private_to_us
 
 __all__ = ["check_data_folder", "create_data_folder", "explain_os_error", "is_vacant"]
 

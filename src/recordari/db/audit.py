@@ -1,16 +1,32 @@
-"""Rows of the audit: appended with the change they record, never altered."""
+"""The exact record of what was changed, by whom and why: ids and reasons, never content."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
 from recordari.core.ids import new_id
-from recordari.domain.audit import AuditEntry
-from recordari.storage.database import Transaction
-from recordari.storage.queries import Queries
+from recordari.db.database import Transaction
+from recordari.db.queries import Queries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """One line of the audit."""
+
+    audit_id: UUID
+    at: datetime
+    actor: str
+    action: str
+    subject_kind: str
+    subject_id: str
+    reason: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
 
 queries = Queries(__name__)
 _LAST = UUID(int=2**128 - 1)

@@ -35,21 +35,9 @@ from urllib.parse import quote
 from psycopg import pq
 
 from recordari.core.telemetry import get_log
-from recordari.errors import ConfigurationError, DatabaseUnavailable
-from recordari.storage.postgres_binaries import (
-    Account,
-    Installation,
-    choose_account,
-    find_installation,
-    make_folder,
-)
-from recordari.storage.postgres_data import (
-    check_data_folder,
-    create_data_folder,
-    explain_os_error,
-    is_vacant,
-)
-from recordari.storage.postgres_process import (
+from recordari.db.embedded.binaries import Account, Installation, choose_account, find_installation, make_folder
+from recordari.db.embedded.data import check_data_folder, create_data_folder, explain_os_error, is_vacant
+from recordari.db.embedded.process import (
     POLL_SECONDS,
     PidFile,
     ProcessKind,
@@ -64,7 +52,8 @@ from recordari.storage.postgres_process import (
     try_lock,
     wait_for_lock,
 )
-from recordari.storage.postgres_settings import PORT, server_settings
+from recordari.db.embedded.settings import PORT, server_settings
+from recordari.errors import ConfigurationError, DatabaseUnavailable
 
 __all__ = ["EmbeddedServer", "ServerInfo", "default_cache", "default_home"]
 

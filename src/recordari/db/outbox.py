@@ -22,11 +22,10 @@ import psycopg
 
 from recordari.core.identity import TenantId
 from recordari.core.telemetry import get_log
+from recordari.db.database import Asked, Database, QueueTransaction, Transaction
+from recordari.db.queries import Queries
 from recordari.domain.jobs import DeadLetter
 from recordari.errors import Conflict, RecordariError
-from recordari.storage.asking import Asked
-from recordari.storage.database import Database, QueueTransaction, Transaction
-from recordari.storage.queries import Queries
 
 log = get_log(__name__)
 queries = Queries(__name__)
