@@ -41,8 +41,8 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import NewMessage
-from recordari.providers.base import Embedder
-from recordari.providers.embedders import Embedders
+from recordari.models.base import Embedder
+from recordari.models.embedding import Embedders
 from recordari.service import vector_indexes
 from recordari.service.assemble import RECALLED
 from recordari.service.resources import Resources

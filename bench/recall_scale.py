@@ -41,7 +41,7 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role, Scope, tenant_id_of
 from recordari.core.items import Kind
 from recordari.domain.indexing import Indexed
-from recordari.providers.embedders import Embedders
+from recordari.models.embedding import Embedders
 from recordari.service import vector_indexes
 from recordari.service.index import derive
 from recordari.service.recall_search import exact_below

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from recordari.errors import ProviderError
-from recordari.providers.models import ModelFiles
-from recordari.providers.pull import pull
+from recordari.models.pull import pull
+from recordari.models.registry import ModelFiles
 
 
 def require_model(name: str) -> ModelFiles:

@@ -18,8 +18,8 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, Scope, tenant_id_of
 from recordari.core.items import Kind, NewItem
-from recordari.providers.base import Embedder, InstantEmbedder, Matrix, Vector
-from recordari.providers.embedders import Embedders
+from recordari.models.base import Embedder, InstantEmbedder, Matrix, Vector
+from recordari.models.embedding import Embedders
 from recordari.service import tenants
 from recordari.service.index import EMBED_TOPIC
 from recordari.wiring import open_resources

@@ -21,21 +21,17 @@ from recordari.db.embedded.server import EmbeddedServer
 from recordari.db.outbox import Wakeups
 from recordari.db.pool import PoolOptions
 from recordari.errors import ConfigurationError, ProviderError, RecordariError
-from recordari.providers.base import Embedder
+from recordari.models import install
+from recordari.models.base import Embedder
+from recordari.models.embedding import Embedders, EmbeddingProvider, EmbeddingSpec, make_embedder
+from recordari.models.language import LanguageModel, ModelSpec, make_token_counter
+from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
+from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.providers.cache import Cache, NoCache, RedisCache
-from recordari.providers.embedders import Embedders
-from recordari.providers.embedding import EmbeddingProvider, EmbeddingSpec, make_embedder
-from recordari.providers.language_model import LanguageModel, ModelSpec
 from recordari.providers.model_tasks import ModelRules, ModelSplitter, ModelSummariser
 from recordari.providers.objects import EncryptedObjects, LocalObjects, Objects, S3Objects, S3Spec, StoresByKey
-from recordari.providers.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
 from recordari.providers.sql_writing import ModelSqlWriter
-from recordari.providers.static import StaticTokens, load_static_tokens
-from recordari.providers.tokenising import make_token_counter
-from recordari.service import (
-    doctor,
-    models,
-)
+from recordari.service import doctor
 from recordari.service.access import AccessCounts
 from recordari.service.doctor import Check
 from recordari.service.recall_cache import RecallCache
@@ -255,13 +251,13 @@ def _embedding_spec(settings: Settings, *, model: str | None = None) -> Embeddin
     key = settings.embedding_api_key
     return EmbeddingSpec(
         provider=EmbeddingProvider.LOCAL if model else EmbeddingProvider(settings.embedding_provider),
-        model=model or settings.embedding_model or models.PROFILES[settings.profile],
+        model=model or settings.embedding_model or install.PROFILES[settings.profile],
         base_url=settings.embedding_url,
         api_key=key.get_secret_value() if key else None,
         dimensions=settings.embedding_dimensions,
         query_prefix=settings.embedding_query_prefix,
         passage_prefix=settings.embedding_passage_prefix,
-        cache_dir=models.models_dir(settings),
+        cache_dir=install.models_dir(settings),
         mirror=settings.model_mirror,
         threads=settings.embedding_threads,
         offline=settings.offline,
@@ -275,7 +271,7 @@ def _rerank_spec(settings: Settings) -> RerankSpec:
         model=settings.rerank_model or DEFAULT_CROSS_ENCODER,
         base_url=settings.rerank_url,
         api_key=key.get_secret_value() if key else None,
-        cache_dir=models.models_dir(settings),
+        cache_dir=install.models_dir(settings),
         mirror=settings.model_mirror,
         timeout=settings.rerank_timeout,
         offline=settings.offline,
@@ -288,7 +284,7 @@ async def load_late_interaction(settings: Settings) -> StaticTokens | None:
         return None
     try:
         return await asyncio.to_thread(
-            _static_tokens, models.models_dir(settings), settings.model_mirror, settings.offline
+            _static_tokens, install.models_dir(settings), settings.model_mirror, settings.offline
         )
     except ProviderError as error:
         log.warning("late_interaction_off", error=error)

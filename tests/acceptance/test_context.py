@@ -25,8 +25,8 @@ from recordari.domain.context import PROFILES, SECTIONS, SectionName
 from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import InvalidInput
-from recordari.providers.embedders import Embedders
-from recordari.providers.models import find_model
+from recordari.models.embedding import Embedders
+from recordari.models.registry import find_model
 from recordari.service import tenants
 from recordari.service.assemble import Context
 from recordari.service.resources import Resources

@@ -21,7 +21,7 @@ from tests.redis_server import RedisServer, running_redis
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
-from recordari.providers.breaker import CircuitBreaker
+from recordari.models.http import CircuitBreaker
 from recordari.providers.cache import RedisCache
 from recordari.service.session_cache import SessionCache, Timing
 from recordari.service.tenants import ensure_tenant

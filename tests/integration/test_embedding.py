@@ -17,8 +17,8 @@ from tests.local_models import require_model
 
 from recordari.config import Settings
 from recordari.errors import ConfigurationError, ProviderError
-from recordari.providers.base import Embedder
-from recordari.providers.embedding import (
+from recordari.models.base import Embedder
+from recordari.models.embedding import (
     EmbeddingProvider,
     EmbeddingSpec,
     FastembedEmbedder,
@@ -26,9 +26,9 @@ from recordari.providers.embedding import (
     SentenceTransformersEmbedder,
     make_embedder,
 )
-from recordari.providers.inference import InferenceThread, Urgency, cut_batches
-from recordari.providers.remote_embedding import OpenAIEmbedder, RemoteEmbedder, TEIEmbedder
-from recordari.providers.static import StaticEmbedder, StaticTokens
+from recordari.models.inference import InferenceThread, Urgency, cut_batches
+from recordari.models.remote import OpenAIEmbedder, RemoteEmbedder, TEIEmbedder
+from recordari.models.static import StaticEmbedder, StaticTokens
 from recordari.wiring import make_embedders
 
 LOCAL_MODELS = ["e5-small-v2", "arctic-embed-s", "bge-small-en", "potion-base-8M"]

@@ -15,7 +15,7 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.items import Kind
 from recordari.domain.window import NewMessage
-from recordari.providers.language_model import fenced
+from recordari.models.language import fenced
 from recordari.providers.llm import OfflineRules
 from recordari.providers.sql_writing import ModelSqlWriter
 from recordari.providers.summarising import OfflineSummariser

@@ -37,7 +37,7 @@ from recordari.errors import (
     Overloaded,
     ProviderError,
 )
-from recordari.providers.language_model import LanguageModel, ModelSpec
+from recordari.models.language import LanguageModel, ModelSpec
 from recordari.providers.sql_writing import ModelSqlWriter
 from recordari.service.connect import refresh_databases
 from recordari.service.tenants import ensure_tenant

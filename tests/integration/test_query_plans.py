@@ -27,7 +27,7 @@ from recordari.db.database import Database, Transaction
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.db.queries import Query
 from recordari.domain.temporal import Interval
-from recordari.providers.embedders import Embedders
+from recordari.models.embedding import Embedders
 from recordari.service import tenants
 from recordari.service import vector_indexes as service
 from recordari.service.doctor import State, check_vector_indexes

@@ -13,14 +13,8 @@ from tests.json_server import Reply, Request, json_server
 from tests.local_models import require_model
 
 from recordari.errors import ConfigurationError, InvalidInput, ProviderError
-from recordari.providers.base import Reranker, fail_open
-from recordari.providers.reranking import (
-    HttpReranker,
-    LocalCrossEncoder,
-    RerankProvider,
-    RerankSpec,
-    make_reranker,
-)
+from recordari.models.base import Reranker, fail_open
+from recordari.models.reranking import HttpReranker, LocalCrossEncoder, RerankProvider, RerankSpec, make_reranker
 
 PASSAGES = ["The bill was paid in March.", "Ben is allergic to peanuts.", "Lisbon lies on the Tagus."]
 QUESTION = "Which food must Ben avoid?"

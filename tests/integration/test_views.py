@@ -19,8 +19,8 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Scope
 from recordari.core.items import NewItem
 from recordari.errors import DatabaseUnavailable
-from recordari.providers.base import Embedder, Matrix, Vector
-from recordari.providers.embedders import Embedders
+from recordari.models.base import Embedder, Matrix, Vector
+from recordari.models.embedding import Embedders
 from recordari.service.views import MODEL_SECONDS, TenantView, TenantViews
 from recordari.storage import vectors
 from recordari.wiring import open_resources

@@ -15,9 +15,9 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.items import NewItem
 from recordari.db import outbox
-from recordari.providers.base import Embedder, Vector
-from recordari.providers.embedders import Embedders
-from recordari.providers.static import STATIC_MODEL, StaticTokens
+from recordari.models.base import Embedder, Vector
+from recordari.models.embedding import Embedders
+from recordari.models.static import STATIC_MODEL, StaticTokens
 from recordari.wiring import open_resources
 
 TURNS = ["My sister Ana moved to Lisbon in March", "Does she like it there?", "She loves the sea, and Tom misses her"]

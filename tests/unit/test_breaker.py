@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from recordari.errors import ProviderError
-from recordari.providers.breaker import BreakerState, CircuitBreaker
+from recordari.models.http import BreakerState, CircuitBreaker
 
 
 class Clock:

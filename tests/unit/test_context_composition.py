@@ -17,7 +17,7 @@ from recordari.domain.budget import Bid, Reason, cut_at_sentence, fill, packed, 
 from recordari.domain.composition import Composed, compose
 from recordari.domain.context import INSTRUCTIONS, SECTIONS, ContextItem, Rendering, SectionName, Share
 from recordari.domain.rendering import bid_of, cost, preface_cost
-from recordari.providers.tokenising import make_token_counter
+from recordari.models.language import make_token_counter
 
 NOON = datetime(2026, 5, 2, 12, tzinfo=UTC)
 SENTENCES = (

@@ -13,7 +13,7 @@ from recordari.domain.context import PROFILES, ROUTER, STABLE, SectionName, Situ
 from recordari.domain.steps import is_multi_step, joined, next_questions
 from recordari.domain.window import Message, MessageRole
 from recordari.errors import ConfigurationError
-from recordari.providers.tokenising import make_token_counter
+from recordari.models.language import make_token_counter
 
 NOW = datetime(2026, 5, 11, 9, tzinfo=UTC)
 

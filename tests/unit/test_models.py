@@ -10,8 +10,8 @@ import pytest
 from tests.json_server import JsonServer, Reply, Request, json_server
 
 from recordari.errors import ConfigurationError, ProviderError
-from recordari.providers import models
-from recordari.providers.models import (
+from recordari.models.pull import PullProgress, PullStage, pull
+from recordari.models.registry import (
     FileState,
     ModelFile,
     ModelKind,
@@ -22,7 +22,6 @@ from recordari.providers.models import (
     list_models,
     verify,
 )
-from recordari.providers.pull import PullProgress, PullStage, pull
 
 WEIGHTS = b"\x00weights\x01" * 1000
 TOKENIZER = b'{\n  "tokens": []\n}\n'

@@ -34,7 +34,7 @@ import structlog
 
 from recordari.core.identity import SessionId, TenantId
 from recordari.errors import ConfigurationError, ProviderError
-from recordari.providers.breaker import CircuitBreaker
+from recordari.models.http import CircuitBreaker
 
 log = structlog.get_logger(__name__)
 

@@ -15,7 +15,7 @@ from recordari.domain.conflict import KEEP, Ruling, Statement, Verdict, is_newer
 from recordari.domain.extraction import EXAMINED, LONGEST, MOST_FACTS, Category, Extracted
 from recordari.domain.summaries import Said
 from recordari.errors import ProviderError
-from recordari.providers.language_model import LanguageModel, fenced
+from recordari.models.language import LanguageModel, fenced
 
 RULE = "language_model"  # what the audit says a ruling rests on
 MOST_STEPS = 4

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import BaseModel, Field
 
-from recordari.providers.language_model import LanguageModel, fenced
+from recordari.models.language import LanguageModel, fenced
 
 _INSTRUCTIONS = """You write one SQL query that answers a question about a database.
 Dialect: {dialect}. Use only the tables and columns listed, with the names as listed. Write a single SELECT (WITH is

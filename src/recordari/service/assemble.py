@@ -31,7 +31,7 @@ from recordari.domain.steps import joined, next_questions
 from recordari.domain.temporal import Interval
 from recordari.domain.tracing import written_interval
 from recordari.errors import InvalidInput
-from recordari.providers.base import fail_open
+from recordari.models.base import fail_open
 from recordari.service import recall
 from recordari.service.context_sources import Base, Fetched, item_of, read_base
 from recordari.service.recall_request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest

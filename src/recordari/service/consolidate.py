@@ -23,7 +23,7 @@ from recordari.domain.decay import CORROBORATION
 from recordari.domain.patterns import MOST_PATTERNS, Observed, Pattern, pattern_ref, patterns_in, trusted
 from recordari.domain.sessions import SessionStatus
 from recordari.errors import Conflict, NotFound, RecordariError
-from recordari.providers.base import fail_open
+from recordari.models.base import fail_open
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.messages import summarise_session
 from recordari.service.remember import Ready, make_ready, save_ready

@@ -20,8 +20,8 @@ from recordari.db.database import Database, ServerState, describe_server
 from recordari.db.embedded.server import EmbeddedServer, ServerInfo
 from recordari.db.pool import PoolOptions
 from recordari.errors import RecordariError
+from recordari.models.install import list_models
 from recordari.service.maintenance import is_loopback
-from recordari.service.models import list_models
 
 OLDEST_POSTGRES = 160_000
 OLDEST_PGVECTOR = (0, 8)

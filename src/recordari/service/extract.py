@@ -11,7 +11,7 @@ from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.domain.extraction import Extracted, Extraction, extraction_of, facts_in
-from recordari.providers.base import fail_open
+from recordari.models.base import fail_open
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import Ready, make_ready, save_ready, with_source_ref
 from recordari.service.resources import Resources

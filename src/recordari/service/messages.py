@@ -33,7 +33,7 @@ from recordari.domain.window import (
     state_of,
 )
 from recordari.errors import InvalidInput, NotFound
-from recordari.providers.base import fail_open
+from recordari.models.base import fail_open
 from recordari.service import remember
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import MAX_BATCH, Ready, Remembered, with_source_ref

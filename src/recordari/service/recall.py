@@ -35,7 +35,7 @@ from recordari.domain.tracing import (
     written_interval,
 )
 from recordari.domain.wording import asked_by
-from recordari.providers.base import fail_open
+from recordari.models.base import fail_open
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.recall_request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
 from recordari.service.recall_search import (

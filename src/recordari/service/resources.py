@@ -13,14 +13,14 @@ from recordari.core.tokens import TokenCounter, prudent_tokens
 from recordari.db.database import Database
 from recordari.db.outbox import Wakeups
 from recordari.domain.jobs import Schedule
-from recordari.providers.base import Reranker
+from recordari.models.base import Reranker
+from recordari.models.embedding import Embedders
+from recordari.models.static import StaticTokens
 from recordari.providers.distilling import Distiller, OfflineDistiller
-from recordari.providers.embedders import Embedders
 from recordari.providers.extraction import Extractor
 from recordari.providers.llm import LLM, OfflineRules, Splitter
 from recordari.providers.objects import Objects
 from recordari.providers.sql_writing import SqlWriter
-from recordari.providers.static import StaticTokens
 from recordari.providers.summarising import OfflineSummariser, Summariser
 from recordari.service.access import AccessCounts
 from recordari.service.query_places import QueryPlaces

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recordari.config import Settings
-from recordari.providers import models, pull
-from recordari.providers.models import VerifyReport
-from recordari.providers.pull import Progress, PullProgress
+from recordari.models import pull, registry
+from recordari.models.pull import Progress, PullProgress
+from recordari.models.registry import VerifyReport
 
 __all__ = [
     "ModelState",
@@ -65,9 +65,9 @@ def list_models(settings: Settings) -> list[ModelState]:
             bytes=spec.size,
             license=spec.license,
             needed=spec.name in needed_models(settings),
-            installed=models.installed(spec.name, models_dir(settings)),
+            installed=registry.installed(spec.name, models_dir(settings)),
         )
-        for spec in models.list_models()
+        for spec in registry.list_models()
     ]
 
 
@@ -86,4 +86,4 @@ async def pull_model(settings: Settings, name: str, *, progress: Progress | None
 
 async def verify_model(settings: Settings, name: str) -> VerifyReport:
     """Read every file of a model and compare it with its pin."""
-    return await asyncio.to_thread(models.verify, name, models_dir(settings))
+    return await asyncio.to_thread(registry.verify, name, models_dir(settings))

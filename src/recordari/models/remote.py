@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from recordari.errors import ProviderError
-from recordari.providers.base import Matrix, Vector
-from recordari.providers.http import JsonService
-from recordari.providers.vectors import QueryCache, unit_rows
+from recordari.models.base import Matrix, Vector
+from recordari.models.embedding import QueryCache, unit_rows
+from recordari.models.http import JsonService
 
 
 class RemoteEmbedder(ABC):

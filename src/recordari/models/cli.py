@@ -20,17 +20,17 @@ from recordari.entry.cli.output import (
     record,
     size,
 )
-from recordari.service import models as service
-from recordari.service.models import PullProgress
+from recordari.models import install as service
+from recordari.models.install import PullProgress
 
-app = typer.Typer()
+models_commands = typer.Typer()
 
 STYLES = {"ok": "green", "missing": "yellow", "corrupt": "bold red"}
 
 Names = Annotated[list[str] | None, typer.Argument(help="Names of models; the needed ones when left out.")]
 
 
-@app.command("list")
+@models_commands.command("list")
 def list_all(*, as_json: AsJson = False) -> None:
     """List the models, and which are on this machine."""
     found = service.list_models(read_settings())
@@ -41,7 +41,7 @@ def list_all(*, as_json: AsJson = False) -> None:
         print_table(rows, empty="no models are known")
 
 
-@app.command()
+@models_commands.command()
 def pull(names: Names = None, *, as_json: AsJson = False) -> None:
     """Fetch models, unless they are here and unharmed."""
     settings = read_settings()
@@ -55,7 +55,7 @@ def pull(names: Names = None, *, as_json: AsJson = False) -> None:
         print_json(folders)
 
 
-@app.command()
+@models_commands.command()
 def verify(names: Names = None, *, as_json: AsJson = False) -> None:
     """Compare every file of a model with its SHA-256; exit code 1 when one is missing or changed."""
     settings = read_settings()

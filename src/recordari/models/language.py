@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
 
+from recordari.core.tokens import TokenCounter, prudent_tokens
 from recordari.errors import ConfigurationError, ProviderError
-from recordari.providers.breaker import CircuitBreaker
+from recordari.models.http import CircuitBreaker
 
 MAX_TOKENS = 2_000
 
@@ -95,3 +97,36 @@ class LanguageModel:
 def fenced(tag: str, text: str) -> str:
     """Text of others between tags that it cannot close."""
     return f"<{tag}>\n{text.replace('</', '< /')}\n</{tag}>"
+
+
+ESTIMATE = "estimate"
+
+
+@lru_cache(maxsize=8)
+def make_token_counter(name: str = ESTIMATE) -> TokenCounter:
+    """The counter of that name: `estimate`, or a vocabulary such as `o200k_base` or `llama3`.
+
+    Vocabularies come with the package; nothing is fetched.
+    """
+    if name == ESTIMATE:
+        return prudent_tokens
+    try:
+        import splintr
+    except ImportError:
+        raise ConfigurationError(
+            "counting tokens exactly needs the extra `tokens`: pip install 'recordari[tokens]'"
+        ) from None
+    try:
+        # The package's only error for a name it does not know.
+        vocabulary = splintr.Tokenizer.from_pretrained(name)
+    except ValueError:
+        raise ConfigurationError(
+            "there is no vocabulary of that name; use `estimate`, `o200k_base`, `cl100k_base`, `llama3`, "
+            "`mistral_v3` or `deepseek_v3`"
+        ) from None
+
+    def count(text: str) -> int:
+        # Ordinary: a text that spells a control token is not one.
+        return len(vocabulary.encode_ordinary(text))
+
+    return count

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordari.errors import ProviderError
-from recordari.providers.base import Matrix, Vector
-from recordari.providers.inference import ThreadedEmbedder
-from recordari.providers.models import ModelFiles, find_model
-from recordari.providers.onnx import CHARACTERS_PER_TOKEN
-from recordari.providers.pull import pull
-from recordari.providers.vectors import unit_rows
+from recordari.models.base import Matrix, Vector
+from recordari.models.embedding import unit_rows
+from recordari.models.inference import CHARACTERS_PER_TOKEN, ThreadedEmbedder
+from recordari.models.pull import pull
+from recordari.models.registry import ModelFiles, find_model
 
 STATIC_MODEL = "potion-base-8M"
 HEADER_LIMIT = 1 << 20

@@ -14,12 +14,11 @@ from types import MappingProxyType
 from typing import Any
 
 from recordari.errors import ConfigurationError, InvalidInput, ProviderError
-from recordari.providers.base import Reranker
-from recordari.providers.http import JsonService
-from recordari.providers.inference import LazyModel, Urgency, cut_batches
-from recordari.providers.models import ModelKind, find_model
-from recordari.providers.onnx import CrossEncoder
-from recordari.providers.pull import pull
+from recordari.models.base import Reranker
+from recordari.models.http import JsonService
+from recordari.models.inference import CrossEncoder, LazyModel, Urgency, cut_batches
+from recordari.models.pull import pull
+from recordari.models.registry import ModelKind, find_model
 
 DEFAULT_CROSS_ENCODER = "ms-marco-MiniLM-L-12"
 MAX_PASSAGES = 20  # R4: up to 20 candidates

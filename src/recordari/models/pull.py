@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO
 
 from recordari.errors import ProviderError
-from recordari.providers.models import (
+from recordari.models.registry import (
     CHUNK,
     FileState,
     HubOrigin,

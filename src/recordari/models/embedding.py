@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from recordari.errors import ConfigurationError
-from recordari.providers.base import Embedder, Matrix, Vector
-from recordari.providers.inference import Encoder, ThreadedEmbedder
-from recordari.providers.models import ModelKind, find_model
-from recordari.providers.onnx import DenseEncoder
-from recordari.providers.pull import pull
-from recordari.providers.remote_embedding import OpenAIEmbedder, TEIEmbedder
-from recordari.providers.static import StaticEmbedder
-from recordari.providers.vectors import unit_rows
+from recordari.errors import ConfigurationError, ProviderError
+from recordari.models.base import Embedder, InstantEmbedder, Matrix, Vector
+from recordari.models.inference import DenseEncoder, Encoder, ThreadedEmbedder
+from recordari.models.pull import pull
+from recordari.models.registry import ModelKind, find_model
+from recordari.models.remote import OpenAIEmbedder, TEIEmbedder
+from recordari.models.static import StaticEmbedder
 
 DEFAULT_MODEL = "e5-small-v2"
 
@@ -239,3 +239,73 @@ class _SentenceTransformers:
     def _rows(self, texts: Sequence[str]) -> Matrix:
         vectors = self._model.encode(list(texts), convert_to_numpy=True, show_progress_bar=False)
         return unit_rows(np.asarray(vectors, dtype=np.float32), model_id=self._name)
+
+
+class Embedders:
+    """Finds the embedder for a model id; makes it at the first use and keeps it."""
+
+    def __init__(self, primary: Embedder | None, make: Callable[[str], Embedder | None]) -> None:
+        self.primary = primary
+        self._make = make
+        self._made: dict[str, Embedder | None] = {}
+
+    def of(self, model_id: str | None) -> Embedder | None:
+        """The embedder whose vectors carry this model id; None when it cannot be had here."""
+        if model_id is None or self.primary is None or model_id == self.primary.model_id:
+            return self.primary
+        if model_id not in self._made:
+            try:
+                self._made[model_id] = self._make(model_id)
+            except ConfigurationError:
+                self._made[model_id] = None
+        return self._made[model_id]
+
+    def instant(self, model_id: str | None) -> InstantEmbedder | None:
+        """The same if it embeds a text at once; None for every other one."""
+        embedder = self.of(model_id)
+        return cast("InstantEmbedder", embedder) if hasattr(embedder, "embed_now") else None
+
+    async def close(self) -> None:
+        """Close every embedder that was made."""
+        for embedder in [self.primary, *self._made.values()]:
+            if embedder is not None:
+                await embedder.close()
+
+
+def unit_rows(rows: NDArray[np.floating[Any]], *, model_id: str) -> Matrix:
+    """Scale each row to length one; a row that is not finite or has no direction is an error.
+
+    pgvector answers NaN for the cosine of such rows, which would spoil the order of a whole result.
+    """
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    if not np.isfinite(lengths).all() or not (lengths > 0).all():
+        raise ProviderError(f"{model_id} gave a vector that is zero or not finite.")
+    return np.asarray(rows / lengths, dtype=np.float32)
+
+
+class QueryCache:
+    """The vectors of the questions asked last; they are read-only, because every caller shares them."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._vectors: OrderedDict[str, Vector] = OrderedDict()
+
+    def get(self, text: str) -> Vector | None:
+        """Give the vector of a question asked before."""
+        vector = self._vectors.get(text)
+        if vector is not None:
+            self._vectors.move_to_end(text)
+        return vector
+
+    def put(self, text: str, vector: Vector) -> Vector:
+        """Keep a vector in place of the one that was not asked for the longest time, and return it."""
+        vector.setflags(write=False)
+        if self._size > 0:
+            self._vectors[text] = vector
+            while len(self._vectors) > self._size:
+                self._vectors.popitem(last=False)
+        return vector
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._vectors.clear()
