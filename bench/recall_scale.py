@@ -41,11 +41,11 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role, Scope, tenant_id_of
 from recordari.core.items import Kind
 from recordari.domain.indexing import Indexed
+from recordari.kit.resources import Resources
 from recordari.models.embedding import Embedders
 from recordari.service import vector_indexes
 from recordari.service.index import derive
 from recordari.service.recall_search import exact_below
-from recordari.service.resources import Resources
 from recordari.storage import search
 from recordari.storage.search import Search
 from recordari.wiring import bring_up_to_date, open_address, open_resources

@@ -22,8 +22,8 @@ from recordari.core.identity import Identity, Role
 from recordari.db import migrate
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.entry.rest import health
+from recordari.kit.resources import Resources
 from recordari.service import tenants
-from recordari.service.resources import Resources
 from recordari.storage.connected import reader
 from recordari.wiring import APP_LOGIN, open_resources
 from recordari.worker.tasks import JOBS

@@ -21,6 +21,7 @@ from recordari.db.embedded.server import EmbeddedServer
 from recordari.db.outbox import Wakeups
 from recordari.db.pool import PoolOptions
 from recordari.errors import ConfigurationError, ProviderError, RecordariError
+from recordari.kit.resources import Resources
 from recordari.models import install
 from recordari.models.base import Embedder
 from recordari.models.embedding import Embedders, EmbeddingProvider, EmbeddingSpec, make_embedder
@@ -35,7 +36,6 @@ from recordari.service import doctor
 from recordari.service.access import AccessCounts
 from recordari.service.doctor import Check
 from recordari.service.recall_cache import RecallCache
-from recordari.service.resources import Resources
 from recordari.service.session_cache import SessionCache
 from recordari.service.usage import Usages
 from recordari.service.views import TenantViews

@@ -20,7 +20,7 @@ from recordari.domain.extraction import Category
 from recordari.domain.patterns import Observed, Pattern
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Conflict, NotFound
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.worker.tasks import JOBS
 
 WISH = "From now on, please answer me in Swedish."

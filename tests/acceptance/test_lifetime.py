@@ -16,9 +16,9 @@ from recordari.config import Settings
 from recordari.core.identity import Identity
 from recordari.core.items import NewItem
 from recordari.errors import InvalidInput, NotFound, QuotaExceeded
+from recordari.kit.resources import Resources
 from recordari.service import tenants
 from recordari.service.access import AccessCounts
-from recordari.service.resources import Resources
 from recordari.service.usage import Usages
 from recordari.storage import evidence
 from recordari.storage.evidence import Link

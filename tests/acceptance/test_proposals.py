@@ -15,7 +15,7 @@ from recordari.core.identity import Identity
 from recordari.core.items import Kind
 from recordari.domain.proposals import Proposal
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.storage import evidence
 from recordari.storage.evidence import Link
 

@@ -20,8 +20,8 @@ from recordari.core.identity import Identity, Role
 from recordari.db.queries import Query
 from recordari.domain.tenants import AgentDefinition
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
+from recordari.kit.resources import Resources
 from recordari.service import organise, tenants
-from recordari.service.resources import Resources
 from recordari.storage import items
 
 FACT = "The Harbour Project ships on 14 May"

@@ -20,8 +20,8 @@ from recordari.core.telemetry import ContentFreeFormatter
 from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import NewMessage
 from recordari.entry.rest.app import create_app
+from recordari.kit.resources import Resources
 from recordari.service import tenants
-from recordari.service.resources import Resources
 
 REQUEST_ID = "request-0001"
 

@@ -27,7 +27,7 @@ from recordari.config import Settings
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.entry import cli
 from recordari.errors import Unauthenticated
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.service.tenants import authenticate_key
 
 PROGRAM = Path(sys.executable).with_name("recordari")

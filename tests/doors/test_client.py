@@ -40,7 +40,7 @@ from recordari.errors import (
     TimedOut,
     Unauthenticated,
 )
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.sync import Client as SyncClient
 
 # Routes that are no verb of the library, or another form of one that the client has.

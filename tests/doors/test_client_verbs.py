@@ -28,9 +28,9 @@ from recordari.domain.sharing import LinkStatus
 from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import NewMessage
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, ProviderError, TooLarge, Unauthenticated
+from recordari.kit.resources import Resources
 from recordari.service import organise
 from recordari.service.erase import Reapplied
-from recordari.service.resources import Resources
 
 SEPARATORS = "one\u2028two\x85three\x0bfour 😀"  # ends of lines to some, and not to JSON Lines
 

@@ -13,7 +13,7 @@ from tests.doors.rest_door import logs, open_door
 from tests.doors.test_cli import PROGRAM
 
 from recordari.config import Settings
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 
 SQL = "SELECT status, count(*) AS n FROM orders GROUP BY status ORDER BY status"
 ROWS = [["open", 667], ["paid", 666], ["refunded", 667]]

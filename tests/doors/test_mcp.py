@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from tests.doors.rest_door import Door, client_of, logs, open_door
 from tests.patience import PATIENCE
 
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 
 MODES = ("auto", "legacy")
 CHAT = {"Recordari-User": "ana", "Recordari-Agent": "helper", "Recordari-Session": "chat-1"}

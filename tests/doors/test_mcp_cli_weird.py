@@ -17,7 +17,7 @@ from tests.doors.test_rest_weird import SLOWEST, WEIRD, collection
 
 from recordari.config import Settings
 from recordari.entry.mcp.profiles import PROFILES
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 
 LONGEST_ARGUMENT = 100_000  # of a command; the operating system takes no longer ones
 ACTING = ("--user", "ana", "--agent", "helper", "--session", "chat-1")

@@ -11,9 +11,9 @@ from pydantic import SecretStr
 from tests.doors.rest_door import client_of, furnish, open_door
 
 from recordari.core.identity import Role
-from recordari.entry.rest.access import PUBLIC_PATHS, Requires
 from recordari.entry.rest.app import ROUTERS
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
+from recordari.kit.rest import PUBLIC_PATHS, Requires
 
 SECRET = "canary-of-tenant-test"
 ROUTES = [

@@ -12,7 +12,7 @@ from tests.doors.rest_door import client_of
 from recordari.config import Settings
 from recordari.core.telemetry import Telemetry
 from recordari.entry.rest.app import create_app
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 
 
 @pytest.mark.parametrize(("worker", "expected"), [(True, ["begun", "ended"]), (False, [])])

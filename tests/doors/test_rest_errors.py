@@ -8,9 +8,9 @@ import pytest
 from tests.doors.rest_door import REQUEST_ID, furnish, logs, open_door
 
 from recordari import errors
-from recordari.entry.rest.access import AgentMemory
 from recordari.errors import RecordariError
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
+from recordari.kit.rest import AgentMemory
 
 ERRORS = [
     error

@@ -26,9 +26,9 @@ from recordari.app import Memory
 from recordari.core.items import NewItem
 from recordari.domain.events import is_public
 from recordari.errors import InvalidInput
+from recordari.kit.resources import Resources
 from recordari.providers import delivery
 from recordari.service import follow, remember, webhooks
-from recordari.service.resources import Resources
 from recordari.worker.runner import background_worker
 
 # -- The feed

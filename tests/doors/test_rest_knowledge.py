@@ -8,7 +8,7 @@ import pytest
 from tests.doors.rest_door import open_door
 from tests.pdf_writer import written
 
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 
 
 async def test_a_document_is_sent_found_cited_read_and_removed(resources: Resources) -> None:

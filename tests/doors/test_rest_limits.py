@@ -11,11 +11,11 @@ from starlette.responses import StreamingResponse
 from tests.doors.rest_door import Door, open_door
 
 from recordari.core.identity import tenant_id_of
-from recordari.entry.rest.access import AgentMemory
 from recordari.entry.rest.admission import Admission
 from recordari.entry.rest.limits import RateLimit
 from recordari.errors import ConfigurationError, Overloaded
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
+from recordari.kit.rest import AgentMemory
 
 JSON = {"Content-Type": "application/json"}
 A, B, C = tenant_id_of("a"), tenant_id_of("b"), tenant_id_of("c")

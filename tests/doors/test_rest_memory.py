@@ -13,7 +13,7 @@ from tests.doors.rest_door import Door, open_door
 from tests.patience import PATIENCE
 
 from recordari.core.items import MAX_CONTENT_BYTES, Kind
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.worker.runner import background_worker
 
 CHAT = {"Recordari-User": "ana", "Recordari-Agent": "helper", "Recordari-Session": "chat-1"}

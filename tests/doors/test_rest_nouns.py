@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from tests.doors.rest_door import open_door
 
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 
 
 async def test_the_tenant_can_be_read_and_changed(resources: Resources) -> None:

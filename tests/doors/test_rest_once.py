@@ -15,8 +15,8 @@ from tests.stored import rows
 
 from recordari.config import Settings
 from recordari.entry.rest.app import create_app
+from recordari.kit.resources import Resources
 from recordari.service import idempotency
-from recordari.service.resources import Resources
 
 SECRET = "zebrafinches"
 KEYS = int(os.environ.get("RECORDARI_TEST_KEYS", "30"))  # more, when asked for

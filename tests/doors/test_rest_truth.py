@@ -17,7 +17,7 @@ from tests.doors.rest_door import Door, open_door
 from tests.patience import PATIENCE
 
 from recordari.config import Settings
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.worker.runner import background_worker
 
 ANA = {"Recordari-User": "ana", "Recordari-Agent": "helper", "Recordari-Session": "chat-1"}

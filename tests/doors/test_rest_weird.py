@@ -22,7 +22,7 @@ import pytest
 from tests.doors.rest_door import Door, furnish, open_door
 
 from recordari.domain.privacy import PrivacyPolicy, sanitise
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 
 WEIRD = [
     "a\u0000b",

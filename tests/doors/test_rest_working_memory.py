@@ -16,8 +16,8 @@ from tests.redis_server import running_redis
 from tests.working import work_off
 
 from recordari.config import Settings
+from recordari.kit.resources import Resources
 from recordari.service import episodes
-from recordari.service.resources import Resources
 from recordari.service.session_cache import SessionCache, Timing
 from recordari.wiring import open_resources
 

@@ -28,8 +28,8 @@ from recordari.core.ids import new_id
 from recordari.db import jobs, outbox
 from recordari.db.outbox import Batch
 from recordari.db.queries import Query
+from recordari.kit.resources import Resources
 from recordari.service import tenants
-from recordari.service.resources import Resources
 from recordari.wiring import open_resources
 from recordari.worker.runner import run_worker
 from recordari.worker.tasks import Job, Topic

@@ -26,8 +26,8 @@ from recordari.domain.tenants import read_key, written_key
 from recordari.entry.auth import Authenticator, bearer, narrowed
 from recordari.entry.jwks import UNKNOWN_KEY_SECONDS, TokenVerifier, checked_url
 from recordari.errors import ConfigurationError, Forbidden, ProviderError, Unauthenticated
+from recordari.kit.resources import Resources
 from recordari.service import tenants
-from recordari.service.resources import Resources
 
 ISSUER, AUDIENCE = "https://issuer.example", "recordari"
 

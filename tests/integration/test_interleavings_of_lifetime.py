@@ -19,9 +19,9 @@ from recordari.core.items import Kind
 from recordari.domain.patterns import Observed, Pattern, patterns_in
 from recordari.domain.window import NewMessage
 from recordari.errors import Conflict, NotFound
+from recordari.kit.resources import Resources
 from recordari.service import organise, tenants
 from recordari.service.consolidate import ENDED_FOR
-from recordari.service.resources import Resources
 
 WISH = "From now on, please answer me in Swedish."
 FACT = "The Harbour Project ships on 14 May"

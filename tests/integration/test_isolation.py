@@ -17,8 +17,8 @@ from recordari.db.pool import PoolOptions
 from recordari.db.queries import Query
 from recordari.domain.tenants import AgentDefinition
 from recordari.errors import DatabaseUnavailable, NotFound, UnsafeRole
+from recordari.kit.resources import Resources
 from recordari.service import tenants
-from recordari.service.resources import Resources
 from recordari.storage import tenants as tenants_rows
 
 SELECT_ALL = Query("tests.all_tenants", "Every tenant that can be seen.", "SELECT tenant_id FROM tenants")

@@ -22,9 +22,9 @@ from recordari.db import jobs
 from recordari.db.queries import Query
 from recordari.domain.jobs import JobStatus, Schedule, next_run
 from recordari.errors import DatabaseUnavailable, Forbidden, InvalidInput
+from recordari.kit.resources import Resources
 from recordari.service import jobs as job_service
 from recordari.service import tenants
-from recordari.service.resources import Resources
 from recordari.wiring import open_resources
 from recordari.worker.runner import run_worker
 from recordari.worker.tasks import JOBS, Job, schedules

@@ -19,9 +19,9 @@ from recordari.core.telemetry import configure_logging
 from recordari.core.text import terms
 from recordari.domain.runs import NewToolCall
 from recordari.errors import InvalidInput
+from recordari.kit.resources import Resources
 from recordari.service import dispatch, tenants
 from recordari.service.index import EMBED_TOPIC, embed
-from recordari.service.resources import Resources
 
 # Put together here, so that no scanner takes this file for a leak.
 TOKEN = "ghp_" + "C4naryT0ken" * 4

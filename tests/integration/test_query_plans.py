@@ -27,12 +27,12 @@ from recordari.db.database import Database, Transaction
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.db.queries import Query
 from recordari.domain.temporal import Interval
+from recordari.kit.resources import Resources
 from recordari.models.embedding import Embedders
 from recordari.service import tenants
 from recordari.service import vector_indexes as service
 from recordari.service.doctor import State, check_vector_indexes
 from recordari.service.recall_search import exact_below
-from recordari.service.resources import Resources
 from recordari.service.vector_indexes import Changes, decide
 from recordari.storage import search, vector_indexes
 from recordari.storage.search import Search

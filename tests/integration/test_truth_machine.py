@@ -32,8 +32,8 @@ from recordari.core.identity import Identity, Role
 from recordari.core.items import Kind
 from recordari.domain.conflict import Retirement
 from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.kit.resources import Resources
 from recordari.service import tenants
-from recordari.service.resources import Resources
 from recordari.service.supersede import retire
 from recordari.wiring import open_resources
 

@@ -23,8 +23,8 @@ from recordari.core.identity import Identity, Role, TenantId, checked_id, tenant
 from recordari.domain.tenants import KEY_PREFIX
 from recordari.entry.jwks import TokenVerifier
 from recordari.errors import Forbidden, InvalidInput, NotFound, Overloaded, Unauthenticated
+from recordari.kit.resources import Resources
 from recordari.service import tenants
-from recordari.service.resources import Resources
 
 MAX_CREDENTIAL_LENGTH = 8192
 MAX_CACHED = 10_000

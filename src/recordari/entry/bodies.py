@@ -11,7 +11,7 @@ from pydantic.config import JsonDict
 
 from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import MAX_LABEL, MAX_SOURCE_REF, Kind, NewItem, Tier, Trust
-from recordari.entry.rest.models import Moment, Shown, Strict
+from recordari.kit.rest import Moment, Shown, Strict
 from recordari.service.recall_request import MAX_QUERY_CHARACTERS, MAX_TOP_K
 
 # Strict models take an enum only from its member; in JSON a member is its text.

@@ -9,17 +9,8 @@ from typing import Annotated
 
 import typer
 
-from recordari.entry.cli.access import read_settings
-from recordari.entry.cli.output import (
-    AsJson,
-    clean,
-    console,
-    print_json,
-    print_line,
-    print_table,
-    record,
-    size,
-)
+from recordari.kit.commands import read_settings
+from recordari.kit.output import AsJson, clean, console, print_json, print_line, print_table, record, size
 from recordari.models import install as service
 from recordari.models.install import PullProgress
 

@@ -22,12 +22,12 @@ from recordari.core.items import Kind, NewItem
 from recordari.domain.documents import Chunk, Document, chunked, title_of
 from recordari.domain.knowledge import Source, SourceKind, checked_text
 from recordari.errors import Conflict, InvalidInput, NotFound, TooLarge
+from recordari.kit.resources import Resources
 from recordari.providers.extraction import Extracted, ReadingLimits, media_type_of
 from recordari.service import forget
 from recordari.service.documents import get_document
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.knowledge import DEFAULT_SOURCE, NO_SUCH_SOURCE, find_named
-from recordari.service.resources import Resources
 from recordari.service.revise import GivenDocument, ReadDocument, prepare_revision, write_revision
 from recordari.service.sanitise import sanitise_items
 from recordari.service.tenants import require_admin

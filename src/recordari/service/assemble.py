@@ -31,11 +31,11 @@ from recordari.domain.steps import joined, next_questions
 from recordari.domain.temporal import Interval
 from recordari.domain.tracing import written_interval
 from recordari.errors import InvalidInput
+from recordari.kit.resources import Resources
 from recordari.models.base import fail_open
 from recordari.service import recall
 from recordari.service.context_sources import Base, Fetched, item_of, read_base
 from recordari.service.recall_request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest
-from recordari.service.resources import Resources
 
 RECALLED = tuple(kind for kind in Kind if kind is not Kind.DOCUMENT_CHUNK)  # documents are looked up by the agent
 MORE_BY_STEPS = 3

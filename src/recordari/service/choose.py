@@ -15,7 +15,7 @@ from recordari.db import audit
 from recordari.domain.bandit import Posterior, checked_prior, checked_score, thompson
 from recordari.domain.procedures import Choice, Outcome, Procedure, spec_text
 from recordari.errors import Conflict, NotFound, PreconditionFailed
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.service.tenants import MAX_PAGE, require_admin
 from recordari.storage import procedures
 from recordari.storage.procedures import Named

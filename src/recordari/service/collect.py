@@ -11,8 +11,8 @@ from typing import Any
 
 from recordari.core.identity import Identity
 from recordari.core.telemetry import get_log
+from recordari.kit.resources import Resources
 from recordari.service.forget import remove_discarded
-from recordari.service.resources import Resources
 from recordari.storage import retention
 
 log = get_log(__name__)

@@ -19,7 +19,7 @@ from recordari.domain.databases import (
     sample_values,
 )
 from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.service.tenants import require_admin
 from recordari.storage import databases
 from recordari.storage.connected import schema

@@ -23,11 +23,11 @@ from recordari.domain.decay import CORROBORATION
 from recordari.domain.patterns import MOST_PATTERNS, Observed, Pattern, pattern_ref, patterns_in, trusted
 from recordari.domain.sessions import SessionStatus
 from recordari.errors import Conflict, NotFound, RecordariError
+from recordari.kit.resources import Resources
 from recordari.models.base import fail_open
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.messages import summarise_session
 from recordari.service.remember import Ready, make_ready, save_ready
-from recordari.service.resources import Resources
 from recordari.service.sessions import NO_SUCH_SESSION
 from recordari.service.supersede import retire
 from recordari.service.tenants import require_admin

@@ -8,9 +8,9 @@ from recordari.core.identity import AgentId, Identity, checked_id
 from recordari.db import audit, outbox
 from recordari.domain.tenants import Agent, AgentDefinition
 from recordari.errors import InvalidInput
+from recordari.kit.resources import Resources
 from recordari.service import tenants
 from recordari.service.index import EMBED_TOPIC
-from recordari.service.resources import Resources
 from recordari.service.tenants import get_agent, require_admin
 from recordari.storage import agent_copies
 from recordari.storage.agent_copies import ToCopy

@@ -15,10 +15,10 @@ from recordari.db.database import Transaction
 from recordari.domain.conflict import Retirement, Statement, Verdict, is_newer, ruling
 from recordari.domain.evidence import Opinion, Source, Trend, revised_confidence, trend_of
 from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.kit.resources import Resources
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.judge import CANDIDATES, near_distance
 from recordari.service.remember import Remembered, get_item, make_ready, refuse_shared, save_ready
-from recordari.service.resources import Resources
 from recordari.service.restate import Stated, make_way, take_back
 from recordari.service.supersede import retire
 from recordari.service.tenants import page_size, require_admin

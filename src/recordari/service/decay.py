@@ -12,7 +12,7 @@ from recordari.db import audit
 from recordari.domain.decay import WEAKEST as WEAKEST_STRENGTH
 from recordari.domain.decay import Fate, Trace, fate, lifetime, review_of
 from recordari.domain.proposals import NewProposal, ProposalKind
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.service.tenants import require_admin
 from recordari.storage import access, proposals
 

@@ -14,7 +14,7 @@ from recordari.db import outbox
 from recordari.db.outbox import Batch
 from recordari.domain.jobs import retry_delay
 from recordari.errors import DatabaseUnavailable, Overloaded, ProviderError, RecordariError
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 
 log = get_log(__name__)
 

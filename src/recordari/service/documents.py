@@ -9,9 +9,9 @@ from recordari.core.identity import Identity
 from recordari.db import audit
 from recordari.domain.documents import SEPARATOR, Document, DocumentChunk
 from recordari.errors import InvalidInput, NotFound
+from recordari.kit.resources import Resources
 from recordari.service import forget
 from recordari.service.knowledge import require_named
-from recordari.service.resources import Resources
 from recordari.service.tenants import MAX_PAGE, require_admin
 from recordari.storage import documents
 

@@ -21,10 +21,10 @@ from recordari.domain.runs import (
     checked_json,
 )
 from recordari.errors import InvalidInput, Unauthenticated
+from recordari.kit.resources import Resources
 from recordari.service import remember
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import Remembered
-from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin
 from recordari.storage import runs
 

@@ -18,9 +18,9 @@ from recordari.core.ids import new_id
 from recordari.db import audit, jobs
 from recordari.db.database import RETENTION_ROLE
 from recordari.errors import Conflict, NotFound
+from recordari.kit.resources import Resources
 from recordari.service.forget import follow_up, forget_items, redact, remove_discarded
 from recordari.service.journal import complete_journal, restore_tombstones
-from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin
 from recordari.storage import erasures
 from recordari.storage.erasures import Erasure

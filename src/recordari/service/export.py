@@ -24,7 +24,7 @@ from typing import Any
 
 from recordari.core.identity import Identity, checked_id
 from recordari.db import audit
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.service.tenants import require_admin
 from recordari.storage import exports
 from recordari.storage.exports import Exported

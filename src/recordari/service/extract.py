@@ -11,10 +11,10 @@ from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.domain.extraction import Extracted, Extraction, extraction_of, facts_in
+from recordari.kit.resources import Resources
 from recordari.models.base import fail_open
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import Ready, make_ready, save_ready, with_source_ref
-from recordari.service.resources import Resources
 from recordari.service.restate import Stated, follow, is_ended_before, make_way, name_aside
 from recordari.storage import evidence, facts, tenants
 from recordari.storage.evidence import Link

@@ -11,7 +11,7 @@ from typing import Any
 from recordari.core.identity import Identity
 from recordari.domain.events import Event, EventType, checked_types
 from recordari.errors import InvalidInput
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.service.tenants import MAX_PAGE, require_admin
 from recordari.storage import events
 

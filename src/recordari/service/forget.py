@@ -20,12 +20,12 @@ from recordari.db import audit, outbox
 from recordari.db.database import RETENTION_ROLE, Transaction
 from recordari.domain.retention import without_fold
 from recordari.errors import Conflict, InvalidInput, NotFound, ProviderError
+from recordari.kit.resources import Resources
 from recordari.service import remember
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.journal import write_journal
 from recordari.service.messages import SUMMARISE_TOPIC
 from recordari.service.remember import refuse_shared
-from recordari.service.resources import Resources
 from recordari.service.share import take_back
 from recordari.service.tenants import require_admin
 from recordari.storage import facts, holds, retention

@@ -15,7 +15,7 @@ from recordari.core.ids import new_id
 from recordari.core.secrets import open_with, seal_with
 from recordari.domain.idempotency import Claim
 from recordari.errors import Conflict, RecordariError
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.storage import answers
 
 KEPT = timedelta(hours=24)

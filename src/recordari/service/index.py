@@ -19,10 +19,10 @@ from recordari.domain.entities import Entity, entities_in
 from recordari.domain.extraction import Extraction, extraction_of
 from recordari.domain.indexing import PREVIOUS_HEAD, Indexed, embedded_text, indexed, searched_text
 from recordari.errors import ConfigurationError, InvalidInput, ProviderError
+from recordari.kit.resources import Resources
 from recordari.models.base import Embedder, Matrix, fail_open
 from recordari.models.static import TokenIds
 from recordari.service import vector_indexes
-from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin
 from recordari.storage import tenants, vectors
 

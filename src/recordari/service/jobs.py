@@ -20,7 +20,7 @@ from recordari.domain.jobs import (
     next_run,
 )
 from recordari.errors import InvalidInput, NotFound
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.service.tenants import MAX_PAGE, require_admin
 
 PLAN_PAGE = 1_000

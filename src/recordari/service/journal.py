@@ -17,8 +17,8 @@ from uuid import UUID
 from recordari.core.identity import Identity
 from recordari.db.database import RETENTION_ROLE
 from recordari.errors import InvalidInput
+from recordari.kit.resources import Resources
 from recordari.providers import journal
-from recordari.service.resources import Resources
 from recordari.storage import erasures
 from recordari.storage.retention import Tombstone
 

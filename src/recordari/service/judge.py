@@ -9,8 +9,8 @@ from recordari.core.items import Trust
 from recordari.db import outbox
 from recordari.db.outbox import Batch
 from recordari.domain.conflict import Retirement, Ruling, Statement, Verdict, is_newer, retirements
+from recordari.kit.resources import Resources
 from recordari.models.base import fail_open
-from recordari.service.resources import Resources
 from recordari.service.supersede import retire
 from recordari.storage import facts, vectors
 from recordari.storage.facts import FactRow

@@ -19,7 +19,7 @@ from recordari.domain.knowledge import (
     knowledge_map,
 )
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.service.tenants import MAX_PAGE, require_admin
 from recordari.storage import sources
 

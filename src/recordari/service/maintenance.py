@@ -13,10 +13,10 @@ from recordari.db import backup, migrate
 from recordari.db import backup as db_backup
 from recordari.domain.tenants import Tenant
 from recordari.errors import ConfigurationError, Conflict, NotFound
+from recordari.kit.resources import Resources
 from recordari.service import erase
 from recordari.service import tenants as tenant_verbs
 from recordari.service.journal import journal_file
-from recordari.service.resources import Resources
 from recordari.service.tenants import NewKey
 
 DEVELOPMENT_TENANT = "default"

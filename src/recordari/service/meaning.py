@@ -10,9 +10,9 @@ from recordari.core.identity import Identity
 from recordari.domain.entities import entities_in
 from recordari.domain.extraction import SETTING, Extraction
 from recordari.domain.indexing import embedded_text
+from recordari.kit.resources import Resources
 from recordari.models.base import fail_open_now
 from recordari.service.index import EXTRACT_TOPIC, NEXT_TOPICS
-from recordari.service.resources import Resources
 from recordari.storage.items import Meaning, Row
 
 MOST_CHARACTERS = 10_000  # longer texts are embedded in the background

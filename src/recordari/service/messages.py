@@ -33,11 +33,11 @@ from recordari.domain.window import (
     state_of,
 )
 from recordari.errors import InvalidInput, NotFound
+from recordari.kit.resources import Resources
 from recordari.models.base import fail_open
 from recordari.service import remember
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import MAX_BATCH, Ready, Remembered, with_source_ref
-from recordari.service.resources import Resources
 from recordari.service.sessions import (
     NO_SUCH_SESSION,
     entered,

@@ -8,7 +8,7 @@ from recordari.db.database import Transaction
 from recordari.domain.sharing import Member, Membership, ShareLink
 from recordari.domain.tenants import Tenant
 from recordari.errors import Conflict, NotFound
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.service.tenants import get_tenant
 from recordari.storage import sharing
 

@@ -34,9 +34,9 @@ from recordari.domain.proposals import (
     retirement_of,
 )
 from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.kit.resources import Resources
 from recordari.service.curate import MAX_REASON
 from recordari.service.judge import CANDIDATES, near_distance
-from recordari.service.resources import Resources
 from recordari.service.supersede import retire
 from recordari.service.tenants import MAX_PAGE, get_tenant, require_admin, update_tenant
 from recordari.storage import facts, proposals, vectors

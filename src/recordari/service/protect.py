@@ -11,7 +11,7 @@ from uuid import UUID
 from recordari.core.identity import Identity
 from recordari.db import audit
 from recordari.errors import NotFound
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.service.tenants import require_admin
 from recordari.storage import protection
 from recordari.storage.protection import ProtectedSource

@@ -14,9 +14,9 @@ from recordari.db import audit
 from recordari.domain.databases import ConnectedDatabase, DataAnswer, schema_text
 from recordari.domain.readonly_sql import check
 from recordari.errors import InvalidInput, NotFound, RecordariError
+from recordari.kit.resources import Resources
 from recordari.providers.sql_writing import SqlTask, SqlWriter
 from recordari.service.connect import NO_SUCH_DATABASE, open_dsn, place_of
-from recordari.service.resources import Resources
 from recordari.storage import databases
 from recordari.storage.connected.reader import read
 from recordari.storage.connected.targets import Target, checked, read_target

@@ -7,7 +7,7 @@ from typing import Any
 
 from recordari.core.identity import Identity
 from recordari.domain.quotas import Quota, Usage, shares, warnings_of
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.service.tenants import require_admin
 
 

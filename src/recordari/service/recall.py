@@ -35,6 +35,7 @@ from recordari.domain.tracing import (
     written_interval,
 )
 from recordari.domain.wording import asked_by
+from recordari.kit.resources import Resources
 from recordari.models.base import fail_open
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.recall_request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
@@ -49,7 +50,6 @@ from recordari.service.recall_search import (
     tokens_of,
     weights_of,
 )
-from recordari.service.resources import Resources
 from recordari.service.shelves import MOST_ITEMS
 from recordari.service.views import TenantView
 from recordari.storage import evidence, items, search, sessions

@@ -16,9 +16,9 @@ from recordari.domain.arms import FULL_DEPTHS, Depths
 from recordari.domain.candidates import Tokens
 from recordari.domain.ranking import Weights
 from recordari.domain.wording import REQUEST_TERMS
+from recordari.kit.resources import Resources
 from recordari.models.static import StaticTokens
 from recordari.service.recall_request import Arm, RecallRequest
-from recordari.service.resources import Resources
 from recordari.service.views import TenantView
 
 MOST_POSTINGS = 4_000

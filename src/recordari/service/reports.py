@@ -13,7 +13,7 @@ from recordari.domain.jobs import JobStatus
 from recordari.domain.reports import Day, Report, ReportKind, daily_brief, warnings_of
 from recordari.domain.runs import MAX_EPISODES
 from recordari.errors import NotFound
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.service.tenants import page_size, require_admin
 from recordari.storage import reports, tenants
 

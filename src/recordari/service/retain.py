@@ -22,9 +22,9 @@ from recordari.domain.retention import (
     verdict,
 )
 from recordari.errors import Conflict
+from recordari.kit.resources import Resources
 from recordari.service.forget import Redaction, follow_up, record, redact, remove_discarded
 from recordari.service.journal import complete_journal
-from recordari.service.resources import Resources
 from recordari.service.tenants import get_tenant, require_admin, update_tenant
 from recordari.storage import retention
 

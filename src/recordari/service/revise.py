@@ -21,10 +21,10 @@ from recordari.db import audit
 from recordari.db.database import Transaction
 from recordari.domain.documents import SEPARATOR, Chunk, context_of
 from recordari.domain.knowledge import Source
+from recordari.kit.resources import Resources
 from recordari.providers.extraction import BINARY
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import OBJECT_BYTES, make_ready
-from recordari.service.resources import Resources
 from recordari.storage import documents, items, retention, sources
 from recordari.storage.documents import DocumentRow, KeptChunk, Original, Place, Standing
 from recordari.storage.items import Row

@@ -41,11 +41,11 @@ from recordari.domain.runs import (
 from recordari.domain.sessions import Note, NoteKind, may_see
 from recordari.domain.summaries import LONGEST_POINT
 from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.kit.resources import Resources
 from recordari.service import remember
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.messages import with_usage
 from recordari.service.remember import MAX_BATCH, Ready, Remembered, with_source_ref
-from recordari.service.resources import Resources
 from recordari.service.sanitise import sanitise_calls
 from recordari.service.sessions import entered, keep_notes, own_only
 from recordari.service.state import drop_state_of_run

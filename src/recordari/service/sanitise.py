@@ -15,7 +15,7 @@ from recordari.domain.privacy import Action, PrivacyPolicy, holds_secret, saniti
 from recordari.domain.privacy_findings import DataType
 from recordari.domain.runs import NewToolCall
 from recordari.errors import InvalidInput
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.service.tenants import update_tenant
 
 INLINE_CHARACTERS = 10_000  # more than these are read in a thread, so that the event loop goes on

@@ -28,7 +28,7 @@ from recordari.domain.sessions import (
 )
 from recordari.domain.window import DEFAULT_MODEL_TOKENS, Window, window_limit, window_of
 from recordari.errors import InvalidInput, NotFound
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.service.state import drop_state_of_run, drop_state_of_session
 from recordari.service.tenants import page_size, require_admin
 from recordari.storage import notes, runs, sessions, tenants

@@ -24,8 +24,8 @@ from recordari.domain.indexing import Indexed
 from recordari.domain.sharing import SHAREABLE, LinkStatus, Membership, Share, ShareLink
 from recordari.domain.tenants import Tenant
 from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.kit.resources import Resources
 from recordari.service.index import EMBED_TOPIC, derive
-from recordari.service.resources import Resources
 from recordari.service.tenants import MAX_PAGE, get_tenant, require_admin
 from recordari.storage import sharing, tenants
 from recordari.storage.sharing import Given

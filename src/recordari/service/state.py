@@ -25,7 +25,7 @@ from recordari.domain.state import (
     snapshot_text,
 )
 from recordari.errors import NotFound
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.storage import state
 
 SWEEP_BATCH = 5_000

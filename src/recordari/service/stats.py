@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from recordari.core.identity import Identity
 from recordari.domain.jobs import JobStatus
+from recordari.kit.resources import Resources
 from recordari.service.index import EMBED_TOPIC, Reembedding, embedding_state
 from recordari.service.jobs import job_counts
 from recordari.service.quotas import QuotaStanding, quota_standing
-from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin
 from recordari.storage import stats
 from recordari.storage.stats import OtherCounts

@@ -10,8 +10,8 @@ from recordari.core.items import Item
 from recordari.db import audit
 from recordari.db.database import Transaction
 from recordari.domain.conflict import Retirement
+from recordari.kit.resources import Resources
 from recordari.service.remember import get_item
-from recordari.service.resources import Resources
 from recordari.storage import facts
 
 

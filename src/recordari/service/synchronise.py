@@ -18,11 +18,11 @@ from recordari.core.identity import Identity
 from recordari.db import audit, jobs
 from recordari.domain.knowledge import Source
 from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError, TooLarge
+from recordari.kit.resources import Resources
 from recordari.providers.extraction import SUFFIXES
 from recordari.service.add_document import NewDocument, add_document
 from recordari.service.documents import delete_document
 from recordari.service.knowledge import NO_SUCH_SOURCE, allowed_folder, get_source
-from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin
 from recordari.storage import documents, sources
 

@@ -29,7 +29,7 @@ from recordari.domain.tenants import (
     written_key,
 )
 from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.storage import tenants
 
 MAX_PAGE = 200

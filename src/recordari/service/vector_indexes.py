@@ -16,7 +16,7 @@ from recordari.core.identity import Identity
 from recordari.core.telemetry import get_log
 from recordari.db import jobs
 from recordari.db.database import Transaction
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 from recordari.storage import vector_indexes, vectors
 from recordari.storage.vector_indexes import IndexSpec, VectorIndex, VectorIndexes
 

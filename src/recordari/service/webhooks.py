@@ -30,9 +30,9 @@ from recordari.domain.events import (
     signature,
 )
 from recordari.errors import Conflict, InvalidInput, NotFound, ProviderError, RecordariError
+from recordari.kit.resources import Resources
 from recordari.providers import delivery
 from recordari.service.follow import place
-from recordari.service.resources import Resources
 from recordari.service.tenants import require_admin
 from recordari.storage import events, webhooks
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recordari.core.identity import Identity
-from recordari.service.resources import Resources
+from recordari.kit.resources import Resources
 
 
 class Bound:

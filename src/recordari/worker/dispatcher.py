@@ -7,9 +7,9 @@ import time
 
 from recordari.core.telemetry import get_log
 from recordari.db.outbox import Batch
+from recordari.kit.resources import Resources
 from recordari.service import dispatch
 from recordari.service.dispatch import Outcome
-from recordari.service.resources import Resources
 from recordari.worker.tasks import Topic
 
 log = get_log(__name__)

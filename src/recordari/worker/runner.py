@@ -24,8 +24,8 @@ from recordari.db.jobs import open_queue
 from recordari.db.outbox import listen
 from recordari.domain.jobs import retry_delay
 from recordari.errors import RecordariError
+from recordari.kit.resources import Clock, Resources
 from recordari.service import jobs as job_service
-from recordari.service.resources import Clock, Resources
 from recordari.worker.dispatcher import Dispatcher
 from recordari.worker.tasks import JOBS, TOPICS, Job, Topic, schedules
 

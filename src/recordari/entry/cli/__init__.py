@@ -14,8 +14,8 @@ from typing import Annotated
 
 import typer
 
-from recordari.entry.cli.output import AsJson, fail, print_json, print_line
 from recordari.errors import RecordariError
+from recordari.kit.output import AsJson, fail, print_json, print_line
 
 __all__ = ["build", "main"]
 

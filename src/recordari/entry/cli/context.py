@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from recordari.domain.context import Iteration, Rendering
-from recordari.entry.cli.access import Agent, Session, Tenant, User, open_memory
-from recordari.entry.cli.output import AsJson, print_json, print_line, print_note, print_table
 from recordari.entry.rest.contexts import shown
+from recordari.kit.commands import Agent, Session, Tenant, User, open_memory
+from recordari.kit.output import AsJson, print_json, print_line, print_note, print_table
 from recordari.service.assemble import Context
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 

@@ -10,8 +10,9 @@ import typer
 
 from recordari.app import Memory
 from recordari.domain.databases import ConnectedDatabase, DataAnswer
-from recordari.entry.cli.access import Tenant, open_memory
-from recordari.entry.cli.output import (
+from recordari.errors import NotFound
+from recordari.kit.commands import Tenant, open_memory
+from recordari.kit.output import (
     AsJson,
     Yes,
     confirm,
@@ -22,7 +23,6 @@ from recordari.entry.cli.output import (
     print_table,
     record,
 )
-from recordari.errors import NotFound
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 
 app = typer.Typer()

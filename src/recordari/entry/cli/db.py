@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from recordari.config import Settings
-from recordari.entry.cli.access import read_settings
-from recordari.entry.cli.output import (
+from recordari.errors import ConfigurationError, RecordariError
+from recordari.kit.commands import read_settings
+from recordari.kit.output import (
     AsJson,
     Yes,
     confirm,
@@ -25,7 +26,6 @@ from recordari.entry.cli.output import (
     record,
     size,
 )
-from recordari.errors import ConfigurationError, RecordariError
 from recordari.service import maintenance
 from recordari.service.doctor import has_failed
 from recordari.wiring import (

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from recordari.entry.cli.access import read_settings
-from recordari.entry.cli.output import AsJson, print_json, print_table
+from recordari.kit.commands import read_settings
+from recordari.kit.output import AsJson, print_json, print_table
 from recordari.service.doctor import State, has_failed
 from recordari.wiring import diagnose
 

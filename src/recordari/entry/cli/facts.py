@@ -11,8 +11,8 @@ from recordari.app import Memory
 from recordari.core.identity import Scope
 from recordari.core.items import Item, Kind
 from recordari.domain.evidence import Opinion
-from recordari.entry.cli.access import Agent, Tenant, User, ask
-from recordari.entry.cli.output import AsJson, print_json, print_line, print_note, print_table, record
+from recordari.kit.commands import Agent, Tenant, User, ask
+from recordari.kit.output import AsJson, print_json, print_line, print_note, print_table, record
 from recordari.service.curate import ItemPage, ItemState
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 

@@ -12,8 +12,8 @@ import typer
 
 from recordari.app import Memory
 from recordari.core.checks import Progress
-from recordari.entry.cli.access import Tenant, open_memory
-from recordari.entry.cli.output import AsJson, console, counted, print_json, print_line, print_note, record
+from recordari.kit.commands import Tenant, open_memory
+from recordari.kit.output import AsJson, console, counted, print_json, print_line, print_note, record
 from recordari.service.index import EMBED_TOPIC, Reembedding
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 

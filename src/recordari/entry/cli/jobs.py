@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from recordari.domain.jobs import JobStatus
-from recordari.entry.cli.access import Tenant, ask, open_memory
-from recordari.entry.cli.output import AsJson, Yes, confirm, print_json, print_line, print_table, record
+from recordari.kit.commands import Tenant, ask, open_memory
+from recordari.kit.output import AsJson, Yes, confirm, print_json, print_line, print_table, record
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 
 app = typer.Typer()

@@ -13,8 +13,9 @@ import typer
 
 from recordari.core.identity import Role
 from recordari.domain.tenants import ApiKey
-from recordari.entry.cli.access import Tenant, open_as_operator
-from recordari.entry.cli.output import (
+from recordari.errors import NotFound
+from recordari.kit.commands import Tenant, open_as_operator
+from recordari.kit.output import (
     AsJson,
     Yes,
     confirm,
@@ -25,7 +26,6 @@ from recordari.entry.cli.output import (
     print_table,
     record,
 )
-from recordari.errors import NotFound
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 from recordari.service.tenants import NewKey, ensure_tenant
 

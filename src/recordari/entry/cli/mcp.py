@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from recordari.entry.cli.access import Agent, Session, Tenant, User, open_memory
 from recordari.errors import ConfigurationError, InvalidInput
+from recordari.kit.commands import Agent, Session, Tenant, User, open_memory
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 
 try:

@@ -11,9 +11,9 @@ import typer
 
 from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import Kind
-from recordari.entry.cli.access import Agent, Moment, Session, Tenant, User, ask, open_memory, read_moment
 from recordari.entry.cli.indexing import settle
-from recordari.entry.cli.output import AsJson, print_json, print_line, print_note, print_table, record, shortened
+from recordari.kit.commands import Agent, Moment, Session, Tenant, User, ask, open_memory, read_moment
+from recordari.kit.output import AsJson, print_json, print_line, print_note, print_table, record, shortened
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 from recordari.service.recall_request import RecallAnswer, RecalledItem
 from recordari.service.remember import Remembered

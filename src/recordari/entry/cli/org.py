@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from recordari.domain.sharing import Member, Membership
-from recordari.entry.cli.access import open_as_operator, read_settings
-from recordari.entry.cli.output import AsJson, Yes, confirm, print_json, print_note, print_record, print_table, record
+from recordari.kit.commands import open_as_operator, read_settings
+from recordari.kit.output import AsJson, Yes, confirm, print_json, print_note, print_record, print_table, record
 from recordari.service.organise import add_member, list_members, remove_member
 from recordari.wiring import bring_up_to_date, open_address, owner_of
 

@@ -9,17 +9,8 @@ from uuid import UUID
 import typer
 
 from recordari.domain.retention import RetentionPolicy
-from recordari.entry.cli.access import Tenant, ask
-from recordari.entry.cli.output import (
-    AsJson,
-    Yes,
-    confirm,
-    print_json,
-    print_line,
-    print_record,
-    print_table,
-    record,
-)
+from recordari.kit.commands import Tenant, ask
+from recordari.kit.output import AsJson, Yes, confirm, print_json, print_line, print_record, print_table, record
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 from recordari.service.retain import Sweep
 

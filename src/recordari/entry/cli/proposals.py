@@ -11,8 +11,8 @@ import typer
 
 from recordari.app import Memory
 from recordari.domain.proposals import Proposal, ProposalKind, ProposalStatus
-from recordari.entry.cli.access import Tenant, ask, open_memory
-from recordari.entry.cli.output import AsJson, print_json, print_record, print_table, record
+from recordari.kit.commands import Tenant, ask, open_memory
+from recordari.kit.output import AsJson, print_json, print_record, print_table, record
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 
 app = typer.Typer()

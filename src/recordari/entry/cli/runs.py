@@ -8,8 +8,8 @@ from uuid import UUID
 import typer
 
 from recordari.domain.runs import Run, RunStatus
-from recordari.entry.cli.access import Agent, Session, Tenant, ask
-from recordari.entry.cli.output import AsJson, print_json, print_note, print_record, print_table, record
+from recordari.kit.commands import Agent, Session, Tenant, ask
+from recordari.kit.output import AsJson, print_json, print_note, print_record, print_table, record
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 
 app = typer.Typer()

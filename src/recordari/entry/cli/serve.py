@@ -16,10 +16,10 @@ import uvicorn
 from fastapi import FastAPI
 
 from recordari.config import Settings
-from recordari.entry.cli.access import read_settings
-from recordari.entry.cli.output import print_line
 from recordari.entry.rest.app import create_app
 from recordari.errors import ConfigurationError, RecordariError
+from recordari.kit.commands import read_settings
+from recordari.kit.output import print_line
 from recordari.service.maintenance import DEVELOPMENT_TENANT, is_loopback, make_development_key
 from recordari.service.tenants import NewKey
 from recordari.wiring import open_resources

@@ -9,8 +9,8 @@ import typer
 
 from recordari.app import Memory
 from recordari.domain.sessions import Session, SessionStatus
-from recordari.entry.cli.access import Agent, Tenant, User, ask
-from recordari.entry.cli.output import AsJson, print_json, print_note, print_record, print_table, record
+from recordari.kit.commands import Agent, Tenant, User, ask
+from recordari.kit.output import AsJson, print_json, print_note, print_record, print_table, record
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 
 app = typer.Typer()

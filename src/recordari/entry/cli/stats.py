@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recordari.entry.cli.access import Tenant, ask
-from recordari.entry.cli.output import AsJson, print_json, print_note, print_record, record, size
+from recordari.kit.commands import Tenant, ask
+from recordari.kit.output import AsJson, print_json, print_note, print_record, record, size
 from recordari.service.index import Reembedding
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 

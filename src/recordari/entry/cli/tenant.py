@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from recordari.domain.tenants import Tenant
-from recordari.entry.cli.access import open_as_operator, read_settings
-from recordari.entry.cli.output import AsJson, print_json, print_record, print_table, record
 from recordari.errors import Conflict, NotFound
+from recordari.kit.commands import open_as_operator, read_settings
+from recordari.kit.output import AsJson, print_json, print_record, print_table, record
 from recordari.service.maintenance import DEVELOPMENT_TENANT, list_tenants
 from recordari.service.tenants import ensure_tenant
 from recordari.wiring import bring_up_to_date, open_address, owner_of

@@ -8,8 +8,8 @@ from uuid import UUID
 import typer
 
 from recordari.domain.events import EventType, Webhook
-from recordari.entry.cli.access import Tenant, ask
-from recordari.entry.cli.output import (
+from recordari.kit.commands import Tenant, ask
+from recordari.kit.output import (
     AsJson,
     Yes,
     confirm,

@@ -6,8 +6,8 @@ import asyncio
 import signal
 
 from recordari.config import Settings
-from recordari.entry.cli.access import read_settings
-from recordari.entry.cli.output import print_note
+from recordari.kit.commands import read_settings
+from recordari.kit.output import print_note
 from recordari.wiring import open_resources
 from recordari.worker.runner import run_worker
 

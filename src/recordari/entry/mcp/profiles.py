@@ -23,7 +23,7 @@ from recordari.entry.mcp.tools import (
     MemoriesShown,
     MemoryTool,
 )
-from recordari.entry.rest.models import Shown
+from recordari.kit.rest import Shown
 
 INSTRUCTIONS = (
     "Long-term memory across conversations. Call `recall` before you answer anything that may have come up earlier, "

@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 from recordari.app import Memory
 from recordari.core.items import Kind
 from recordari.entry.bodies import ItemShown
-from recordari.entry.rest.errors import public_detail
 from recordari.errors import NotFound, RecordariError
+from recordari.kit.problems import public_detail
 
 FACTS = "recordari://facts"
 MEMORY = "recordari://memories/"

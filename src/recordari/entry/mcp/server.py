@@ -23,9 +23,9 @@ from recordari.core.identity import Role
 from recordari.entry.mcp import resources
 from recordari.entry.mcp.profiles import PROFILES, Profile
 from recordari.entry.mcp.tools import failed
-from recordari.entry.rest.access import acting_identity
 from recordari.entry.rest.limits import Hosts, without_port
 from recordari.errors import Forbidden
+from recordari.kit.rest import acting_identity
 from recordari.service.tenants import require_admin
 
 PATH = "/mcp"

@@ -11,10 +11,9 @@ from pydantic import ConfigDict, Field
 from recordari.domain.profiles import Profile
 from recordari.domain.tenants import Agent, AgentDefinition
 from recordari.entry.bodies import ProfileShown
-from recordari.entry.rest.access import AdminMemory, AgentMemory
-from recordari.entry.rest.errors import Problem
-from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, page_of, position
 from recordari.errors import PreconditionFailed
+from recordari.kit.problems import Problem
+from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory, Cursor, Limit, Page, Shown, Strict, page_of, position
 
 router = APIRouter(prefix="/v1/agents", tags=["agents"], responses=PROBLEMS)
 

@@ -26,7 +26,6 @@ from recordari.entry.rest import (
     curation,
     databases,
     entries,
-    errors,
     events,
     exports,
     health,
@@ -49,13 +48,14 @@ from recordari.entry.rest import (
     tenants,
     users,
 )
-from recordari.entry.rest.access import Gate, known_query
 from recordari.entry.rest.admission import Admission
-from recordari.entry.rest.errors import ProblemResponse
 from recordari.entry.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
 from recordari.entry.rest.request_context import RequestContext
-from recordari.service.resources import Resources
+from recordari.kit import problems
+from recordari.kit.problems import ProblemResponse
+from recordari.kit.resources import Resources
+from recordari.kit.rest import Gate, known_query
 from recordari.wiring import open_resources
 
 try:
@@ -196,7 +196,7 @@ def create_app(
         redirect_slashes=False,
         **NO_TELEMETRY,
     )
-    errors.install(app)
+    problems.install(app)
     _complete_description(app)
     for router in ROUTERS:
         # The client of another service sends what that service knows.

@@ -9,9 +9,8 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from recordari.entry.rest.access import AdminMemory
-from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, id_position, page_of
 from recordari.errors import InvalidInput
+from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, id_position, page_of
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"], responses=PROBLEMS)
 

@@ -13,11 +13,24 @@ from recordari.core.identity import Role, Scope
 from recordari.core.items import MAX_LABEL, Item, Kind, Trust
 from recordari.domain.evidence import Opinion, Trend
 from recordari.entry.bodies import ItemShown, RememberedShown
-from recordari.entry.rest.access import AdminMemory, AgentMemory
-from recordari.entry.rest.errors import Problem
-from recordari.entry.rest.etags import MISMATCH, IfMatch, etag_of, require_match
-from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, cursor_of, id_position
 from recordari.errors import NotFound
+from recordari.kit.problems import Problem
+from recordari.kit.rest import (
+    MISMATCH,
+    PROBLEMS,
+    AdminMemory,
+    AgentMemory,
+    Cursor,
+    IfMatch,
+    Limit,
+    Page,
+    Shown,
+    Strict,
+    cursor_of,
+    etag_of,
+    id_position,
+    require_match,
+)
 from recordari.service.curate import MAX_REASON, ItemState
 from recordari.service.forget import Forgotten
 

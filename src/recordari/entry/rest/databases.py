@@ -10,8 +10,7 @@ from fastapi import APIRouter
 from pydantic import Field, SecretStr
 
 from recordari.domain.databases import ConnectedDatabase, DataAnswer
-from recordari.entry.rest.access import AdminMemory, AgentMemory
-from recordari.entry.rest.models import PROBLEMS, Shown, Strict
+from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory, Shown, Strict
 
 router = APIRouter(prefix="/v1", tags=["databases"], responses=PROBLEMS)
 

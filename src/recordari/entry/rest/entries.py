@@ -12,8 +12,7 @@ from pydantic import ConfigDict, Field
 from recordari.core.identity import Scope
 from recordari.domain.entries import LONGEST_TTL, MAX_LABELS, MAX_PAGE
 from recordari.entry.bodies import ScopeName
-from recordari.entry.rest.access import AgentMemory
-from recordari.entry.rest.models import PROBLEMS, Shown, Strict
+from recordari.kit.rest import PROBLEMS, AgentMemory, Shown, Strict
 
 router = APIRouter(prefix="/v1/entries", tags=["entries"], responses=PROBLEMS)
 

@@ -15,20 +15,10 @@ from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field
 
 from recordari.domain.events import MAX_URL, Event, EventType
-from recordari.entry.rest.access import AdminMemory
-from recordari.entry.rest.errors import Problem
-from recordari.entry.rest.models import (
-    PROBLEMS,
-    Cursor,
-    Limit,
-    Page,
-    Shown,
-    Strict,
-    cursor_of,
-    number_position,
-)
 from recordari.entry.rest.streams import STREAM, event_text, streamed, wants_stream
 from recordari.errors import InvalidInput
+from recordari.kit.problems import Problem
+from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, Strict, cursor_of, number_position
 
 router = APIRouter(prefix="/v1/events", tags=["events"], responses=PROBLEMS)
 webhooks_router = APIRouter(prefix="/v1/webhooks", tags=["events"], responses=PROBLEMS)

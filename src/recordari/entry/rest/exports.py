@@ -10,9 +10,8 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from recordari.entry.lines import text_lines
-from recordari.entry.rest.access import AdminMemory, AgentMemory
-from recordari.entry.rest.models import PROBLEMS, Shown
 from recordari.errors import RecordariError
+from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory, Shown
 from recordari.service.import_export import MAX_LINE
 
 LINES = "application/x-ndjson"

@@ -16,9 +16,9 @@ from pydantic import BaseModel, Field
 
 from recordari.core.telemetry import get_log
 from recordari.entry.auth import bearer
-from recordari.entry.rest.errors import Problem
 from recordari.entry.rest.limits import host_name
 from recordari.errors import DatabaseUnavailable, RecordariError, Unauthenticated
+from recordari.kit.problems import Problem
 from recordari.service.maintenance import is_loopback
 from recordari.wiring import check_ready
 

@@ -12,9 +12,9 @@ from recordari.core.identity import Identity
 from recordari.domain.idempotency import Claim
 from recordari.entry.rest.limits import STREAMED
 from recordari.errors import InvalidInput
+from recordari.kit.resources import Resources
 from recordari.service import idempotency
 from recordari.service.idempotency import Answer, Asked
-from recordari.service.resources import Resources
 
 KEY = re.compile(r"[\x21-\x7e]{1,200}")
 KEY_PARAMETER: dict[str, Any] = {

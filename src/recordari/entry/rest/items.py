@@ -19,10 +19,9 @@ from recordari.entry.bodies import (
     RememberedShown,
 )
 from recordari.entry.lines import Lines
-from recordari.entry.rest.access import AgentMemory
-from recordari.entry.rest.errors import Problem
-from recordari.entry.rest.models import PROBLEMS, Strict
 from recordari.errors import RecordariError
+from recordari.kit.problems import Problem
+from recordari.kit.rest import PROBLEMS, AgentMemory, Strict
 from recordari.service.remember import MAX_BATCH, Remembered
 
 CONFLICT: dict[int | str, dict[str, Any]] = {

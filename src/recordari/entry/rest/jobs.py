@@ -14,9 +14,10 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from recordari.domain.jobs import DeadLetterKind, JobStatus
-from recordari.entry.rest.access import AdminMemory
-from recordari.entry.rest.models import (
+from recordari.entry.rest.streams import STREAM, event_text, streamed, wants_stream
+from recordari.kit.rest import (
     PROBLEMS,
+    AdminMemory,
     Cursor,
     Limit,
     Page,
@@ -26,7 +27,6 @@ from recordari.entry.rest.models import (
     page_of,
     position,
 )
-from recordari.entry.rest.streams import STREAM, event_text, streamed, wants_stream
 from recordari.service.follow import LOOK_SECONDS, STREAM_SECONDS
 
 router = APIRouter(prefix="/v1", tags=["jobs"], responses=PROBLEMS)

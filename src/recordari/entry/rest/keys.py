@@ -12,8 +12,7 @@ from pydantic import ConfigDict, Field
 from recordari.core.identity import Role
 from recordari.domain.tenants import ApiKey
 from recordari.entry.auth import Authenticator
-from recordari.entry.rest.access import AdminMemory
-from recordari.entry.rest.models import PROBLEMS, Moment, Page, Shown, Strict
+from recordari.kit.rest import PROBLEMS, AdminMemory, Moment, Page, Shown, Strict
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"], responses=PROBLEMS)
 

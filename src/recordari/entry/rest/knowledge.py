@@ -15,10 +15,21 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from recordari.domain.documents import Document
 from recordari.domain.knowledge import MAX_DESCRIPTION, MAX_SOURCE_NAME, MAX_TOOL, Source, SourceKind
-from recordari.entry.rest.access import AdminMemory, AgentMemory
-from recordari.entry.rest.errors import Problem
-from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, id_position, page_of, position
 from recordari.errors import InvalidInput, TooLarge
+from recordari.kit.problems import Problem
+from recordari.kit.rest import (
+    PROBLEMS,
+    AdminMemory,
+    AgentMemory,
+    Cursor,
+    Limit,
+    Page,
+    Shown,
+    Strict,
+    id_position,
+    page_of,
+    position,
+)
 from recordari.service.add_document import MAX_NAME, AddedDocument
 from recordari.service.documents import MOST_CHUNKS_READ, DocumentText
 

@@ -22,9 +22,8 @@ from recordari.core.items import Item, Kind
 from recordari.domain.extraction import facts_in
 from recordari.domain.mem0_filters import OWNERS, fits, owners_in
 from recordari.domain.window import MessageRole, NewMessage
-from recordari.entry.rest.access import AdminMemory, AgentMemory
-from recordari.entry.rest.models import PROBLEMS
 from recordari.errors import InvalidInput, NotFound
+from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory
 from recordari.service.recall_request import MAX_TOP_K, RecalledItem
 
 MOST_OWNERS = 20

@@ -11,9 +11,20 @@ from pydantic import Field
 
 from recordari.domain.bandit import Posterior
 from recordari.domain.procedures import Procedure
-from recordari.entry.rest.access import AdminMemory, AgentMemory
-from recordari.entry.rest.etags import MISMATCH
-from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, id_position, page_of, position
+from recordari.kit.rest import (
+    MISMATCH,
+    PROBLEMS,
+    AdminMemory,
+    AgentMemory,
+    Cursor,
+    Limit,
+    Page,
+    Shown,
+    Strict,
+    id_position,
+    page_of,
+    position,
+)
 
 router = APIRouter(prefix="/v1/procedures", tags=["procedures"], responses=PROBLEMS)
 

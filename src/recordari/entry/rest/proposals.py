@@ -10,9 +10,8 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from recordari.domain.proposals import ProposalKind, ProposalStatus
-from recordari.entry.rest.access import AdminMemory
-from recordari.entry.rest.errors import Problem
-from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, id_position, page_of
+from recordari.kit.problems import Problem
+from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, Strict, id_position, page_of
 
 router = APIRouter(prefix="/v1/proposals", tags=["proposals"], responses=PROBLEMS)
 VOID: dict[int | str, dict[str, Any]] = {

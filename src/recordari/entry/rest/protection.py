@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from recordari.domain.privacy import Action, PrivacyPolicy
 from recordari.domain.privacy_findings import DataType
-from recordari.entry.rest.access import AdminMemory
-from recordari.entry.rest.models import PROBLEMS, Shown, Strict
+from recordari.kit.rest import PROBLEMS, AdminMemory, Shown, Strict
 
 router = APIRouter(prefix="/v1/protected_sources", tags=["protection"], responses=PROBLEMS)
 privacy_router = APIRouter(prefix="/v1/privacy", tags=["protection"], responses=PROBLEMS)

@@ -14,8 +14,7 @@ from recordari.entry.bodies import (
     RecallShown,
     ToolOutputShown,
 )
-from recordari.entry.rest.access import AgentMemory
-from recordari.entry.rest.models import PROBLEMS
+from recordari.kit.rest import PROBLEMS, AgentMemory
 from recordari.service.recall_request import RecallAnswer
 from recordari.service.remember import ToolOutput
 

@@ -9,9 +9,8 @@ from uuid import UUID
 from fastapi import APIRouter
 
 from recordari.domain.reports import Report, ReportKind
-from recordari.entry.rest.access import AdminMemory
-from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, page_of, position
 from recordari.errors import InvalidInput
+from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, page_of, position
 
 router = APIRouter(prefix="/v1/reports", tags=["reports"], responses=PROBLEMS)
 

@@ -8,8 +8,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recordari.core.ids import new_id
 from recordari.core.telemetry import get_log, is_request_id, request_id
-from recordari.entry.rest.errors import internal_problem, problem
 from recordari.errors import RecordariError
+from recordari.kit.problems import internal_problem, problem
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 CLIENT_LEFT = 499  # what nginx counts a request as whose client went away

@@ -10,10 +10,8 @@ from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field
 
 from recordari.domain.retention import MOST_DAYS, RetentionPolicy, Verdict
-from recordari.entry.rest.access import AdminMemory
-from recordari.entry.rest.errors import Problem
-from recordari.entry.rest.etags import MISMATCH, IfMatch, etag_of, require_match
-from recordari.entry.rest.models import PROBLEMS, Shown, Strict
+from recordari.kit.problems import Problem
+from recordari.kit.rest import MISMATCH, PROBLEMS, AdminMemory, IfMatch, Shown, Strict, etag_of, require_match
 
 router = APIRouter(prefix="/v1/retention", tags=["retention"], responses=PROBLEMS)
 fade_router = APIRouter(prefix="/v1/fade", tags=["retention"], responses=PROBLEMS)

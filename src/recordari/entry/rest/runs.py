@@ -13,9 +13,8 @@ from pydantic import Field
 from recordari.core.identity import Scope
 from recordari.domain.runs import MAX_ARGUMENT_BYTES, MOST_EPISODES_GIVEN, NewToolCall, RunStatus, Usage
 from recordari.entry.bodies import ItemShown, RememberedShown
-from recordari.entry.rest.access import AgentMemory
-from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Moment, Page, Shown, Strict, id_position, page_of
 from recordari.entry.rest.state import StateShown
+from recordari.kit.rest import PROBLEMS, AgentMemory, Cursor, Limit, Moment, Page, Shown, Strict, id_position, page_of
 
 MAX_CALLS = 200
 

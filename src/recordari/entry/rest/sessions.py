@@ -14,8 +14,19 @@ from recordari.core.items import Trust
 from recordari.domain.sessions import CloseReason, NoteKind, SessionStatus
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.entry.bodies import RememberedShown
-from recordari.entry.rest.access import AdminMemory, AgentMemory
-from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Moment, Page, Shown, Strict, id_position, page_of
+from recordari.kit.rest import (
+    PROBLEMS,
+    AdminMemory,
+    AgentMemory,
+    Cursor,
+    Limit,
+    Moment,
+    Page,
+    Shown,
+    Strict,
+    id_position,
+    page_of,
+)
 
 MAX_MESSAGES = 500
 WEEK = 7 * 24 * 3600

@@ -10,9 +10,8 @@ from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 
 from recordari.domain.sharing import LinkStatus, Share
-from recordari.entry.rest.access import AdminMemory
-from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, page_of, position
 from recordari.errors import InvalidInput
+from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, Strict, page_of, position
 
 router = APIRouter(prefix="/v1/shares", tags=["sharing"], responses=PROBLEMS)
 links_router = APIRouter(prefix="/v1/share_links", tags=["sharing"], responses=PROBLEMS)

@@ -9,9 +9,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from recordari.domain.state import LONGEST_TTL, OwnerKind
-from recordari.entry.rest.access import AgentMemory
-from recordari.entry.rest.etags import MISMATCH
-from recordari.entry.rest.models import PROBLEMS, Shown, Strict
+from recordari.kit.rest import MISMATCH, PROBLEMS, AgentMemory, Shown, Strict
 
 router = APIRouter(prefix="/v1/state", tags=["state"], responses=PROBLEMS)
 

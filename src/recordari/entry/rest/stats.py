@@ -7,8 +7,7 @@ from datetime import date
 from fastapi import APIRouter
 from pydantic import Field
 
-from recordari.entry.rest.access import AdminMemory
-from recordari.entry.rest.models import PROBLEMS, Shown
+from recordari.kit.rest import PROBLEMS, AdminMemory, Shown
 
 router = APIRouter(prefix="/v1", tags=["stats"], responses=PROBLEMS)
 

@@ -11,8 +11,7 @@ from pydantic import ConfigDict, Field
 
 from recordari.core.identity import Identity, Role
 from recordari.domain.tenants import Tenant
-from recordari.entry.rest.access import AdminMemory, AgentMemory
-from recordari.entry.rest.models import PROBLEMS, Shown, Strict
+from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory, Shown, Strict
 
 router = APIRouter(prefix="/v1", tags=["tenant"], responses=PROBLEMS)
 

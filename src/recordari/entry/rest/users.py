@@ -10,8 +10,7 @@ from pydantic import ConfigDict, Field
 from recordari.domain.profiles import Profile
 from recordari.domain.tenants import User
 from recordari.entry.bodies import ProfileShown
-from recordari.entry.rest.access import AdminMemory, AgentMemory
-from recordari.entry.rest.models import PROBLEMS, Cursor, Limit, Page, Shown, Strict, page_of, position
+from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory, Cursor, Limit, Page, Shown, Strict, page_of, position
 
 router = APIRouter(prefix="/v1/users", tags=["users"], responses=PROBLEMS)
 

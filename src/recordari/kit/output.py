@@ -18,6 +18,7 @@ from recordari.errors import RecordariError
 if TYPE_CHECKING:
     from rich.console import Console
 
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 

@@ -1,0 +1,259 @@
+"""Who may call what: the gate that authenticates before anything is read, and the role each route declares.
+
+Every path is closed unless it stands in `PUBLIC_PATHS`. A route states its role by taking `AgentMemory` or
+`AdminMemory`; a test walks all routes and fails on one that states none.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Generic, TypeVar
+from uuid import UUID
+
+from fastapi import Depends, Header, Query, Request
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from recordari.app import Memory
+from recordari.core.identity import Identity, Role
+from recordari.entry.auth import Authenticator, bearer, narrowed
+from recordari.entry.rest.limits import RateLimit
+from recordari.errors import Forbidden, InvalidInput, PreconditionFailed, Unauthenticated
+from recordari.kit.problems import Problem
+
+PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/version", "/metrics", "/openapi.json"})
+
+bearer_scheme = HTTPBearer(
+    scheme_name="bearer",
+    description="An API key (`rcd_…`) or a JWT of the configured issuer.",
+    auto_error=False,
+)
+
+
+class Gate:
+    """Authenticates a request and counts it against its key, before its body is read."""
+
+    def __init__(self, app: ASGIApp, *, rate_limit: RateLimit | None) -> None:
+        self._app = app
+        self._rate_limit = rate_limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or raise `Unauthenticated` or `RateLimited`."""
+        if scope["type"] == "http" and scope["path"] not in PUBLIC_PATHS:
+            authenticator: Authenticator = scope["app"].state.authenticator
+            identity = await authenticator.authenticate(bearer(_authorization(scope)))
+            if self._rate_limit is not None:
+                await self._rate_limit.hit(f"{identity.tenant_id}/{identity.actor}")
+            scope.setdefault("state", {})["identity"] = identity
+        await self._app(scope, receive, send)
+
+
+async def known_query(request: Request) -> None:
+    """Refuse a query parameter that the route does not know: a filter that is misspelled must not show everything."""
+    if not request.query_params:
+        return
+    known = _query_names(request.scope["route"])
+    if any(name not in known for name in request.query_params):
+        takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+        raise InvalidInput(f"there is a query parameter that this route does not know; {takes}")
+
+
+def _query_names(route: APIRoute) -> frozenset[str]:
+    asked, names = [route.dependant], set()
+    while asked:
+        one = asked.pop()
+        names |= {field.alias for field in one.query_params}
+        asked += one.dependencies
+    return frozenset(names)
+
+
+class Requires:
+    """The dependency by which a route declares its role; it gives the route its `Memory`."""
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+
+    async def __call__(
+        self,
+        request: Request,
+        _: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer_scheme)],
+        user: Annotated[str | None, Header(alias="Recordari-User", description="Act for this user.")] = None,
+        agent: Annotated[str | None, Header(alias="Recordari-Agent", description="Act as this agent.")] = None,
+        session: Annotated[str | None, Header(alias="Recordari-Session", description="In this session.")] = None,
+        run: Annotated[str | None, Header(alias="Recordari-Run", description="In this run.")] = None,
+    ) -> Memory:
+        """The memory of who asks, or `Forbidden`."""
+        identity = acting_identity(request, user=user, agent=agent, session=session, run=run)
+        if self.role is Role.ADMIN and identity.role is not Role.ADMIN:
+            raise Forbidden("this needs a key with the role admin")
+        return Memory(request.app.state.resources, identity)
+
+
+AgentMemory = Annotated[Memory, Depends(Requires(Role.AGENT))]
+"""For routes that any key of the tenant may call."""
+
+AdminMemory = Annotated[Memory, Depends(Requires(Role.ADMIN))]
+"""For routes that govern the tenant."""
+
+
+def acting_identity(
+    request: Request, *, user: str | None, agent: str | None, session: str | None, run: str | None
+) -> Identity:
+    """Who a request acts as: its credential, narrowed by its headers as they came."""
+    identity: Identity | None = getattr(request.state, "identity", None)
+    if identity is None:
+        raise Unauthenticated
+    return narrowed(identity, user=_utf8(user), agent=_utf8(agent), session=_utf8(session), run=_utf8(run))
+
+
+def _authorization(scope: Scope) -> str | None:
+    found = [value for name, value in scope["headers"] if name == b"authorization"]
+    return found[0].decode("latin-1") if len(found) == 1 else None
+
+
+def _utf8(header: str | None) -> str | None:
+    """A header's text: servers hand it on as Latin-1, clients mean UTF-8."""
+    try:
+        return header.encode("latin-1").decode("utf-8") if header is not None else None
+    except UnicodeError:
+        raise InvalidInput("a Recordari header must be UTF-8") from None
+
+
+T = TypeVar("T")
+Row = TypeVar("Row")
+
+MAX_PAGE = 100
+
+
+class Strict(BaseModel):
+    """A body that is taken exactly: no unknown field, no text where a number belongs."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class Shown(BaseModel):
+    """A thing as callers see it, made from the domain's own."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+def _only_text(value: object) -> object:
+    if not isinstance(value, str | datetime):
+        raise ValueError("must be a date and time such as 2027-01-31T09:00:00Z")  # noqa: TRY004  # pydantic's way
+    return value
+
+
+def _within_calendar(value: datetime) -> datetime:
+    try:
+        value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("must lie within the years 1 to 9999 in UTC") from None
+    return value
+
+
+Moment = Annotated[
+    AwareDatetime,
+    Field(strict=False),
+    BeforeValidator(_only_text, json_schema_input_type=datetime),
+    AfterValidator(_within_calendar),
+]
+"""A moment in a body: ISO 8601 text with its offset, never a bare number."""
+
+
+class Page(BaseModel, Generic[T]):
+    """Some of a list, and where the rest begins."""
+
+    items: list[T]
+    next_cursor: str | None = Field(description="Give it as `cursor` to get what follows; null at the end.")
+
+
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Most items of a page.")]
+Cursor = Annotated[str | None, Query(max_length=1024, description="Where to go on: `next_cursor` of the page before.")]
+
+
+def position(cursor: str | None) -> str | None:
+    """What a cursor stands for; `InvalidInput` when it is not one of ours."""
+    if cursor is None:
+        return None
+    try:
+        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        raise InvalidInput("this is not a cursor; take `next_cursor` of a page", field="cursor") from None
+
+
+def id_position(cursor: str | None) -> UUID | None:
+    """The id that a cursor stands for."""
+    written = position(cursor)
+    try:
+        return UUID(written) if written is not None else None
+    except ValueError:
+        raise InvalidInput("this is not a cursor; take `next_cursor` of a page", field="cursor") from None
+
+
+def number_position(cursor: str | None) -> int | None:
+    """The number that a cursor stands for."""
+    written = position(cursor)
+    if written is None:
+        return None
+    if not written.isascii() or not written.isdigit() or len(written) > 18:
+        raise InvalidInput("this is not a cursor; take `next_cursor` of a page", field="cursor")
+    return int(written)
+
+
+def cursor_of(place: object | None) -> str | None:
+    """The cursor that stands for a place; null at the end."""
+    return base64.urlsafe_b64encode(str(place).encode()).decode().rstrip("=") if place is not None else None
+
+
+def page_of(rows: Sequence[Row], limit: int, key: Callable[[Row], object]) -> dict[str, Any]:
+    """A page of at most `limit` of the rows; one more was asked for, to see whether there are more."""
+    shown = rows[:limit]
+    more = len(rows) > limit
+    return {"items": shown, "next_cursor": cursor_of(key(shown[-1]) if more else None)}
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": description, "content": {"application/problem+json": {}}}
+    for status, description in {
+        401: "No valid credential.",
+        403: "The credential does not reach this.",
+        404: "Missing, or not yours.",
+        409: "The present state forbids it, or the `Idempotency-Key` was used for another request.",
+        413: "Too large.",
+        422: "Not valid.",
+        429: "Too many requests, or a quota is used up.",
+        503: "At capacity, or the database is away.",
+        504: "It took too long.",
+    }.items()
+}
+"""The answers that any route may give when it does not give its own."""
+
+
+IfMatch = Annotated[
+    str | None,
+    Header(alias="If-Match", max_length=200, description="Change it only if it is still as under this `ETag`."),
+]
+
+MISMATCH: dict[int | str, dict[str, Any]] = {
+    412: {"model": Problem, "description": "It is no longer as under that `ETag`; read it again."}
+}
+
+
+def etag_of(shown: BaseModel) -> str:
+    """The tag of a thing as it is shown: another one whenever anything of it changes."""
+    return f'"{hashlib.sha256(shown.model_dump_json().encode()).hexdigest()[:32]}"'
+
+
+def require_match(if_match: str | None, etag: str) -> None:
+    """Raise `PreconditionFailed` unless the header is left out, `*`, or lists the tag."""
+    if if_match is None:
+        return
+    named = {each.strip() for each in if_match.split(",")}
+    if "*" not in named and etag not in named:
+        raise PreconditionFailed
