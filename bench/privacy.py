@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from recordari.domain.privacy import PrivacyPolicy, find, sanitise
+from recordari.privacy.rules.masking import PrivacyPolicy, find, sanitise
 
 # Types of the presidio set and ours.
 TYPES = {

@@ -22,13 +22,12 @@ from recordari.client import Client
 from recordari.core.identity import tenant_id_of
 from recordari.domain.context import SectionName
 from recordari.domain.events import Event, EventType
-from recordari.domain.privacy import Action
-from recordari.domain.privacy_findings import DataType
 from recordari.domain.sharing import LinkStatus
 from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import NewMessage
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, ProviderError, TooLarge, Unauthenticated
 from recordari.kit.resources import Resources
+from recordari.privacy.rules.masking import Action, DataType
 from recordari.service import organise
 from recordari.service.erase import Reapplied
 

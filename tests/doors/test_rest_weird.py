@@ -21,8 +21,8 @@ import httpx2
 import pytest
 from tests.doors.rest_door import Door, furnish, open_door
 
-from recordari.domain.privacy import PrivacyPolicy, sanitise
 from recordari.kit.resources import Resources
+from recordari.privacy.rules.masking import PrivacyPolicy, sanitise
 
 WEIRD = [
     "a\u0000b",

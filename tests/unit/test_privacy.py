@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recordari.domain.privacy import HIDDEN, PrivacyPolicy, find, sanitise, sanitise_value
-from recordari.domain.privacy_findings import DataType
 from recordari.errors import InvalidInput
+from recordari.privacy.rules.masking import HIDDEN, DataType, PrivacyPolicy, find, sanitise, sanitise_value
 
 POLICY = PrivacyPolicy()
 EVERYTHING = PrivacyPolicy.read({"default": "mask"})

@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.privacy import find
 from recordari.errors import InvalidInput
+from recordari.privacy.rules.masking import find
 
 MAX_TABLES = 500
 MAX_COLUMNS = 500

@@ -32,9 +32,9 @@ from recordari.domain.indexing import embedded_text
 from recordari.errors import InvalidInput, NotFound, PreconditionFailed, TooLarge
 from recordari.kit.resources import Resources
 from recordari.models.base import fail_open
+from recordari.privacy.sanitise import sanitise_json
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import Ready, make_ready, save_ready, with_source_ref
-from recordari.service.sanitise import sanitise_json
 from recordari.service.tenants import require_admin
 from recordari.storage import entries
 

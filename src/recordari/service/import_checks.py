@@ -16,11 +16,11 @@ from recordari.core.identity import Scope, checked_choice, checked_id
 from recordari.core.items import MAX_CONTENT_BYTES, Kind, Tier, Trust, checked_content
 from recordari.domain.context import ContextSettings
 from recordari.domain.knowledge import MAX_DESCRIPTION, MAX_SOURCE_NAME, MAX_TOOL, SourceKind, checked_text
-from recordari.domain.privacy import PrivacyPolicy
 from recordari.domain.procedures import spec_text
 from recordari.domain.quotas import SETTING as QUOTAS
 from recordari.domain.reports import ReportKind
 from recordari.errors import InvalidInput
+from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.service.add_document import MAX_NAME, MAX_TITLE
 
 Row = dict[str, Any]

@@ -21,13 +21,13 @@ from recordari.db import audit, outbox
 from recordari.db.database import Transaction
 from recordari.errors import InvalidInput, RecordariError
 from recordari.kit.resources import Resources
+from recordari.privacy.sanitise import Clean, sanitise_items
 from recordari.service.export import FORMAT, READ_VERSIONS
 from recordari.service.import_checks import Row, body_of, checked_row, is_of_user, row_id
 from recordari.service.import_documents import DocumentImport
 from recordari.service.index import EMBED_TOPIC, derive
 from recordari.service.messages import SUMMARISE_TOPIC
 from recordari.service.remember import OBJECT_BYTES
-from recordari.service.sanitise import Clean, sanitise_items
 from recordari.service.tenants import require_admin
 from recordari.storage import exports, imports, items
 

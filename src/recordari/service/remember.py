@@ -30,10 +30,10 @@ from recordari.db.database import READ_ONLY, Transaction
 from recordari.domain.indexing import searched_text
 from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError
 from recordari.kit.resources import Resources
+from recordari.privacy.sanitise import sanitise_items
 from recordari.service.index import EMBED_TOPIC, derive
 from recordari.service.meaning import meaning_of
 from recordari.service.restate import Stated, follow, make_way
-from recordari.service.sanitise import sanitise_items
 from recordari.storage import facts, items, retention, sessions
 from recordari.storage.items import Key, Row
 from recordari.storage.sessions import thread_of

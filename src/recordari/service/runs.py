@@ -15,7 +15,6 @@ from recordari.core.ids import new_id
 from recordari.core.items import Item, Kind, NewItem
 from recordari.core.tokens import cut_to_tokens
 from recordari.db.database import Transaction
-from recordari.domain.privacy import sanitise_value
 from recordari.domain.runs import (
     EPISODES_GIVEN,
     MOST_EPISODES_GIVEN,
@@ -42,11 +41,12 @@ from recordari.domain.sessions import Note, NoteKind, may_see
 from recordari.domain.summaries import LONGEST_POINT
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources
+from recordari.privacy.rules.masking import sanitise_value
+from recordari.privacy.sanitise import sanitise_calls
 from recordari.service import remember
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.messages import with_usage
 from recordari.service.remember import MAX_BATCH, Ready, Remembered, with_source_ref
-from recordari.service.sanitise import sanitise_calls
 from recordari.service.sessions import entered, keep_notes, own_only
 from recordari.service.state import drop_state_of_run
 from recordari.service.tenants import page_size

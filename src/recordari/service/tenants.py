@@ -15,7 +15,6 @@ from recordari.db import audit, jobs
 from recordari.db.audit import AuditEntry
 from recordari.domain.context import ContextSettings
 from recordari.domain.jobs import next_run
-from recordari.domain.privacy import PrivacyPolicy
 from recordari.domain.tenants import (
     SECRET_BYTES,
     Agent,
@@ -30,6 +29,7 @@ from recordari.domain.tenants import (
 )
 from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
 from recordari.kit.resources import Resources
+from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.storage import tenants
 
 MAX_PAGE = 200

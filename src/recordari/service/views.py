@@ -17,9 +17,9 @@ from recordari.core.identity import Identity, TenantId, UserId
 from recordari.core.telemetry import get_log
 from recordari.db.database import Database
 from recordari.domain.context import ContextSettings
-from recordari.domain.privacy import PrivacyPolicy
 from recordari.domain.ranking import Collection
 from recordari.errors import InvalidInput, RecordariError
+from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.storage import search, tenants, vectors
 
 log = get_log(__name__)

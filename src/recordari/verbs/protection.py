@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.privacy import PrivacyPolicy
-from recordari.service import protect, sanitise
-from recordari.storage.protection import ProtectedSource
+from recordari.privacy import sanitise
+from recordari.privacy import sanitise as privacy_sanitise
+from recordari.privacy.rules.masking import PrivacyPolicy
+from recordari.privacy.storage import ProtectedSource
 from recordari.verbs.bound import Bound
 
 
@@ -17,15 +18,15 @@ class ProtectionVerbs(Bound):
 
     async def protect_source(self, source_id: UUID) -> int:
         """Let no fact copy the documents of a source; how many texts came under guard."""
-        return await protect.protect_source(self.resources, self.identity, source_id)
+        return await privacy_sanitise.protect_source(self.resources, self.identity, source_id)
 
     async def unprotect_source(self, source_id: UUID) -> None:
         """Let facts say what they like of a source."""
-        await protect.unprotect_source(self.resources, self.identity, source_id)
+        await privacy_sanitise.unprotect_source(self.resources, self.identity, source_id)
 
     async def list_protected_sources(self) -> list[ProtectedSource]:
         """The sources that no fact may copy."""
-        return await protect.list_protected(self.resources, self.identity)
+        return await privacy_sanitise.list_protected(self.resources, self.identity)
 
     async def get_privacy_policy(self) -> PrivacyPolicy:
         """What the tenant wants done with personal data and secrets."""

@@ -36,7 +36,6 @@ from recordari.entry.rest import (
     mem0,
     procedures,
     proposals,
-    protection,
     recall,
     reports,
     retention,
@@ -56,6 +55,7 @@ from recordari.kit import problems
 from recordari.kit.problems import ProblemResponse
 from recordari.kit.resources import Resources
 from recordari.kit.rest import Gate, known_query
+from recordari.privacy import rest as privacy_rest
 from recordari.wiring import open_resources
 
 try:
@@ -101,8 +101,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     retention.fade_router,
     retention.erasures_router,
     exports.router,
-    protection.router,
-    protection.privacy_router,
+    privacy_rest.router,
+    privacy_rest.privacy_router,
     events.router,
     events.webhooks_router,
     knowledge.router,

@@ -9,9 +9,8 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from recordari.domain.privacy import Action, PrivacyPolicy
-from recordari.domain.privacy_findings import DataType
 from recordari.kit.rest import PROBLEMS, AdminMemory, Shown, Strict
+from recordari.privacy.rules.masking import Action, DataType, PrivacyPolicy
 
 router = APIRouter(prefix="/v1/protected_sources", tags=["protection"], responses=PROBLEMS)
 privacy_router = APIRouter(prefix="/v1/privacy", tags=["protection"], responses=PROBLEMS)

@@ -8,15 +8,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import UUID
 
 from recordari.core.identity import Identity
 from recordari.core.items import NewItem
-from recordari.domain.privacy import Action, PrivacyPolicy, holds_secret, sanitise, sanitise_value
-from recordari.domain.privacy_findings import DataType
+from recordari.db import audit
 from recordari.domain.runs import NewToolCall
-from recordari.errors import InvalidInput
+from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
-from recordari.service.tenants import update_tenant
+from recordari.privacy import storage
+from recordari.privacy.rules.masking import Action, DataType, PrivacyPolicy, holds_secret, sanitise, sanitise_value
+from recordari.privacy.storage import ProtectedSource
+from recordari.service.tenants import require_admin, update_tenant
 
 INLINE_CHARACTERS = 10_000  # more than these are read in a thread, so that the event loop goes on
 PRIVACY_SETTING = "privacy"
@@ -132,3 +135,28 @@ def _problem(new: NewItem, cleaned: NewItem, policy: PrivacyPolicy) -> InvalidIn
     if holds_secret(new.source_ref):
         return InvalidInput("source_ref holds a secret, such as a key or a password; use another", field="source_ref")
     return None
+
+
+async def protect_source(resources: Resources, identity: Identity, source_id: UUID) -> int:
+    """Let no fact copy the documents of a source, those to come included; how many texts came under guard."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        texts = await storage.protect_source(tx, source_id)
+        await audit.record(tx, "source.protect", "source", source_id, texts=texts)
+    return texts
+
+
+async def unprotect_source(resources: Resources, identity: Identity, source_id: UUID) -> None:
+    """Let facts say what they like of a source."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        if not await storage.unprotect_source(tx, source_id):
+            raise NotFound("this source is not protected")
+        await audit.record(tx, "source.unprotect", "source", source_id)
+
+
+async def list_protected(resources: Resources, identity: Identity) -> list[ProtectedSource]:
+    """The protected sources."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        return await storage.list_protected(tx)
