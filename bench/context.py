@@ -39,13 +39,13 @@ from recall_scale import (
 )
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import NewMessage
 from recordari.kit.resources import Resources
 from recordari.models.base import Embedder
 from recordari.models.embedding import Embedders
 from recordari.service import vector_indexes
 from recordari.service.assemble import RECALLED
+from recordari.tenants.rules import AgentDefinition
 from recordari.wiring import bring_up_to_date, make_embedders, open_address, open_resources
 from recordari.worker.runner import background_worker
 

@@ -23,8 +23,8 @@ from recordari.db import migrate
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.entry.rest import health
 from recordari.kit.resources import Resources
-from recordari.service import tenants
 from recordari.storage.connected import reader
+from recordari.tenants import tenants
 from recordari.wiring import APP_LOGIN, open_resources
 from recordari.worker.tasks import JOBS
 from tests import folders

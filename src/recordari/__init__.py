@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from recordari.core.identity import Identity, Role, Scope
     from recordari.core.items import Kind, NewItem, Tier, Trust
     from recordari.domain.runs import NewToolCall
-    from recordari.domain.tenants import AgentDefinition
     from recordari.domain.window import NewMessage
     from recordari.errors import RecordariError
+    from recordari.tenants.rules import AgentDefinition
 
 __all__ = [
     "AgentDefinition",
@@ -45,7 +45,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AgentDefinition": "recordari.domain.tenants",
+    "AgentDefinition": "recordari.tenants.rules",
     "Client": "recordari.client",
     "Identity": "recordari.core.identity",
     "Kind": "recordari.core.items",

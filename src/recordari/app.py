@@ -8,7 +8,7 @@ from typing import Self
 
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, tenant_id_of
-from recordari.service import tenants
+from recordari.tenants import tenants
 from recordari.verbs.agents import AgentVerbs
 from recordari.verbs.curation import CurationVerbs
 from recordari.verbs.databases import DatabaseVerbs

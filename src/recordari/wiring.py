@@ -37,9 +37,9 @@ from recordari.service.access import AccessCounts
 from recordari.service.doctor import Check
 from recordari.service.recall_cache import RecallCache
 from recordari.service.session_cache import SessionCache
-from recordari.service.usage import Usages
 from recordari.service.views import TenantViews
 from recordari.storage.vector_indexes import VectorIndexes
+from recordari.tenants.usage import Usages
 from recordari.worker import tasks
 
 log = get_log(__name__)

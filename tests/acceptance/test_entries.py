@@ -16,8 +16,8 @@ from recordari.core.identity import Identity
 from recordari.domain.entries import indexed_text, matching
 from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, TooLarge, Unauthenticated
 from recordari.kit.resources import Resources
-from recordari.service import tenants
 from recordari.service.entries import sweep_entries
+from recordari.tenants import tenants
 
 PLACE = ("preferences", "travel")
 

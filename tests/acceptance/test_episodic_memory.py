@@ -22,7 +22,7 @@ from recordari.domain.runs import MAX_EPISODES, NewToolCall, Usage
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Forbidden, NotFound, Unauthenticated
 from recordari.service import episodes as episode_verbs
-from recordari.service import tenants
+from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker.tasks import JOBS
 

@@ -21,11 +21,12 @@ from recordari.core.items import REDACTED, Kind, NewItem
 from recordari.domain.retention import RetentionPolicy, Verdict
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
-from recordari.service import erase, retain, tenants
+from recordari.service import erase, retain
 from recordari.service.journal import journal_file
 from recordari.storage import evidence
 from recordari.storage.erasures import ERASED_TABLES
 from recordari.storage.evidence import Link
+from recordari.tenants import tenants
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 

@@ -17,11 +17,11 @@ from recordari.core.identity import Identity
 from recordari.core.items import NewItem
 from recordari.errors import InvalidInput, NotFound, QuotaExceeded
 from recordari.kit.resources import Resources
-from recordari.service import tenants
 from recordari.service.access import AccessCounts
-from recordari.service.usage import Usages
 from recordari.storage import evidence
 from recordari.storage.evidence import Link
+from recordari.tenants import tenants
+from recordari.tenants.usage import Usages
 
 RULE = (
     "The conformity gate refuses every candidate whose evidence is older than thirty days, unless an operator has "

@@ -25,7 +25,7 @@ from recordari.domain.bandit import Posterior
 from recordari.domain.procedures import MAX_SPEC_BYTES, Procedure
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, PreconditionFailed
 from recordari.service import choose as choose_verbs
-from recordari.service.tenants import ensure_tenant
+from recordari.tenants.tenants import ensure_tenant
 
 TASK: dict[str, Any] = {"agent_type": "sdr", "task_type": "first_email"}
 SUM = Query("tests.sum", "The exact weight of all posteriors.", "SELECT sum(alpha + beta)::text FROM procedures")

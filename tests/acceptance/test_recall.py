@@ -16,8 +16,8 @@ from recordari.core.identity import Identity, Role, Scope
 from recordari.core.items import MAX_CONTENT_BYTES, Kind, NewItem, Trust
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, Unauthenticated
 from recordari.models.reranking import RerankProvider, RerankSpec, make_reranker
-from recordari.service import tenants
 from recordari.service.remember import NO_SUCH_OUTPUT
+from recordari.tenants import tenants
 
 
 @pytest.fixture

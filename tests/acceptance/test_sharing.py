@@ -18,11 +18,12 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.db.queries import Query
-from recordari.domain.tenants import AgentDefinition
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.kit.resources import Resources
-from recordari.service import organise, tenants
+from recordari.service import organise
 from recordari.storage import items
+from recordari.tenants import tenants
+from recordari.tenants.rules import AgentDefinition
 
 FACT = "The Harbour Project ships on 14 May"
 

@@ -26,7 +26,7 @@ from recordari.db.queries import Query
 from recordari.domain.state import BUDGET_BYTES, MAX_KEYS
 from recordari.errors import Conflict, InvalidInput, NotFound, PreconditionFailed, QuotaExceeded
 from recordari.service import state as state_verbs
-from recordari.service.tenants import ensure_tenant
+from recordari.tenants.tenants import ensure_tenant
 
 COUNT = Query("tests.count_state", "How many keys are stored.", "SELECT count(*) FROM state")
 COUNT_OWNERS = Query("tests.count_owners", "How many owners.", "SELECT count(*) FROM state_owners")

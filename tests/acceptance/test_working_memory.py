@@ -18,9 +18,9 @@ from recordari.config import Settings, load_settings
 from recordari.core.tokens import estimated_tokens, message_tokens
 from recordari.domain.sessions import SessionStatus
 from recordari.domain.summaries import SUMMARY_TOKENS
-from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import NotFound
+from recordari.tenants.rules import AgentDefinition
 from recordari.wiring import open_resources
 
 TURNS = 500

@@ -17,11 +17,11 @@ from fastapi import FastAPI
 from recordari.app import Memory
 from recordari.core.identity import Identity, Role
 from recordari.core.telemetry import ContentFreeFormatter
-from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import NewMessage
 from recordari.entry.rest.app import create_app
 from recordari.kit.resources import Resources
-from recordari.service import tenants
+from recordari.tenants import tenants
+from recordari.tenants.rules import AgentDefinition
 
 REQUEST_ID = "request-0001"
 

@@ -28,7 +28,7 @@ from recordari.db.embedded.server import EmbeddedServer
 from recordari.entry import cli
 from recordari.errors import Unauthenticated
 from recordari.kit.resources import Resources
-from recordari.service.tenants import authenticate_key
+from recordari.tenants.tenants import authenticate_key
 
 PROGRAM = Path(sys.executable).with_name("recordari")
 

@@ -24,7 +24,6 @@ from recordari.client import Client
 from recordari.client.routes import IDENTITY, ROUTES, UNPIN, USER_PROFILE
 from recordari.domain.bandit import Posterior
 from recordari.domain.runs import NewToolCall, Usage
-from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import NewMessage
 from recordari.entry.rest.app import ROUTERS
 from recordari.errors import (
@@ -42,6 +41,7 @@ from recordari.errors import (
 )
 from recordari.kit.resources import Resources
 from recordari.sync import Client as SyncClient
+from recordari.tenants.rules import AgentDefinition
 
 # Routes that are no verb of the library, or another form of one that the client has.
 NO_VERB = {

@@ -28,10 +28,11 @@ from recordari.core.identity import Identity, Role
 from recordari.core.items import NewItem
 from recordari.domain.runs import NewToolCall
 from recordari.domain.window import MessageRole, NewMessage
-from recordari.service import erase, tenants
+from recordari.service import erase
 from recordari.service.journal import journal_file
 from recordari.storage import evidence
 from recordari.storage.evidence import Link
+from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker.runner import run_worker
 

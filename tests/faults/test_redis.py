@@ -24,7 +24,7 @@ from recordari.core.identity import Identity, Role
 from recordari.models.http import CircuitBreaker
 from recordari.providers.cache import RedisCache
 from recordari.service.session_cache import SessionCache, Timing
-from recordari.service.tenants import ensure_tenant
+from recordari.tenants.tenants import ensure_tenant
 from recordari.wiring import open_resources
 
 pytestmark = [pytest.mark.faults, pytest.mark.redis]

@@ -22,12 +22,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from recordari.app import Memory
 from recordari.core.identity import Role, tenant_id_of
-from recordari.domain.tenants import read_key, written_key
 from recordari.entry.auth import Authenticator, bearer, narrowed
 from recordari.entry.jwks import UNKNOWN_KEY_SECONDS, TokenVerifier, checked_url
 from recordari.errors import ConfigurationError, Forbidden, ProviderError, Unauthenticated
 from recordari.kit.resources import Resources
-from recordari.service import tenants
+from recordari.tenants import tenants
+from recordari.tenants.rules import read_key, written_key
 
 ISSUER, AUDIENCE = "https://issuer.example", "recordari"
 

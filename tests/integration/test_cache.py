@@ -29,7 +29,7 @@ from recordari.domain.window import NewMessage
 from recordari.errors import ConfigurationError, NotFound, QuotaExceeded
 from recordari.providers.cache import RedisCache
 from recordari.service.session_cache import SessionCache, Timing
-from recordari.service.tenants import ensure_tenant
+from recordari.tenants.tenants import ensure_tenant
 from recordari.wiring import APP_LOGIN, open_resources
 
 pytestmark = pytest.mark.redis

@@ -14,9 +14,9 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Forbidden, InvalidInput
-from recordari.service import tenants
 from recordari.storage import evidence
 from recordari.storage.evidence import Link
+from recordari.tenants import tenants
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 

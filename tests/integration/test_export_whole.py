@@ -18,12 +18,13 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.core.items import Kind
-from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Conflict, InvalidInput, NotFound
-from recordari.service import export, tenants
+from recordari.service import export
 from recordari.storage import evidence, exports
 from recordari.storage.evidence import Link
+from recordari.tenants import tenants
+from recordari.tenants.rules import AgentDefinition
 
 TWICE = ("Ana prefers tea without sugar in the morning", "In the morning Ana prefers tea without any sugar")
 RULE = (

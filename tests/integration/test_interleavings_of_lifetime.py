@@ -20,8 +20,9 @@ from recordari.domain.patterns import Observed, Pattern, patterns_in
 from recordari.domain.window import NewMessage
 from recordari.errors import Conflict, NotFound
 from recordari.kit.resources import Resources
-from recordari.service import organise, tenants
+from recordari.service import organise
 from recordari.service.consolidate import ENDED_FOR
+from recordari.tenants import tenants
 
 WISH = "From now on, please answer me in Swedish."
 FACT = "The Harbour Project ships on 14 May"

@@ -15,11 +15,11 @@ from recordari.core.identity import AgentId, Identity, Role
 from recordari.db.database import Asked, Database, Transaction
 from recordari.db.pool import PoolOptions
 from recordari.db.queries import Query
-from recordari.domain.tenants import AgentDefinition
 from recordari.errors import DatabaseUnavailable, NotFound, UnsafeRole
 from recordari.kit.resources import Resources
-from recordari.service import tenants
-from recordari.storage import tenants as tenants_rows
+from recordari.tenants import storage as tenants_rows
+from recordari.tenants import tenants
+from recordari.tenants.rules import AgentDefinition
 
 SELECT_ALL = Query("tests.all_tenants", "Every tenant that can be seen.", "SELECT tenant_id FROM tenants")
 SLEEP = Query("tests.sleep", "Waits.", "SELECT pg_sleep(30)")

@@ -24,7 +24,7 @@ from recordari.domain.jobs import JobStatus, Schedule, next_run
 from recordari.errors import DatabaseUnavailable, Forbidden, InvalidInput
 from recordari.kit.resources import Resources
 from recordari.service import jobs as job_service
-from recordari.service import tenants
+from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker.runner import run_worker
 from recordari.worker.tasks import JOBS, Job, schedules

@@ -23,7 +23,8 @@ from recordari.db.queries import Query
 from recordari.domain.jobs import DeadLetterKind
 from recordari.errors import Conflict, Forbidden, NotFound, ProviderError
 from recordari.kit.resources import Resources
-from recordari.service import dispatch, tenants
+from recordari.service import dispatch
+from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker.runner import run_worker
 from recordari.worker.tasks import Topic

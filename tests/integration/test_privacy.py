@@ -20,8 +20,9 @@ from recordari.core.text import terms
 from recordari.domain.runs import NewToolCall
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
-from recordari.service import dispatch, tenants
+from recordari.service import dispatch
 from recordari.service.index import EMBED_TOPIC, embed
+from recordari.tenants import tenants
 
 # Put together here, so that no scanner takes this file for a leak.
 TOKEN = "ghp_" + "C4naryT0ken" * 4

@@ -40,7 +40,7 @@ from recordari.errors import (
 from recordari.models.language import LanguageModel, ModelSpec
 from recordari.providers.sql_writing import ModelSqlWriter
 from recordari.service.connect import refresh_databases
-from recordari.service.tenants import ensure_tenant
+from recordari.tenants.tenants import ensure_tenant
 from recordari.wiring import make_language_model
 
 QUESTION = "How many orders are paid?"

@@ -29,7 +29,6 @@ from recordari.db.queries import Query
 from recordari.domain.temporal import Interval
 from recordari.kit.resources import Resources
 from recordari.models.embedding import Embedders
-from recordari.service import tenants
 from recordari.service import vector_indexes as service
 from recordari.service.doctor import State, check_vector_indexes
 from recordari.service.recall_search import exact_below
@@ -37,6 +36,7 @@ from recordari.service.vector_indexes import Changes, decide
 from recordari.storage import search, vector_indexes
 from recordari.storage.search import Search
 from recordari.storage.vector_indexes import IndexSpec, VectorIndex
+from recordari.tenants import tenants
 from recordari.wiring import APP_LOGIN
 
 MODEL_ID = "random@1"

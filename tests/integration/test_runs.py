@@ -15,9 +15,9 @@ from recordari.config import Settings
 from recordari.core.identity import Identity
 from recordari.domain.runs import ABANDONED, NewToolCall, RunStatus, Usage
 from recordari.domain.sessions import NoteKind
-from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import NewMessage
 from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.tenants.rules import AgentDefinition
 
 # What jsonb would change: order of keys, spaces, forms of numbers, a key twice, U+0000, and text that is not JSON at all.
 EXACT = [

@@ -16,10 +16,10 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.domain.sessions import CloseReason, NoteKind, SessionStatus
 from recordari.domain.summaries import Said
-from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import HINT, MessageRole, NewMessage
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
-from recordari.service import tenants
+from recordari.tenants import tenants
+from recordari.tenants.rules import AgentDefinition
 
 HOUR = timedelta(hours=1)
 

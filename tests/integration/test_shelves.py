@@ -16,8 +16,9 @@ from recordari.core.identity import Identity, RunId, Scope
 from recordari.core.items import NewItem
 from recordari.domain.arms import Depths
 from recordari.errors import Conflict
-from recordari.service import recall, shelves, tenants
+from recordari.service import recall, shelves
 from recordari.service.shelves import Shelves
+from recordari.tenants import tenants
 from recordari.wiring import open_resources
 
 PETS = [

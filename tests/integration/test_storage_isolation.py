@@ -37,10 +37,10 @@ from recordari.core.items import Kind
 from recordari.db.database import Transaction
 from recordari.domain.runs import NewToolCall
 from recordari.domain.state import OwnerKind
-from recordari.domain.tenants import AgentDefinition
 from recordari.domain.window import NewMessage
-from recordari.service import tenants
 from recordari.storage.search import Search
+from recordari.tenants import tenants
+from recordari.tenants.rules import AgentDefinition
 
 CANARY = "zanzibar"
 NOW = datetime.now(UTC)

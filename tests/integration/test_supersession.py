@@ -19,9 +19,10 @@ from recordari.domain.conflict import Retirement, Ruling, Statement, Verdict
 from recordari.domain.extraction import Extracted
 from recordari.errors import NotFound
 from recordari.providers.llm import OfflineRules
-from recordari.service import judge, tenants
+from recordari.service import judge
 from recordari.service.supersede import retire
 from recordari.storage import facts
+from recordari.tenants import tenants
 from recordari.wiring import make_embedders
 
 JANUARY = datetime(2026, 1, 10, tzinfo=UTC)

@@ -33,8 +33,8 @@ from recordari.core.items import Kind
 from recordari.domain.conflict import Retirement
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources
-from recordari.service import tenants
 from recordari.service.supersede import retire
+from recordari.tenants import tenants
 from recordari.wiring import open_resources
 
 EXAMPLES = os.environ.get("RECORDARI_TEST_EXAMPLES")

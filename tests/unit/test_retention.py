@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recordari.core.items import Tier
-from recordari.domain.quotas import PLANS, Quota, Usage, quota_of, require_room, warnings_of
 from recordari.domain.retention import (
     Ended,
     RetentionPolicy,
@@ -25,6 +24,7 @@ from recordari.domain.retention import (
 )
 from recordari.domain.sessions import Fold
 from recordari.errors import InvalidInput, QuotaExceeded
+from recordari.tenants.rules import PLANS, Quota, Usage, quota_of, require_room, warnings_of
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 LIVE = Ended(

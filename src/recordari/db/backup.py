@@ -24,8 +24,8 @@ from psycopg.rows import class_row, dict_row
 
 from recordari.db.queries import Queries, Query
 from recordari.domain.sharing import Member
-from recordari.domain.tenants import Tenant
 from recordari.errors import ConfigurationError, DatabaseUnavailable, InvalidInput
+from recordari.tenants.rules import Tenant
 
 queries = Queries(__name__)
 

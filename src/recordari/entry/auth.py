@@ -20,11 +20,11 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.identity import Identity, Role, TenantId, checked_id, tenant_id_of
-from recordari.domain.tenants import KEY_PREFIX
 from recordari.entry.jwks import TokenVerifier
 from recordari.errors import Forbidden, InvalidInput, NotFound, Overloaded, Unauthenticated
 from recordari.kit.resources import Resources
-from recordari.service import tenants
+from recordari.tenants import tenants
+from recordari.tenants.rules import KEY_PREFIX
 
 MAX_CREDENTIAL_LENGTH = 8192
 MAX_CACHED = 10_000

@@ -16,7 +16,7 @@ from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.core.telemetry import configure_logging
 from recordari.errors import NotFound
 from recordari.service.maintenance import DEVELOPMENT_TENANT
-from recordari.service.tenants import ensure_tenant
+from recordari.tenants.tenants import ensure_tenant
 from recordari.wiring import open_resources
 from recordari.worker.runner import background_worker
 

@@ -28,9 +28,9 @@ from recordari.service.recall_cache import RecallCache
 from recordari.service.session_cache import SessionCache
 from recordari.service.shelves import Shelves
 from recordari.service.threads import Threads
-from recordari.service.usage import Usages
 from recordari.service.views import TenantViews
 from recordari.storage.vector_indexes import VectorIndexes
+from recordari.tenants.usage import Usages
 
 Clock = Callable[[], datetime]
 

@@ -19,7 +19,7 @@ from recordari.kit.resources import Resources
 from recordari.privacy import storage
 from recordari.privacy.rules.masking import Action, DataType, PrivacyPolicy, holds_secret, sanitise, sanitise_value
 from recordari.privacy.storage import ProtectedSource
-from recordari.service.tenants import require_admin, update_tenant
+from recordari.tenants.tenants import require_admin, update_tenant
 
 INLINE_CHARACTERS = 10_000  # more than these are read in a thread, so that the event loop goes on
 PRIVACY_SETTING = "privacy"

@@ -30,9 +30,9 @@ from recordari.service.documents import get_document
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.knowledge import DEFAULT_SOURCE, NO_SUCH_SOURCE, find_named
 from recordari.service.revise import GivenDocument, ReadDocument, prepare_revision, write_revision
-from recordari.service.tenants import require_admin
 from recordari.storage import documents, sources
 from recordari.storage.documents import Standing
+from recordari.tenants.tenants import require_admin
 
 READING = "1"  # of the way documents are read and cut: another one makes a new revision of the same file
 MAX_NAME = 400

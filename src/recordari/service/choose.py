@@ -16,9 +16,9 @@ from recordari.domain.bandit import Posterior, checked_prior, checked_score, tho
 from recordari.domain.procedures import Choice, Outcome, Procedure, spec_text
 from recordari.errors import Conflict, NotFound, PreconditionFailed
 from recordari.kit.resources import Resources
-from recordari.service.tenants import MAX_PAGE, require_admin
 from recordari.storage import procedures
 from recordari.storage.procedures import Named
+from recordari.tenants.tenants import MAX_PAGE, require_admin
 
 CHOICES_KEPT = timedelta(days=90)  # as long as the episodes they belong to (E3)
 SWEEP_BATCH = 5_000

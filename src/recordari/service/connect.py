@@ -20,10 +20,10 @@ from recordari.domain.databases import (
 )
 from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError
 from recordari.kit.resources import Resources
-from recordari.service.tenants import require_admin
 from recordari.storage import databases
 from recordari.storage.connected import schema
 from recordari.storage.connected.targets import Place, Target, checked, read_target
+from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
 

@@ -30,11 +30,11 @@ from recordari.service.messages import summarise_session
 from recordari.service.remember import Ready, make_ready, save_ready
 from recordari.service.sessions import NO_SUCH_SESSION
 from recordari.service.supersede import retire
-from recordari.service.tenants import require_admin
 from recordari.storage import consolidation, evidence, facts, sessions
 from recordari.storage.consolidation import Closed, Due
 from recordari.storage.evidence import Link
 from recordari.storage.facts import RefStanding
+from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
 

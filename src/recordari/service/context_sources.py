@@ -22,16 +22,17 @@ from recordari.domain.profiles import Profile
 from recordari.domain.sessions import Note, Session, SessionStatus, may_see
 from recordari.domain.state import DELEGATED_PREFIX, OwnerKind, StateEntry
 from recordari.domain.state import Owner as StateOwner
-from recordari.domain.tenants import Agent
 from recordari.domain.window import HINT, TAIL, Message, Window, window_of
 from recordari.kit.resources import Resources
 from recordari.service.profiles import NOTHING_KNOWN
 from recordari.service.profiles import profile as read_profile
 from recordari.service.recall_request import RecalledItem
 from recordari.service.sessions import MAX_WINDOW_MESSAGES, limit_of
-from recordari.storage import context, notes, profiles, sessions, sources, state, tenants
+from recordari.storage import context, notes, profiles, sessions, sources, state
 from recordari.storage.profiles import Owner, ProfileRow
 from recordari.storage.sessions import END, Standing
+from recordari.tenants import storage as tenants_storage
+from recordari.tenants.rules import Agent
 
 SHARED_READ = 20
 ACTIVITY_READ = 20
@@ -107,7 +108,7 @@ class _Reader:
         """What can be asked for at once."""
         identity, shares = self.identity, self.plan.shares
         if identity.agent_id is not None and {SectionName.CORE, SectionName.CHARACTERISTICS} & shares.keys():
-            self.agent = tenants.ask_agent(identity.agent_id)
+            self.agent = tenants_storage.ask_agent(identity.agent_id)
         if identity.session_id is not None and _OF_SESSION & shares.keys():
             self.newest = sessions.ask_newest(identity.session_id)
         if SectionName.KNOWLEDGE_MAP in shares:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from recordari.core.identity import AgentId, Identity, checked_id
 from recordari.db import audit, outbox
-from recordari.domain.tenants import Agent, AgentDefinition
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
-from recordari.service import tenants
 from recordari.service.index import EMBED_TOPIC
-from recordari.service.tenants import get_agent, require_admin
 from recordari.storage import agent_copies
 from recordari.storage.agent_copies import ToCopy
+from recordari.tenants import tenants
+from recordari.tenants.rules import Agent, AgentDefinition
+from recordari.tenants.tenants import get_agent, require_admin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

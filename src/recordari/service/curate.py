@@ -21,9 +21,9 @@ from recordari.service.judge import CANDIDATES, near_distance
 from recordari.service.remember import Remembered, get_item, make_ready, refuse_shared, save_ready
 from recordari.service.restate import Stated, make_way, take_back
 from recordari.service.supersede import retire
-from recordari.service.tenants import page_size, require_admin
 from recordari.storage import evidence, facts, items, vectors
 from recordari.storage.facts import ItemFilter
+from recordari.tenants.tenants import page_size, require_admin
 
 EDITABLE = frozenset({Kind.FACT, Kind.PROCEDURE})
 MAX_REASON = 500

@@ -13,8 +13,8 @@ from recordari.domain.decay import WEAKEST as WEAKEST_STRENGTH
 from recordari.domain.decay import Fate, Trace, fate, lifetime, review_of
 from recordari.domain.proposals import NewProposal, ProposalKind
 from recordari.kit.resources import Resources
-from recordari.service.tenants import require_admin
 from recordari.storage import access, proposals
+from recordari.tenants.tenants import require_admin
 
 PAGE = 1_000
 _FIRST = UUID(int=0)

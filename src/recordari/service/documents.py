@@ -12,8 +12,8 @@ from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.service import forget
 from recordari.service.knowledge import require_named
-from recordari.service.tenants import MAX_PAGE, require_admin
 from recordari.storage import documents
+from recordari.tenants.tenants import MAX_PAGE, require_admin
 
 MOST_CHUNKS_READ = 200
 NO_SUCH_DOCUMENT = "there is no such document"

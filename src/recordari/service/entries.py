@@ -35,8 +35,8 @@ from recordari.models.base import fail_open
 from recordari.privacy.sanitise import sanitise_json
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import Ready, make_ready, save_ready, with_source_ref
-from recordari.service.tenants import require_admin
 from recordari.storage import entries
+from recordari.tenants.tenants import require_admin
 
 NO_SUCH_ENTRY = "there is no such entry; it was never put there, or its time has passed"
 SWEEP_BATCH = 1_000

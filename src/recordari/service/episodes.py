@@ -25,8 +25,8 @@ from recordari.kit.resources import Resources
 from recordari.service import remember
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import Remembered
-from recordari.service.tenants import require_admin
 from recordari.storage import runs
+from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
 

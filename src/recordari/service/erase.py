@@ -21,9 +21,9 @@ from recordari.errors import Conflict, NotFound
 from recordari.kit.resources import Resources
 from recordari.service.forget import follow_up, forget_items, redact, remove_discarded
 from recordari.service.journal import complete_journal, restore_tombstones
-from recordari.service.tenants import require_admin
 from recordari.storage import erasures
 from recordari.storage.erasures import Erasure
+from recordari.tenants.tenants import require_admin
 
 JOB = "erase_user"
 ITEMS_AT_ONCE = 200

@@ -25,9 +25,9 @@ from typing import Any
 from recordari.core.identity import Identity, checked_id
 from recordari.db import audit
 from recordari.kit.resources import Resources
-from recordari.service.tenants import require_admin
 from recordari.storage import exports
 from recordari.storage.exports import Exported
+from recordari.tenants.tenants import require_admin
 
 FORMAT = "recordari-export"
 VERSION = 2

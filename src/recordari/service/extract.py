@@ -16,10 +16,11 @@ from recordari.models.base import fail_open
 from recordari.service.index import EMBED_TOPIC
 from recordari.service.remember import Ready, make_ready, save_ready, with_source_ref
 from recordari.service.restate import Stated, follow, is_ended_before, make_way, name_aside
-from recordari.storage import evidence, facts, tenants
+from recordari.storage import evidence, facts
 from recordari.storage.evidence import Link
 from recordari.storage.facts import RefStanding, SourceText
 from recordari.storage.items import Row
+from recordari.tenants import storage as tenants_storage
 
 EXTRACT_SECONDS = 30.0
 CORROBORATION = 2  # F6: sessions in which a fact is said before it lasts
@@ -43,7 +44,7 @@ class _Found:
 async def extract(resources: Resources, identity: Identity, batch: Batch) -> None:
     """Take facts from the messages of a batch. A message yields facts once, whatever becomes of them later."""
     async with resources.database.transaction(identity) as tx:
-        tenant = await tenants.find_tenant(tx)
+        tenant = await tenants_storage.find_tenant(tx)
         trusts = _TRUSTS[extraction_of(tenant.settings if tenant is not None else {})]
         sources = await facts.sources_to_extract(tx, batch.refs, trusts) if trusts else []
     found = [one for source in sources for one in await _facts_of(resources, identity, source)]

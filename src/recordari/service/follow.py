@@ -12,8 +12,8 @@ from recordari.core.identity import Identity
 from recordari.domain.events import Event, EventType, checked_types
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
-from recordari.service.tenants import MAX_PAGE, require_admin
 from recordari.storage import events
+from recordari.tenants.tenants import MAX_PAGE, require_admin
 
 LOOK_SECONDS = 1.0
 STREAM_SECONDS = 600.0  # a follower comes back with its place; a key that was revoked does not

@@ -27,10 +27,10 @@ from recordari.service.journal import write_journal
 from recordari.service.messages import SUMMARISE_TOPIC
 from recordari.service.remember import refuse_shared
 from recordari.service.share import take_back
-from recordari.service.tenants import require_admin
 from recordari.storage import facts, holds, retention
 from recordari.storage.holds import Hold
 from recordari.storage.retention import Doomed, Summaries, Tombstone
+from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
 

@@ -17,11 +17,11 @@ from recordari.core.items import MAX_CONTENT_BYTES, Kind, Tier, Trust, checked_c
 from recordari.domain.context import ContextSettings
 from recordari.domain.knowledge import MAX_DESCRIPTION, MAX_SOURCE_NAME, MAX_TOOL, SourceKind, checked_text
 from recordari.domain.procedures import spec_text
-from recordari.domain.quotas import SETTING as QUOTAS
 from recordari.domain.reports import ReportKind
 from recordari.errors import InvalidInput
 from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.service.add_document import MAX_NAME, MAX_TITLE
+from recordari.tenants.rules import SETTING as QUOTAS
 
 Row = dict[str, Any]
 MOST_DIGITS = 400

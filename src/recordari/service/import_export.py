@@ -28,8 +28,8 @@ from recordari.service.import_documents import DocumentImport
 from recordari.service.index import EMBED_TOPIC, derive
 from recordari.service.messages import SUMMARISE_TOPIC
 from recordari.service.remember import OBJECT_BYTES
-from recordari.service.tenants import require_admin
 from recordari.storage import exports, imports, items
+from recordari.tenants.tenants import require_admin
 
 BATCH = 200
 MAX_LINE = 64 * 2**20

@@ -23,8 +23,9 @@ from recordari.kit.resources import Resources
 from recordari.models.base import Embedder, Matrix, fail_open
 from recordari.models.static import TokenIds
 from recordari.service import vector_indexes
-from recordari.service.tenants import require_admin
-from recordari.storage import tenants, vectors
+from recordari.storage import vectors
+from recordari.tenants import storage as tenants_storage
+from recordari.tenants.tenants import require_admin
 
 EMBED_TOPIC = "embed"
 EXTRACT_TOPIC = "extract"
@@ -205,7 +206,7 @@ async def reindex(resources: Resources, identity: Identity, *, progress: Progres
     """Derive everything again from the rows: index columns, then vectors and entities. How many items."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        tenant = await tenants.find_tenant(tx)
+        tenant = await tenants_storage.find_tenant(tx)
         total = await vectors.count_items(tx)
         models = await vectors.find_models(tx)
     language = tenant.language if tenant is not None else "english"

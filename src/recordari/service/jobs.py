@@ -21,7 +21,7 @@ from recordari.domain.jobs import (
 )
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
-from recordari.service.tenants import MAX_PAGE, require_admin
+from recordari.tenants.tenants import MAX_PAGE, require_admin
 
 PLAN_PAGE = 1_000
 LAST_NUMBER = 2**63 - 1

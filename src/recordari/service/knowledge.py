@@ -20,8 +20,8 @@ from recordari.domain.knowledge import (
 )
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.kit.resources import Resources
-from recordari.service.tenants import MAX_PAGE, require_admin
 from recordari.storage import sources
+from recordari.tenants.tenants import MAX_PAGE, require_admin
 
 NO_SUCH_SOURCE = "there is no such source"
 DEFAULT_SOURCE = "documents"

@@ -11,13 +11,13 @@ from pathlib import Path
 from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.db import backup, migrate
 from recordari.db import backup as db_backup
-from recordari.domain.tenants import Tenant
 from recordari.errors import ConfigurationError, Conflict, NotFound
 from recordari.kit.resources import Resources
 from recordari.service import erase
-from recordari.service import tenants as tenant_verbs
 from recordari.service.journal import journal_file
-from recordari.service.tenants import NewKey
+from recordari.tenants import tenants as tenant_verbs
+from recordari.tenants.rules import Tenant
+from recordari.tenants.tenants import NewKey
 
 DEVELOPMENT_TENANT = "default"
 DEVELOPMENT_KEY = "development"

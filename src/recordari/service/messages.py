@@ -47,10 +47,10 @@ from recordari.service.sessions import (
     read_window,
     shown,
 )
-from recordari.service.tenants import page_size
 from recordari.storage import sessions
 from recordari.storage.items import Row
 from recordari.storage.sessions import Standing, thread_of
+from recordari.tenants.tenants import page_size
 
 SUMMARISE_TOPIC = "summarise"
 SUMMARISED_AT_ONCE = 100

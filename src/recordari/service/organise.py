@@ -6,11 +6,11 @@ from recordari.core.identity import Identity, Role, checked_id, tenant_id_of
 from recordari.db import audit, backup
 from recordari.db.database import Transaction
 from recordari.domain.sharing import Member, Membership, ShareLink
-from recordari.domain.tenants import Tenant
 from recordari.errors import Conflict, NotFound
 from recordari.kit.resources import Resources
-from recordari.service.tenants import get_tenant
 from recordari.storage import sharing
+from recordari.tenants.rules import Tenant
+from recordari.tenants.tenants import get_tenant
 
 
 def _operator(name: str) -> Identity:

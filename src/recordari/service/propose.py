@@ -38,10 +38,10 @@ from recordari.kit.resources import Resources
 from recordari.service.curate import MAX_REASON
 from recordari.service.judge import CANDIDATES, near_distance
 from recordari.service.supersede import retire
-from recordari.service.tenants import MAX_PAGE, get_tenant, require_admin, update_tenant
 from recordari.storage import facts, proposals, vectors
 from recordari.storage.facts import FactRow
 from recordari.storage.proposals import FIRST
+from recordari.tenants.tenants import MAX_PAGE, get_tenant, require_admin, update_tenant
 
 log = get_log(__name__)
 

@@ -14,8 +14,9 @@ from recordari.domain.reports import Day, Report, ReportKind, daily_brief, warni
 from recordari.domain.runs import MAX_EPISODES
 from recordari.errors import NotFound
 from recordari.kit.resources import Resources
-from recordari.service.tenants import page_size, require_admin
-from recordari.storage import reports, tenants
+from recordari.storage import reports
+from recordari.tenants import storage as tenants_storage
+from recordari.tenants.tenants import page_size, require_admin
 
 
 async def make_daily_brief(resources: Resources, identity: Identity) -> Report:
@@ -24,7 +25,7 @@ async def make_daily_brief(resources: Resources, identity: Identity) -> Report:
     now = resources.clock()
     since = now - timedelta(days=1)
     async with resources.database.transaction(identity) as tx:
-        tenant = await tenants.find_tenant(tx)
+        tenant = await tenants_storage.find_tenant(tx)
         if tenant is None:
             raise NotFound("there is no such tenant")
         pending, parked = await outbox.count_by_topic(tx)

@@ -25,8 +25,8 @@ from recordari.errors import Conflict
 from recordari.kit.resources import Resources
 from recordari.service.forget import Redaction, follow_up, record, redact, remove_discarded
 from recordari.service.journal import complete_journal
-from recordari.service.tenants import get_tenant, require_admin, update_tenant
 from recordari.storage import retention
+from recordari.tenants.tenants import get_tenant, require_admin, update_tenant
 
 log = get_log(__name__)
 

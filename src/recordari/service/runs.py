@@ -49,9 +49,9 @@ from recordari.service.messages import with_usage
 from recordari.service.remember import MAX_BATCH, Ready, Remembered, with_source_ref
 from recordari.service.sessions import entered, keep_notes, own_only
 from recordari.service.state import drop_state_of_run
-from recordari.service.tenants import page_size
 from recordari.storage import items, runs, sessions
 from recordari.storage.runs import CallRow, NewRun, Result
+from recordari.tenants.tenants import page_size
 
 NO_SUCH_RUN = "there is no such run"
 USEFUL_RESULT_IMPORTANCE = 0.6

@@ -30,9 +30,10 @@ from recordari.domain.window import DEFAULT_MODEL_TOKENS, Window, window_limit, 
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.service.state import drop_state_of_run, drop_state_of_session
-from recordari.service.tenants import page_size, require_admin
-from recordari.storage import notes, runs, sessions, tenants
+from recordari.storage import notes, runs, sessions
 from recordari.storage.sessions import NewSession, Standing
+from recordari.tenants import storage as tenants_storage
+from recordari.tenants.tenants import page_size, require_admin
 
 NO_SUCH_SESSION = "there is no such session"
 IDLE_PAGE = 200
@@ -144,7 +145,7 @@ async def _new_session(
     idle_limit: timedelta | None,
     metadata: Mapping[str, Any] | None,
 ) -> NewSession:
-    tenant = await tenants.find_tenant(tx)
+    tenant = await tenants_storage.find_tenant(tx)
     policy = session_policy(tenant.settings if tenant is not None else {})
     ref, who = new_id(), tx.identity
     session_id = SessionId(str(ref)) if wanted is None or before is not None else wanted

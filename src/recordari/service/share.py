@@ -22,13 +22,14 @@ from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.domain.indexing import Indexed
 from recordari.domain.sharing import SHAREABLE, LinkStatus, Membership, Share, ShareLink
-from recordari.domain.tenants import Tenant
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.service.index import EMBED_TOPIC, derive
-from recordari.service.tenants import MAX_PAGE, get_tenant, require_admin
-from recordari.storage import sharing, tenants
+from recordari.storage import sharing
 from recordari.storage.sharing import Given
+from recordari.tenants import storage as tenants_storage
+from recordari.tenants.rules import Tenant
+from recordari.tenants.tenants import MAX_PAGE, get_tenant, require_admin
 
 log = get_log(__name__)
 
@@ -221,7 +222,7 @@ async def withdraw(resources: Resources, identity: Identity, item_id: UUID, *, t
 async def take_back(tx: Transaction, item_ids: Sequence[UUID]) -> None:
     """End every share of items that are forgotten, with the copies, in the transaction of the forgetting."""
     ended = await sharing.delete_shares(tx, item_ids)
-    owner = await tenants.find_tenant(tx) if ended else None
+    owner = await tenants_storage.find_tenant(tx) if ended else None
     if owner is not None:
         await _take_away(tx, owner, ended, reason="forgotten")
 

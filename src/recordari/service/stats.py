@@ -10,10 +10,10 @@ from recordari.domain.jobs import JobStatus
 from recordari.kit.resources import Resources
 from recordari.service.index import EMBED_TOPIC, Reembedding, embedding_state
 from recordari.service.jobs import job_counts
-from recordari.service.quotas import QuotaStanding, quota_standing
-from recordari.service.tenants import require_admin
 from recordari.storage import stats
 from recordari.storage.stats import OtherCounts
+from recordari.tenants.tenants import require_admin
+from recordari.tenants.usage import QuotaStanding, quota_standing
 
 LIVE = "live"
 

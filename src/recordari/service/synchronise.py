@@ -23,8 +23,8 @@ from recordari.providers.extraction import SUFFIXES
 from recordari.service.add_document import NewDocument, add_document
 from recordari.service.documents import delete_document
 from recordari.service.knowledge import NO_SUCH_SOURCE, allowed_folder, get_source
-from recordari.service.tenants import require_admin
 from recordari.storage import documents, sources
+from recordari.tenants.tenants import require_admin
 
 JOB = "sync_source"
 MOST_FILES = 100_000

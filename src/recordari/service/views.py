@@ -20,7 +20,8 @@ from recordari.domain.context import ContextSettings
 from recordari.domain.ranking import Collection
 from recordari.errors import InvalidInput, RecordariError
 from recordari.privacy.rules.masking import PrivacyPolicy
-from recordari.storage import search, tenants, vectors
+from recordari.storage import search, vectors
+from recordari.tenants import storage as tenants_storage
 
 log = get_log(__name__)
 
@@ -144,7 +145,7 @@ class TenantViews:
         """What the identity's tenant wants done with personal data and secrets."""
         policy, expires = self._policies.get(identity.tenant_id, (PrivacyPolicy(), 0.0))
         if expires < time.monotonic():
-            tenant = tenants.ask_tenant()
+            tenant = tenants_storage.ask_tenant()
             await database.together(identity, [tenant])
             policy = _policy(tenant.answer.settings.get("privacy") if tenant.answer is not None else None)
             self._policies[identity.tenant_id] = policy, time.monotonic() + POLICY_SECONDS
@@ -157,7 +158,7 @@ class TenantViews:
         key = (identity.tenant_id, identity.user_id)
         found = self._preferences.get(key)
         if found is None or found.expires < time.monotonic():
-            asked, user = tenants.ask_tenant(), tenants.ask_user(identity.user_id)
+            asked, user = tenants_storage.ask_tenant(), tenants_storage.ask_user(identity.user_id)
             await database.together(identity, [asked, user])
             tenant = asked.answer
             self._preferences[key] = found = Preferences(
@@ -184,7 +185,7 @@ class TenantViews:
             log.warning("view_not_renewed", error=type(error).__name__)
 
     async def _look(self, database: Database, identity: Identity) -> TenantView:
-        asked, models, collection = tenants.ask_tenant(), vectors.ask_models(), search.ask_collection()
+        asked, models, collection = tenants_storage.ask_tenant(), vectors.ask_models(), search.ask_collection()
         looked_at = time.monotonic()
         await database.together(identity, [asked, models, collection])
         tenant, (items, told, mean_length) = asked.answer, collection.answer
@@ -202,7 +203,7 @@ class TenantViews:
 
 async def _look_at_model(database: Database, identity: Identity, view: TenantView) -> None:
     """Bring up to date what takes no counting."""
-    looked_at, asked, models = time.monotonic(), tenants.ask_tenant(), vectors.ask_models()
+    looked_at, asked, models = time.monotonic(), tenants_storage.ask_tenant(), vectors.ask_models()
     await database.together(identity, [asked, models])
     if asked.answer is not None:
         view.language = asked.answer.language

@@ -33,8 +33,8 @@ from recordari.errors import Conflict, InvalidInput, NotFound, ProviderError, Re
 from recordari.kit.resources import Resources
 from recordari.providers import delivery
 from recordari.service.follow import place
-from recordari.service.tenants import require_admin
 from recordari.storage import events, webhooks
+from recordari.tenants.tenants import require_admin
 
 TOPIC = "webhook"
 NO_SUCH_WEBHOOK = "there is no such webhook"

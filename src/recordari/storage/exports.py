@@ -7,7 +7,7 @@ from typing import Any
 
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries, Query
-from recordari.domain.quotas import SETTING as QUOTAS
+from recordari.tenants.rules import SETTING as QUOTAS
 
 queries = Queries(__name__)
 

@@ -11,8 +11,8 @@ from psycopg.types.json import Jsonb
 
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries, Query
-from recordari.domain.quotas import SETTING as QUOTAS
 from recordari.errors import InvalidInput
+from recordari.tenants.rules import SETTING as QUOTAS
 
 queries = Queries(__name__)
 

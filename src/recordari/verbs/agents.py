@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from recordari.domain.tenants import Agent, AgentDefinition
-from recordari.service import copy_agent, tenants
+from recordari.service import copy_agent
 from recordari.service.copy_agent import Copied
+from recordari.tenants import tenants
+from recordari.tenants.rules import Agent, AgentDefinition
 from recordari.verbs.bound import Bound
 
 

@@ -6,9 +6,10 @@ from datetime import date
 from uuid import UUID
 
 from recordari.domain.reports import Report
-from recordari.service import quotas, reports, stats
-from recordari.service.quotas import QuotaStanding
+from recordari.service import reports, stats
 from recordari.service.stats import Stats
+from recordari.tenants import usage
+from recordari.tenants.usage import QuotaStanding
 from recordari.verbs.bound import Bound
 
 
@@ -33,4 +34,4 @@ class ReportVerbs(Bound):
 
     async def quota_standing(self) -> QuotaStanding:
         """How much of its plan the tenant uses."""
-        return await quotas.quota_standing(self.resources, self.identity)
+        return await usage.quota_standing(self.resources, self.identity)

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from recordari.core.identity import Role
 from recordari.db.audit import AuditEntry
-from recordari.domain.tenants import ApiKey, Tenant, User
-from recordari.service import tenants
-from recordari.service.tenants import NewKey
+from recordari.tenants import tenants
+from recordari.tenants.rules import ApiKey, Tenant, User
+from recordari.tenants.tenants import NewKey
 from recordari.verbs.bound import Bound
 
 

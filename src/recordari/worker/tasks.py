@@ -42,7 +42,6 @@ from recordari.service import (
     messages,
     profiles,
     propose,
-    quotas,
     reports,
     retain,
     sessions,
@@ -53,6 +52,7 @@ from recordari.service import (
     webhooks,
 )
 from recordari.service.dispatch import Handler
+from recordari.tenants import usage
 
 AN_HOUR = 3_600.0  # of a batch that a language model may read text by text
 A_DAY = 86_400.0  # a large tenant takes long; a worker that dies meanwhile is noticed by its silence
@@ -108,7 +108,7 @@ JOBS: dict[str, Job] = {
     "resume_webhooks": Job(run=webhooks.resume_webhooks, cron="20 * * * *"),
     "trim_events": Job(run=follow.trim_events, cron="45 3 * * *"),
     "refresh_databases": Job(run=connect.refresh_databases, cron="0 1 * * *", timeout=3_600.0),
-    "measure_usage": Job(run=quotas.measure, cron="30 5 * * *"),
+    "measure_usage": Job(run=usage.measure, cron="30 5 * * *"),
     collect.JOB: Job(run=collect.collect_objects, cron="0 1 * * 6", timeout=3_600.0),
     erase.JOB: Job(run=erase.run_erasure, timeout=A_DAY),
     synchronise.JOB: Job(run=synchronise.run_sync, timeout=A_DAY),

@@ -26,7 +26,7 @@ from recordari.entry.mcp.tools import failed
 from recordari.entry.rest.limits import Hosts, without_port
 from recordari.errors import Forbidden
 from recordari.kit.rest import acting_identity
-from recordari.service.tenants import require_admin
+from recordari.tenants.tenants import require_admin
 
 PATH = "/mcp"
 

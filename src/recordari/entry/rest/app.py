@@ -20,8 +20,6 @@ from recordari.config import Settings, load_settings
 from recordari.domain import readonly_sql
 from recordari.entry.auth import Authenticator
 from recordari.entry.rest import (
-    agents,
-    audit,
     contexts,
     curation,
     databases,
@@ -31,7 +29,6 @@ from recordari.entry.rest import (
     health,
     items,
     jobs,
-    keys,
     knowledge,
     mem0,
     procedures,
@@ -44,8 +41,6 @@ from recordari.entry.rest import (
     shares,
     state,
     stats,
-    tenants,
-    users,
 )
 from recordari.entry.rest.admission import Admission
 from recordari.entry.rest.idempotency import KEY_PARAMETER, Idempotent
@@ -56,6 +51,8 @@ from recordari.kit.problems import ProblemResponse
 from recordari.kit.resources import Resources
 from recordari.kit.rest import Gate, known_query
 from recordari.privacy import rest as privacy_rest
+from recordari.tenants import agents_rest
+from recordari.tenants import rest as tenants_rest
 from recordari.wiring import open_resources
 
 try:
@@ -89,11 +86,11 @@ ROUTERS: tuple[APIRouter, ...] = (
     proposals.router,
     shares.router,
     shares.links_router,
-    tenants.router,
-    users.router,
-    agents.router,
-    keys.router,
-    audit.router,
+    tenants_rest.tenants_router,
+    tenants_rest.users_router,
+    agents_rest.router,
+    tenants_rest.keys_router,
+    tenants_rest.audit_router,
     jobs.router,
     reports.router,
     stats.router,

@@ -11,14 +11,17 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Any
 
 from recordari.core.flushing import LaterFlush
 from recordari.core.identity import Identity, TenantId
 from recordari.core.telemetry import get_log
 from recordari.db.database import Database
-from recordari.domain.quotas import Quota, Usage, require_room, warnings_of
 from recordari.errors import QuotaExceeded
-from recordari.storage import usage
+from recordari.kit.resources import Resources
+from recordari.tenants import storage
+from recordari.tenants.rules import Quota, Usage, require_room, shares, warnings_of
+from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
 
@@ -84,10 +87,10 @@ class Usages:
         if known is not None and time.monotonic() - known.asked_at < KNOWN_SECONDS:
             return known
         async with self._database.transaction(Identity(tenant_id=tenant_id)) as tx:
-            quota, used = await usage.find_usage(tx)
+            quota, used = await storage.find_usage(tx)
             if used is None:
-                await usage.measure_usage(tx, day=day)
-                quota, used = await usage.find_usage(tx)
+                await storage.measure_usage(tx, day=day)
+                quota, used = await storage.find_usage(tx)
         before = known
         known = _Known(quota=quota, usage=self._with_unwritten(tenant_id, used or Usage()), asked_at=time.monotonic())
         if before is not None:
@@ -101,7 +104,7 @@ class Usages:
         """What is known after an exact count."""
         await self.flush()
         async with self._database.transaction(Identity(tenant_id=tenant_id)) as tx:
-            await usage.measure_usage(tx, day=day)
+            await storage.measure_usage(tx, day=day)
         self._known.pop(tenant_id, None)
         known = await self._look(tenant_id, day)
         known.counted_at = time.monotonic()
@@ -127,7 +130,7 @@ class Usages:
             items, size = self._unwritten.pop(key)
             try:
                 async with self._database.transaction(Identity(tenant_id=tenant_id)) as tx:
-                    await usage.add_usage(tx, items=items, size=size, day=day)
+                    await storage.add_usage(tx, items=items, size=size, day=day)
             except BaseException:
                 more, weight = self._unwritten.get(key, (0, 0))
                 self._unwritten[key] = (items + more, size + weight)
@@ -136,3 +139,29 @@ class Usages:
     async def close(self) -> None:
         """Write what is left and stop."""
         await self._later.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaStanding:
+    """A tenant's limits and how much of them is used."""
+
+    quota: Quota
+    usage: Usage
+    shares: dict[str, float]
+    warnings: list[str]
+
+
+async def quota_standing(resources: Resources, identity: Identity) -> QuotaStanding:
+    """Count what the tenant uses, and compare it with its plan."""
+    require_admin(identity)
+    now = resources.clock()
+    quota, used = await resources.usages.look(identity, now=now)
+    day = now.date()
+    return QuotaStanding(
+        quota=quota, usage=used, shares=shares(quota, used, day=day), warnings=warnings_of(quota, used, day=day)
+    )
+
+
+async def measure(resources: Resources, identity: Identity, **_: Any) -> None:
+    """Count what the tenant really keeps. A daily job."""
+    await resources.usages.look(identity, now=resources.clock())

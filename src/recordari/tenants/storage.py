@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from recordari.core.identity import AgentId, Role, UserId
 from recordari.db.database import Asked, Transaction, first_as
 from recordari.db.queries import Queries
-from recordari.domain.tenants import Agent, AgentDefinition, ApiKey, Tenant, User
+from recordari.tenants.rules import Agent, AgentDefinition, ApiKey, Quota, Tenant, Usage, User, quota_of
 
 queries = Queries(__name__)
 
@@ -149,3 +149,25 @@ async def list_keys(tx: Transaction) -> list[ApiKey]:
 async def revoke_key(tx: Transaction, key_id: UUID) -> ApiKey | None:
     """Close a key; None when there is none."""
     return await tx.maybe(queries.revoke_key, ApiKey, key_id=key_id)
+
+
+async def find_usage(tx: Transaction) -> tuple[Quota, Usage | None]:
+    """The tenant's limits and what it used; None before the first count."""
+    rows = await tx.dicts(queries.find_usage)
+    if not rows:
+        return quota_of("", {}), None
+    (row,) = rows
+    quota = quota_of(row["plan"], row["settings"])
+    if row["day"] is None:
+        return quota, None
+    return quota, Usage(items=row["items"], bytes=row["bytes"], writes=row["writes"], day=row["day"])
+
+
+async def add_usage(tx: Transaction, *, items: int, size: int, day: date) -> None:
+    """Add what was written since the last time."""
+    await tx.run(queries.add_usage, items=items, bytes=size, writes=items, day=day)
+
+
+async def measure_usage(tx: Transaction, *, day: date) -> None:
+    """Count what is really kept."""
+    await tx.run(queries.measure_usage, day=day)

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Header, Response
 from pydantic import ConfigDict, Field
 
 from recordari.domain.profiles import Profile
-from recordari.domain.tenants import Agent, AgentDefinition
 from recordari.entry.bodies import ProfileShown
 from recordari.errors import PreconditionFailed
 from recordari.kit.problems import Problem
 from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory, Cursor, Limit, Page, Shown, Strict, page_of, position
+from recordari.tenants.rules import Agent, AgentDefinition
 
 router = APIRouter(prefix="/v1/agents", tags=["agents"], responses=PROBLEMS)
 

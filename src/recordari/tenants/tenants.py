@@ -15,7 +15,11 @@ from recordari.db import audit, jobs
 from recordari.db.audit import AuditEntry
 from recordari.domain.context import ContextSettings
 from recordari.domain.jobs import next_run
-from recordari.domain.tenants import (
+from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
+from recordari.kit.resources import Resources
+from recordari.privacy.rules.masking import PrivacyPolicy
+from recordari.tenants import storage
+from recordari.tenants.rules import (
     SECRET_BYTES,
     Agent,
     AgentDefinition,
@@ -27,10 +31,6 @@ from recordari.domain.tenants import (
     same_hash,
     written_key,
 )
-from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
-from recordari.kit.resources import Resources
-from recordari.privacy.rules.masking import PrivacyPolicy
-from recordari.storage import tenants
 
 MAX_PAGE = 200
 
@@ -62,16 +62,16 @@ async def ensure_tenant(
     """The tenant called `name`, created if it is missing."""
     identity = Identity(tenant_id=tenant_id_of(name), role=Role.ADMIN, actor=actor)
     async with resources.database.transaction(identity) as tx:
-        found = await tenants.find_tenant(tx)
+        found = await storage.find_tenant(tx)
         if found is not None:
             return found
-        if not await tenants.has_language(tx, language):
+        if not await storage.has_language(tx, language):
             raise InvalidInput("the database has no text search configuration of that name", field="language")
-        if await tenants.insert_tenant(tx, name=name, language=language, plan=plan):
+        if await storage.insert_tenant(tx, name=name, language=language, plan=plan):
             now = resources.clock()
             await jobs.insert(tx, [(each.job, next_run(each, identity.tenant_id, now)) for each in resources.schedules])
             await audit.record(tx, "tenant.create", "tenant", identity.tenant_id)
-        found = await tenants.find_tenant(tx)
+        found = await storage.find_tenant(tx)
         assert found is not None
         return found
 
@@ -79,7 +79,7 @@ async def ensure_tenant(
 async def get_tenant(resources: Resources, identity: Identity) -> Tenant:
     """The tenant of the identity."""
     async with resources.database.transaction(identity) as tx:
-        found = await tenants.find_tenant(tx)
+        found = await storage.find_tenant(tx)
     if found is None:
         raise NotFound("there is no such tenant")
     return found
@@ -99,9 +99,9 @@ async def update_tenant(
         PrivacyPolicy.read(settings.get("privacy"))
         ContextSettings.read(settings.get("context"))
     async with resources.database.transaction(identity) as tx:
-        if language is not None and not await tenants.has_language(tx, language):
+        if language is not None and not await storage.has_language(tx, language):
             raise InvalidInput("the database has no text search configuration of that name", field="language")
-        changed = await tenants.update_tenant(tx, language=language, plan=plan, settings=settings)
+        changed = await storage.update_tenant(tx, language=language, plan=plan, settings=settings)
         if changed is None:
             raise NotFound("there is no such tenant")
         await audit.record(tx, "tenant.update", "tenant", identity.tenant_id, keys=sorted(settings or {}))
@@ -123,7 +123,7 @@ async def save_user(
     if time_zone is not None:
         _checked_zone(time_zone)
     async with resources.database.transaction(identity) as tx:
-        user = await tenants.save_user(
+        user = await storage.save_user(
             tx, UserId(checked_id("user_id", user_id)), display_name=display_name, time_zone=time_zone
         )
         await audit.record(tx, "user.save", "user", user_id)
@@ -135,7 +135,7 @@ async def get_user(resources: Resources, identity: Identity, user_id: str) -> Us
     """One user of the tenant; who acts for a user sees that one only."""
     is_another = identity.role is not Role.ADMIN and identity.user_id not in {None, user_id}
     async with resources.database.transaction(identity) as tx:
-        found = await tenants.find_user(tx, UserId(user_id))
+        found = await storage.find_user(tx, UserId(user_id))
     if found is None or is_another:
         raise NotFound("there is no such user")
     return found
@@ -145,7 +145,7 @@ async def list_users(resources: Resources, identity: Identity, *, after: str = "
     """Users by id, after the one given."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        return await tenants.list_users(tx, after=after, limit=min(limit, MAX_PAGE))
+        return await storage.list_users(tx, after=after, limit=min(limit, MAX_PAGE))
 
 
 async def save_agent(
@@ -161,7 +161,7 @@ async def save_agent(
     if definition.window_tokens < 1:
         raise InvalidInput("window_tokens must be at least 1", field="window_tokens")
     async with resources.database.transaction(identity) as tx:
-        agent = await tenants.save_agent(tx, AgentId(checked_id("agent_id", agent_id)), definition)
+        agent = await storage.save_agent(tx, AgentId(checked_id("agent_id", agent_id)), definition)
         if expected_version is not None and agent.version != expected_version + 1:
             raise PreconditionFailed
         await audit.record(tx, "agent.save", "agent", agent_id, version=agent.version)
@@ -171,7 +171,7 @@ async def save_agent(
 async def get_agent(resources: Resources, identity: Identity, agent_id: str) -> Agent:
     """One agent's definition."""
     async with resources.database.transaction(identity) as tx:
-        found = await tenants.find_agent(tx, AgentId(agent_id))
+        found = await storage.find_agent(tx, AgentId(agent_id))
     if found is None:
         raise NotFound("there is no such agent")
     return found
@@ -180,14 +180,14 @@ async def get_agent(resources: Resources, identity: Identity, agent_id: str) -> 
 async def list_agents(resources: Resources, identity: Identity, *, after: str = "", limit: int = 50) -> list[Agent]:
     """Definitions by id, after the one given."""
     async with resources.database.transaction(identity) as tx:
-        return await tenants.list_agents(tx, after=after, limit=min(limit, MAX_PAGE))
+        return await storage.list_agents(tx, after=after, limit=min(limit, MAX_PAGE))
 
 
 async def delete_agent(resources: Resources, identity: Identity, agent_id: str) -> None:
     """Remove an agent's definition; what it remembered stays."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        if not await tenants.delete_agent(tx, AgentId(agent_id)):
+        if not await storage.delete_agent(tx, AgentId(agent_id)):
             raise NotFound("there is no such agent")
         await audit.record(tx, "agent.delete", "agent", agent_id)
 
@@ -210,7 +210,7 @@ async def create_key(
         raise InvalidInput("expires_at must lie in the future and carry a time zone", field="expires_at")
     key_id, secret = new_id(), secrets.token_bytes(SECRET_BYTES)
     async with resources.database.transaction(identity) as tx:
-        key = await tenants.insert_key(
+        key = await storage.insert_key(
             tx,
             key_id=key_id,
             name=name,
@@ -228,14 +228,14 @@ async def list_keys(resources: Resources, identity: Identity) -> list[ApiKey]:
     """The tenant's keys, revoked ones too."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        return await tenants.list_keys(tx)
+        return await storage.list_keys(tx)
 
 
 async def revoke_key(resources: Resources, identity: Identity, key_id: UUID) -> ApiKey:
     """Close a key at once."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        key = await tenants.revoke_key(tx, key_id)
+        key = await storage.revoke_key(tx, key_id)
         if key is None:
             raise NotFound("there is no such key")
         await audit.record(tx, "key.revoke", "key", key_id)
@@ -249,7 +249,7 @@ async def authenticate_key(resources: Resources, text: str) -> Identity:
         raise Unauthenticated("this key is not valid")
     tenant_id, key_id, secret = read
     async with resources.database.transaction(Identity(tenant_id=tenant_id)) as tx:
-        key = await tenants.find_key(tx, key_id)
+        key = await storage.find_key(tx, key_id)
     if key is None or not same_hash(key.key_hash, key_hash(secret)) or not key.valid_at(resources.clock()):
         raise Unauthenticated("this key is not valid")
     return Identity(
