@@ -41,9 +41,9 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.domain.window import NewMessage
 from recordari.kit.resources import Resources
+from recordari.memory import vector_indexes
 from recordari.models.base import Embedder
 from recordari.models.embedding import Embedders
-from recordari.service import vector_indexes
 from recordari.service.assemble import RECALLED
 from recordari.tenants.rules import AgentDefinition
 from recordari.wiring import bring_up_to_date, make_embedders, open_address, open_resources

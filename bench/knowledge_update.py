@@ -33,7 +33,7 @@ from recordari.core.items import Item, Kind
 from recordari.db import outbox
 from recordari.domain.conflict import Statement, Verdict, is_newer, ruling
 from recordari.kit.resources import Resources
-from recordari.service.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
+from recordari.memory.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
 from recordari.service.recall_request import Arm
 from recordari.tenants import tenants
 from recordari.wiring import open_resources

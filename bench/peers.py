@@ -44,7 +44,7 @@ from rich.table import Table
 
 from recall import Asked, Score, Store, locomo
 from recordari.config import Settings
-from recordari.domain.indexing import PREVIOUS_HEAD, embedded_text
+from recordari.memory.rules import PREVIOUS_HEAD, embedded_text
 from recordari.wiring import embedded_server, make_embedders
 
 BENCH = Path(__file__).parent

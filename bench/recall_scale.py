@@ -40,11 +40,11 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, Scope, tenant_id_of
 from recordari.core.items import Kind
-from recordari.domain.indexing import Indexed
 from recordari.kit.resources import Resources
+from recordari.memory import vector_indexes
+from recordari.memory.index import derive
+from recordari.memory.rules import Indexed
 from recordari.models.embedding import Embedders
-from recordari.service import vector_indexes
-from recordari.service.index import derive
 from recordari.service.recall_search import exact_below
 from recordari.storage import search
 from recordari.storage.search import Search

@@ -18,9 +18,9 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, Scope, tenant_id_of
 from recordari.core.items import Kind, NewItem
+from recordari.memory.index import EMBED_TOPIC
 from recordari.models.base import Embedder, InstantEmbedder, Matrix, Vector
 from recordari.models.embedding import Embedders
-from recordari.service.index import EMBED_TOPIC
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker.runner import background_worker

@@ -22,6 +22,8 @@ from recordari.db.outbox import Wakeups
 from recordari.db.pool import PoolOptions
 from recordari.errors import ConfigurationError, ProviderError, RecordariError
 from recordari.kit.resources import Resources
+from recordari.memory.objects import EncryptedObjects, LocalObjects, Objects, S3Objects, S3Spec, StoresByKey
+from recordari.memory.vector_storage import VectorIndexes
 from recordari.models import install
 from recordari.models.base import Embedder
 from recordari.models.embedding import Embedders, EmbeddingProvider, EmbeddingSpec, make_embedder
@@ -30,7 +32,6 @@ from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, Re
 from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.providers.cache import Cache, NoCache, RedisCache
 from recordari.providers.model_tasks import ModelRules, ModelSplitter, ModelSummariser
-from recordari.providers.objects import EncryptedObjects, LocalObjects, Objects, S3Objects, S3Spec, StoresByKey
 from recordari.providers.sql_writing import ModelSqlWriter
 from recordari.service import doctor
 from recordari.service.access import AccessCounts
@@ -38,7 +39,6 @@ from recordari.service.doctor import Check
 from recordari.service.recall_cache import RecallCache
 from recordari.service.session_cache import SessionCache
 from recordari.service.views import TenantViews
-from recordari.storage.vector_indexes import VectorIndexes
 from recordari.tenants.usage import Usages
 from recordari.worker import tasks
 

@@ -18,7 +18,7 @@ from recordari.core.items import Kind, Tier, Trust
 from recordari.domain.evidence import Trend
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.kit.resources import Resources
-from recordari.service.index import EMBED_TOPIC
+from recordari.memory.index import EMBED_TOPIC
 from recordari.storage import access, evidence, retention, search
 
 JANUARY = datetime(2026, 1, 10, tzinfo=UTC)

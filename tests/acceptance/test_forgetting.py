@@ -531,7 +531,7 @@ async def test_a_user_on_whose_memory_actions_rest_is_not_erased(memory: Memory,
 async def test_a_write_that_began_before_the_erasure_is_erased_too(
     memory: Memory, chat: Memory, settings: Settings
 ) -> None:
-    from recordari.service import remember
+    from recordari.memory import remember
 
     ready = await remember.make_ready(memory.resources, chat.identity, [NewItem(content="Quillfeather was late")])
     async with memory.resources.database.transaction(chat.identity) as tx:

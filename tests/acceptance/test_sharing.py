@@ -20,8 +20,8 @@ from recordari.core.identity import Identity, Role
 from recordari.db.queries import Query
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.kit.resources import Resources
+from recordari.memory import storage as memory_storage
 from recordari.service import organise
-from recordari.storage import items
 from recordari.tenants import tenants
 from recordari.tenants.rules import AgentDefinition
 
@@ -301,8 +301,8 @@ async def test_in_a_crossing_each_statement_sees_one_tenant_only(
     async with resources.database.transaction(sales.identity) as tx:
         async with tx.crossed(support.identity) as there:
             assert {row["item_id"] for row in await there.dicts(everything)} == {theirs}
-            assert await items.find_item(tx, mine) is None, "the wrong side of the crossing finds nothing"
-            assert await items.find_item(there, mine) is None
+            assert await memory_storage.find_item(tx, mine) is None, "the wrong side of the crossing finds nothing"
+            assert await memory_storage.find_item(there, mine) is None
         assert {row["item_id"] for row in await tx.dicts(everything)} == {mine}
 
 

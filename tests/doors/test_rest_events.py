@@ -27,8 +27,9 @@ from recordari.core.items import NewItem
 from recordari.domain.events import is_public
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
+from recordari.memory import remember
 from recordari.providers import delivery
-from recordari.service import follow, remember, webhooks
+from recordari.service import follow, webhooks
 from recordari.worker.runner import background_worker
 
 # -- The feed

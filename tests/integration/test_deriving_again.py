@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.working import work_off
 
 from recordari.app import Memory
-from recordari.domain.entities import Entity, EntityKind
-from recordari.storage import vectors
+from recordari.memory import vector_storage
+from recordari.memory.rules import Entity, EntityKind
 
 
 async def entity_hits(memory: Memory, question: str) -> int:
@@ -21,7 +21,7 @@ async def test_reindexing_takes_names_back_that_are_not_there(memory: Memory) ->
     kept = await ana.remember_fact("The review is run by Priya Nair")
     await work_off(ana)
     async with memory.resources.database.transaction(memory.identity) as tx:
-        await vectors.save_entities(tx, [(kept.id, Entity(EntityKind.NAME, "Rosa Falk"))])
+        await vector_storage.save_entities(tx, [(kept.id, Entity(EntityKind.NAME, "Rosa Falk"))])
     assert await entity_hits(ana, "What about Rosa Falk?") == 1
     assert await memory.reindex() == 1
     await work_off(ana)
@@ -33,8 +33,8 @@ async def test_the_figures_say_how_far_the_move_to_another_model_is(memory: Memo
     await memory.acting_as(user="ana").remember_fact("The review is run by Priya Nair")
     await work_off(memory)
     async with memory.resources.database.transaction(memory.identity) as tx:
-        active = (await vectors.find_models(tx)).active
-        await vectors.aim_at_model(tx, "another-model")
+        active = (await vector_storage.find_models(tx)).active
+        await vector_storage.aim_at_model(tx, "another-model")
     stats = await memory.memory_stats()
     assert stats.embedding_model == active and stats.reembedding is not None
     assert (stats.reembedding.model_id, stats.reembedding.done, stats.reembedding.total) == ("another-model", 0, 1)

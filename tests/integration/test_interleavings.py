@@ -26,14 +26,15 @@ from recordari.core.items import REDACTED, Kind, NewItem, Tier
 from recordari.db.database import Asked, Database
 from recordari.db.queries import Query
 from recordari.domain.conflict import Retirement
-from recordari.domain.entities import Entity, EntityKind
 from recordari.domain.extraction import Extracted
 from recordari.domain.sessions import SessionStatus
 from recordari.domain.window import NewMessage
 from recordari.errors import NotFound
+from recordari.memory import storage as memory_storage
+from recordari.memory import vector_storage
+from recordari.memory.rules import Entity, EntityKind
 from recordari.providers.llm import OfflineRules
 from recordari.service.supersede import retire
-from recordari.storage import items, vectors
 
 BOTH_ORDERS = pytest.mark.parametrize("swapped", [False, True], ids=["as named", "the other first"])
 AT_THE_ROW = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -231,7 +232,7 @@ async def test_retention_between_finding_and_reading(
     send, redacted = Database.together, asyncio.Event()
 
     async def redacted_meanwhile(database: Database, identity: Identity, asked: Sequence[Asked[Any]]) -> None:
-        if any(one.query is items.queries.find_items for one in asked) and not redacted.is_set():
+        if any(one.query is memory_storage.queries.find_items for one in asked) and not redacted.is_set():
             redacted.set()
             if ending == "forgotten":
                 await chat.forget(kept.id)
@@ -255,8 +256,8 @@ async def test_two_workers_meet_a_name_at_once(memory: Memory, chat: Memory, set
     async with owner(settings) as watcher, asyncio.timeout(PATIENCE):
         async with database.transaction(memory.identity) as other:
             async with database.transaction(memory.identity) as one:
-                await vectors.save_entities(one, [(said[0], xenia)])
-                second = asyncio.ensure_future(vectors.save_entities(other, [(said[1], xenia)]))
+                await vector_storage.save_entities(one, [(said[0], xenia)])
+                second = asyncio.ensure_future(vector_storage.save_entities(other, [(said[1], xenia)]))
                 while (await (await watcher.execute(AT_THE_ROW)).fetchone()) == (0,):
                     await asyncio.sleep(0.01)
             await second

@@ -20,7 +20,7 @@ from tests.working import at, run_job
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.errors import ConfigurationError, ProviderError
-from recordari.providers.objects import EncryptedObjects, LocalObjects, S3Objects, S3Spec, StoresByKey
+from recordari.memory.objects import EncryptedObjects, LocalObjects, S3Objects, S3Spec, StoresByKey
 from recordari.wiring import make_objects
 
 needs_s3 = pytest.mark.skipif(s3_server.program() is None, reason="rclone is not installed")

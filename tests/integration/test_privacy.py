@@ -20,8 +20,8 @@ from recordari.core.text import terms
 from recordari.domain.runs import NewToolCall
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
+from recordari.memory.index import EMBED_TOPIC, embed
 from recordari.service import dispatch
-from recordari.service.index import EMBED_TOPIC, embed
 from recordari.tenants import tenants
 
 # Put together here, so that no scanner takes this file for a leak.

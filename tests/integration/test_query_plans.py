@@ -28,14 +28,15 @@ from recordari.db.embedded.server import EmbeddedServer
 from recordari.db.queries import Query
 from recordari.domain.temporal import Interval
 from recordari.kit.resources import Resources
+from recordari.memory import vector_indexes as service
+from recordari.memory import vector_storage
+from recordari.memory.vector_indexes import Changes, decide
+from recordari.memory.vector_storage import IndexSpec, VectorIndex
 from recordari.models.embedding import Embedders
-from recordari.service import vector_indexes as service
 from recordari.service.doctor import State, check_vector_indexes
 from recordari.service.recall_search import exact_below
-from recordari.service.vector_indexes import Changes, decide
-from recordari.storage import search, vector_indexes
+from recordari.storage import search
 from recordari.storage.search import Search
-from recordari.storage.vector_indexes import IndexSpec, VectorIndex
 from recordari.tenants import tenants
 from recordari.wiring import APP_LOGIN
 
@@ -258,14 +259,14 @@ async def test_links_are_followed_by_keys(resources: Resources) -> None:
 
 async def test_a_small_tenant_is_searched_exactly(indexed: Resources) -> None:
     plan = await explained(indexed, who(SMALL, "many"), asked())
-    assert not plan.uses("Index Scan", vector_indexes.PREFIX)
+    assert not plan.uses("Index Scan", vector_storage.PREFIX)
     assert not plan.reads_all("vectors")
 
 
 async def test_a_large_tenant_is_searched_by_its_own_index(indexed: Resources) -> None:
     for seed in range(12):  # more often than the driver and the server wait before they keep a plan
         plan = await explained(indexed, who(LARGE, "many"), asked(seed, below=1_500))
-        assert plan.uses("Index Scan", vector_indexes.tenant_prefix(who(LARGE)))
+        assert plan.uses("Index Scan", vector_storage.tenant_prefix(who(LARGE)))
 
 
 async def test_a_user_with_few_items_in_a_large_tenant_is_searched_exactly(
@@ -273,7 +274,7 @@ async def test_a_user_with_few_items_in_a_large_tenant_is_searched_exactly(
 ) -> None:
     identity = who(LARGE, "user-7")  # sees 1,000 shared items and 80 of its own
     plan = await explained(indexed, identity, asked(below=1_500))
-    assert not plan.uses("Index Scan", vector_indexes.PREFIX)
+    assert not plan.uses("Index Scan", vector_storage.PREFIX)
     for seed in range(5):
         wanted = asked(seed, below=1_500)
         assert await nearest(indexed, identity, wanted) == exact(crowd[1], identity, wanted)
@@ -303,7 +304,7 @@ async def test_the_nearest_of_a_tenant_among_many_are_found(
 
 async def catalogue(resources: Resources) -> list[VectorIndex]:
     async with resources.database.transaction(who(LARGE)) as tx:
-        return await vector_indexes.list_indexes(tx)
+        return await vector_storage.list_indexes(tx)
 
 
 async def test_an_index_is_built_for_a_large_tenant_only_and_once(indexed: Resources) -> None:
@@ -333,7 +334,7 @@ async def test_a_tenant_that_shrank_loses_its_index(indexed: Resources, settings
 
 async def test_without_the_owners_connection_nothing_is_built(resources: Resources) -> None:
     await service.maintain(replace(resources, vector_indexes=None), who(OTHERS))
-    prefix = vector_indexes.tenant_prefix(who(OTHERS))
+    prefix = vector_storage.tenant_prefix(who(OTHERS))
     assert not any(index.name.startswith(prefix) for index in await catalogue(resources))
     assert check_vector_indexes(owner_known=False).state is State.WARN
     assert check_vector_indexes(owner_known=True).state is State.OK
@@ -342,10 +343,10 @@ async def test_without_the_owners_connection_nothing_is_built(resources: Resourc
 async def test_a_second_build_at_the_same_time_is_put_off(resources: Resources, crowd: tuple[str, str]) -> None:
     identity = who(OTHERS)
     with psycopg.connect(crowd[1], autocommit=True) as connection:
-        connection.execute("SELECT pg_advisory_lock(%s)", [vector_indexes.BUILD_LOCK])
+        connection.execute("SELECT pg_advisory_lock(%s)", [vector_storage.BUILD_LOCK])
         await service.maintain(resources, identity)
     assert not any(
-        index.name.startswith(vector_indexes.tenant_prefix(identity)) for index in await catalogue(resources)
+        index.name.startswith(vector_storage.tenant_prefix(identity)) for index in await catalogue(resources)
     )
     waiting = await Memory(resources, identity).list_jobs()
     assert [job.job for job in waiting] == [service.JOB]

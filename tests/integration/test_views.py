@@ -19,10 +19,10 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Scope
 from recordari.core.items import NewItem
 from recordari.errors import DatabaseUnavailable
+from recordari.memory import vector_storage
 from recordari.models.base import Embedder, Matrix, Vector
 from recordari.models.embedding import Embedders
 from recordari.service.views import MODEL_SECONDS, TenantView, TenantViews
-from recordari.storage import vectors
 from recordari.wiring import open_resources
 
 
@@ -148,6 +148,6 @@ async def test_what_is_embedded_first_while_a_tenant_is_moved_does_not_finish_th
         await tx._connection.execute("UPDATE tenants SET embedding_target = 'another'")
     await work_off(here, "embed")
     async with memory.resources.database.transaction(memory.identity) as tx:
-        models = await vectors.find_models(tx)
+        models = await vector_storage.find_models(tx)
     primary = memory.resources.embedders.primary
     assert primary is not None and (models.active, models.target) == (primary.model_id, "another")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recordari.domain.wording import asked_by
+from recordari.memory.rules import asked_by
 
 
 @pytest.mark.parametrize(

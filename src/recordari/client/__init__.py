@@ -34,9 +34,9 @@ from recordari.core.items import NewItem
 from recordari.domain.events import Event, EventType
 from recordari.domain.profiles import Profile
 from recordari.errors import InvalidInput, RecordariError, Unauthenticated
+from recordari.memory.remember import News, Remembered, kept_in_batches
 from recordari.service.add_document import AddedDocument, NewDocument
 from recordari.service.import_export import Imported, Lines
-from recordari.service.remember import News, Remembered, kept_in_batches
 
 if TYPE_CHECKING:
     _Verbs = Memory  # what a type checker and an editor know of the verbs made below

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from recordari.core import text
 from recordari.core.identity import Scope
 from recordari.core.items import Trust
-from recordari.domain.wording import Trait
+from recordari.memory.rules import Trait
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from recordari.core.identity import Scope
 from recordari.domain.candidates import Candidate, Columns, Floats, Found, Ids, Mask, Tokens
 from recordari.domain.temporal import Interval
-from recordari.domain.wording import REQUEST_TERMS, Asked
+from recordari.memory.rules import REQUEST_TERMS, Asked
 
 DEFAULT_SCOPE_WEIGHTS: Mapping[Scope, float] = {
     Scope.SESSION: 1.3,

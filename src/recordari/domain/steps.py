@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from recordari.domain.entities import entities_in
+from recordari.memory.rules import entities_in
 
 K = TypeVar("K", bound=Hashable)
 

@@ -13,13 +13,15 @@ from recordari.core.tokens import TokenCounter, prudent_tokens
 from recordari.db.database import Database
 from recordari.db.outbox import Wakeups
 from recordari.domain.jobs import Schedule
+from recordari.memory.index import Threads
+from recordari.memory.objects import Objects
+from recordari.memory.vector_storage import VectorIndexes
 from recordari.models.base import Reranker
 from recordari.models.embedding import Embedders
 from recordari.models.static import StaticTokens
 from recordari.providers.distilling import Distiller, OfflineDistiller
 from recordari.providers.extraction import Extractor
 from recordari.providers.llm import LLM, OfflineRules, Splitter
-from recordari.providers.objects import Objects
 from recordari.providers.sql_writing import SqlWriter
 from recordari.providers.summarising import OfflineSummariser, Summariser
 from recordari.service.access import AccessCounts
@@ -27,9 +29,7 @@ from recordari.service.query_places import QueryPlaces
 from recordari.service.recall_cache import RecallCache
 from recordari.service.session_cache import SessionCache
 from recordari.service.shelves import Shelves
-from recordari.service.threads import Threads
 from recordari.service.views import TenantViews
-from recordari.storage.vector_indexes import VectorIndexes
 from recordari.tenants.usage import Usages
 
 Clock = Callable[[], datetime]

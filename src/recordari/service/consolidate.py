@@ -24,10 +24,10 @@ from recordari.domain.patterns import MOST_PATTERNS, Observed, Pattern, pattern_
 from recordari.domain.sessions import SessionStatus
 from recordari.errors import Conflict, NotFound, RecordariError
 from recordari.kit.resources import Resources
+from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.remember import Ready, make_ready, save_ready
 from recordari.models.base import fail_open
-from recordari.service.index import EMBED_TOPIC
 from recordari.service.messages import summarise_session
-from recordari.service.remember import Ready, make_ready, save_ready
 from recordari.service.sessions import NO_SUCH_SESSION
 from recordari.service.supersede import retire
 from recordari.storage import consolidation, evidence, facts, sessions

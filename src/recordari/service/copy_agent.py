@@ -8,7 +8,7 @@ from recordari.core.identity import AgentId, Identity, checked_id
 from recordari.db import audit, outbox
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
-from recordari.service.index import EMBED_TOPIC
+from recordari.memory.index import EMBED_TOPIC
 from recordari.storage import agent_copies
 from recordari.storage.agent_copies import ToCopy
 from recordari.tenants import tenants

@@ -16,12 +16,14 @@ from recordari.domain.conflict import Retirement, Statement, Verdict, is_newer, 
 from recordari.domain.evidence import Opinion, Source, Trend, revised_confidence, trend_of
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources
-from recordari.service.index import EMBED_TOPIC
+from recordari.memory import storage as memory_storage
+from recordari.memory import vector_storage
+from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.remember import Remembered, get_item, make_ready, refuse_shared, save_ready
 from recordari.service.judge import CANDIDATES, near_distance
-from recordari.service.remember import Remembered, get_item, make_ready, refuse_shared, save_ready
 from recordari.service.restate import Stated, make_way, take_back
 from recordari.service.supersede import retire
-from recordari.storage import evidence, facts, items, vectors
+from recordari.storage import evidence, facts
 from recordari.storage.facts import ItemFilter
 from recordari.tenants.tenants import page_size, require_admin
 
@@ -172,7 +174,7 @@ async def give_feedback(
     given_by = f"user:{identity.user_id}" if identity.user_id is not None else identity.actor
     async with resources.database.transaction(identity) as tx:
         await facts.lock_items(tx, [item_id])
-        item = await items.find_item(tx, item_id)
+        item = await memory_storage.find_item(tx, item_id)
         if item is None:
             raise NotFound("there is no such item")
         before = await evidence.save_feedback(tx, item_id, said, given_by=given_by, now=resources.clock())
@@ -240,7 +242,7 @@ async def _contradicting(tx: Transaction, item: Item, successor_id: UUID | None)
             return successor_id
     if Kind(item.kind) not in EDITABLE:
         return None
-    model_id = (await vectors.find_models(tx)).active
+    model_id = (await vector_storage.find_models(tx)).active
     mine = _statement(item)
     for other in await facts.near_facts(
         tx, item.item_id, model_id=model_id, distance=near_distance(model_id), most=CANDIDATES

@@ -28,13 +28,13 @@ from recordari.domain.entries import (
     indexed_text,
     matching,
 )
-from recordari.domain.indexing import embedded_text
 from recordari.errors import InvalidInput, NotFound, PreconditionFailed, TooLarge
 from recordari.kit.resources import Resources
+from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.remember import Ready, make_ready, save_ready, with_source_ref
+from recordari.memory.rules import embedded_text
 from recordari.models.base import fail_open
 from recordari.privacy.sanitise import sanitise_json
-from recordari.service.index import EMBED_TOPIC
-from recordari.service.remember import Ready, make_ready, save_ready, with_source_ref
 from recordari.storage import entries
 from recordari.tenants.tenants import require_admin
 

@@ -22,9 +22,9 @@ from recordari.domain.runs import (
 )
 from recordari.errors import InvalidInput, Unauthenticated
 from recordari.kit.resources import Resources
-from recordari.service import remember
-from recordari.service.index import EMBED_TOPIC
-from recordari.service.remember import Remembered
+from recordari.memory import remember
+from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.remember import Remembered
 from recordari.storage import runs
 from recordari.tenants.tenants import require_admin
 

@@ -12,14 +12,14 @@ from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.domain.extraction import Extracted, Extraction, extraction_of, facts_in
 from recordari.kit.resources import Resources
+from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.remember import Ready, make_ready, save_ready, with_source_ref
+from recordari.memory.storage import Row
 from recordari.models.base import fail_open
-from recordari.service.index import EMBED_TOPIC
-from recordari.service.remember import Ready, make_ready, save_ready, with_source_ref
 from recordari.service.restate import Stated, follow, is_ended_before, make_way, name_aside
 from recordari.storage import evidence, facts
 from recordari.storage.evidence import Link
 from recordari.storage.facts import RefStanding, SourceText
-from recordari.storage.items import Row
 from recordari.tenants import storage as tenants_storage
 
 EXTRACT_SECONDS = 30.0

@@ -21,11 +21,11 @@ from recordari.db.database import RETENTION_ROLE, Transaction
 from recordari.domain.retention import without_fold
 from recordari.errors import Conflict, InvalidInput, NotFound, ProviderError
 from recordari.kit.resources import Resources
-from recordari.service import remember
-from recordari.service.index import EMBED_TOPIC
+from recordari.memory import remember
+from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.remember import refuse_shared
 from recordari.service.journal import write_journal
 from recordari.service.messages import SUMMARISE_TOPIC
-from recordari.service.remember import refuse_shared
 from recordari.service.share import take_back
 from recordari.storage import facts, holds, retention
 from recordari.storage.holds import Hold

@@ -13,10 +13,10 @@ from recordari.core.items import Kind, NewItem
 from recordari.db.database import Transaction
 from recordari.errors import Forbidden, InvalidInput, TooLarge
 from recordari.kit.resources import Resources
+from recordari.memory.remember import OBJECT_BYTES
 from recordari.privacy.sanitise import sanitise_items
 from recordari.service.import_checks import Row, decoded, row_id, whole_number
 from recordari.service.knowledge import allowed_folder
-from recordari.service.remember import OBJECT_BYTES
 from recordari.storage import documents, imports, retention
 from recordari.storage.documents import Original
 

@@ -21,14 +21,15 @@ from recordari.db import audit, outbox
 from recordari.db.database import Transaction
 from recordari.errors import InvalidInput, RecordariError
 from recordari.kit.resources import Resources
+from recordari.memory import storage as memory_storage
+from recordari.memory.index import EMBED_TOPIC, derive
+from recordari.memory.remember import OBJECT_BYTES
 from recordari.privacy.sanitise import Clean, sanitise_items
 from recordari.service.export import FORMAT, READ_VERSIONS
 from recordari.service.import_checks import Row, body_of, checked_row, is_of_user, row_id
 from recordari.service.import_documents import DocumentImport
-from recordari.service.index import EMBED_TOPIC, derive
 from recordari.service.messages import SUMMARISE_TOPIC
-from recordari.service.remember import OBJECT_BYTES
-from recordari.storage import exports, imports, items
+from recordari.storage import exports, imports
 from recordari.tenants.tenants import require_admin
 
 BATCH = 200
@@ -243,7 +244,7 @@ class _Import:
         if len(body) > OBJECT_BYTES:
             object_key = await self.resources.objects.put(body, owner=f"{self.identity.tenant_id}/{payload_key}")
         async with self.resources.database.transaction(self.identity) as tx:
-            await items.insert_payload(
+            await memory_storage.insert_payload(
                 tx,
                 item_id,
                 payload_key,

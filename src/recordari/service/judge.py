@@ -10,9 +10,10 @@ from recordari.db import outbox
 from recordari.db.outbox import Batch
 from recordari.domain.conflict import Retirement, Ruling, Statement, Verdict, is_newer, retirements
 from recordari.kit.resources import Resources
+from recordari.memory import vector_storage
 from recordari.models.base import fail_open
 from recordari.service.supersede import retire
-from recordari.storage import facts, vectors
+from recordari.storage import facts
 from recordari.storage.facts import FactRow
 
 CANDIDATES = 5  # F5; the judge itself takes the setting `judge_candidates`
@@ -31,7 +32,7 @@ async def judge(resources: Resources, identity: Identity, batch: Batch) -> None:
     """Judge the facts of a batch, oldest first; whatever happens, each is judged only once."""
     async with resources.database.transaction(identity) as tx:
         waiting = await facts.facts_to_judge(tx, batch.refs)
-        models = await vectors.find_models(tx)
+        models = await vector_storage.find_models(tx)
     for fact in waiting:
         await _judge_one(resources, identity, fact, models.active)
     async with resources.database.transaction(identity) as tx:

@@ -34,10 +34,11 @@ from recordari.domain.window import (
 )
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
+from recordari.memory import remember
+from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
+from recordari.memory.storage import Row
 from recordari.models.base import fail_open
-from recordari.service import remember
-from recordari.service.index import EMBED_TOPIC
-from recordari.service.remember import MAX_BATCH, Ready, Remembered, with_source_ref
 from recordari.service.sessions import (
     NO_SUCH_SESSION,
     entered,
@@ -48,7 +49,6 @@ from recordari.service.sessions import (
     shown,
 )
 from recordari.storage import sessions
-from recordari.storage.items import Row
 from recordari.storage.sessions import Standing, thread_of
 from recordari.tenants.tenants import page_size
 

@@ -35,10 +35,11 @@ from recordari.domain.proposals import (
 )
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources
+from recordari.memory import vector_storage
 from recordari.service.curate import MAX_REASON
 from recordari.service.judge import CANDIDATES, near_distance
 from recordari.service.supersede import retire
-from recordari.storage import facts, proposals, vectors
+from recordari.storage import facts, proposals
 from recordari.storage.facts import FactRow
 from recordari.storage.proposals import FIRST
 from recordari.tenants.tenants import MAX_PAGE, get_tenant, require_admin, update_tenant
@@ -70,7 +71,7 @@ async def dream(resources: Resources, identity: Identity, **_: Any) -> Dreamt:
     policy = await get_policy(resources, identity)
     async with resources.database.transaction(identity) as tx:
         mark = await proposals.find_mark(tx)
-        model_id = (await vectors.find_models(tx)).active
+        model_id = (await vector_storage.find_models(tx)).active
     examined, proposed, accepted, after = 0, 0, 0, FIRST
     while True:
         async with resources.database.transaction(identity) as tx:

@@ -19,9 +19,7 @@ from recordari.core.items import Item, Kind
 from recordari.db import outbox
 from recordari.domain.arms import look
 from recordari.domain.candidates import Columns, Found
-from recordari.domain.entities import entities_in
 from recordari.domain.folding import Folded, folded
-from recordari.domain.indexing import embedded_text
 from recordari.domain.ranking import UNRELATED_SIMILARITY, Collection, Question, Ranked, ranked
 from recordari.domain.steps import is_bridging
 from recordari.domain.temporal import Interval, question_interval
@@ -34,10 +32,11 @@ from recordari.domain.tracing import (
     with_ranks,
     written_interval,
 )
-from recordari.domain.wording import asked_by
 from recordari.kit.resources import Resources
+from recordari.memory import storage as memory_storage
+from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.rules import asked_by, embedded_text, entities_in
 from recordari.models.base import fail_open
-from recordari.service.index import EMBED_TOPIC
 from recordari.service.recall_request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
 from recordari.service.recall_search import (
     depths_of,
@@ -52,7 +51,7 @@ from recordari.service.recall_search import (
 )
 from recordari.service.shelves import MOST_ITEMS
 from recordari.service.views import TenantView
-from recordari.storage import evidence, items, search, sessions
+from recordari.storage import evidence, search, sessions
 from recordari.storage.search import Early, Search, Sight
 
 RERANKED = 20  # R4
@@ -253,7 +252,7 @@ class _Recall:
         columns = Columns(rows=candidates)
         found = found_of(candidates, frozenset(early.linked))
         best = self._ranked(question, columns, found, collection, limit)
-        texts = items.ask_items([one.candidate.item_id for one in best])
+        texts = memory_storage.ask_items([one.candidate.item_id for one in best])
         waiting = outbox.ask_waiting(EMBED_TOPIC)
         await self.resources.database.together(self.identity, [texts, waiting])
         return _Answered(

@@ -15,8 +15,8 @@ from recordari.core.items import require_owner
 from recordari.domain.arms import FULL_DEPTHS, Depths
 from recordari.domain.candidates import Tokens
 from recordari.domain.ranking import Weights
-from recordari.domain.wording import REQUEST_TERMS
 from recordari.kit.resources import Resources
+from recordari.memory.rules import REQUEST_TERMS
 from recordari.models.static import StaticTokens
 from recordari.service.recall_request import Arm, RecallRequest
 from recordari.service.views import TenantView

@@ -22,12 +22,13 @@ from recordari.db.database import Transaction
 from recordari.domain.documents import SEPARATOR, Chunk, context_of
 from recordari.domain.knowledge import Source
 from recordari.kit.resources import Resources
+from recordari.memory import storage as memory_storage
+from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.remember import OBJECT_BYTES, make_ready
+from recordari.memory.storage import Row
 from recordari.providers.extraction import BINARY
-from recordari.service.index import EMBED_TOPIC
-from recordari.service.remember import OBJECT_BYTES, make_ready
-from recordari.storage import documents, items, retention, sources
+from recordari.storage import documents, retention, sources
 from recordari.storage.documents import DocumentRow, KeptChunk, Original, Place, Standing
-from recordari.storage.items import Row
 
 AT_ONCE = 500  # chunks made ready or written together
 
@@ -209,7 +210,7 @@ async def _insert(tx: Transaction, rows: Mapping[int, Row]) -> dict[int, UUID]:
     ordinals = list(rows)
     for start in range(0, len(ordinals), AT_ONCE):
         some = ordinals[start : start + AT_ONCE]
-        inserted = await items.insert_items(tx, [rows[ordinal] for ordinal in some], topic=EMBED_TOPIC)
+        inserted = await memory_storage.insert_items(tx, [rows[ordinal] for ordinal in some], topic=EMBED_TOPIC)
         added |= {ordinal: rows[ordinal].item_id for ordinal in some if rows[ordinal].item_id in inserted}
     return added
 

@@ -41,15 +41,16 @@ from recordari.domain.sessions import Note, NoteKind, may_see
 from recordari.domain.summaries import LONGEST_POINT
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources
+from recordari.memory import remember
+from recordari.memory import storage as memory_storage
+from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
 from recordari.privacy.rules.masking import sanitise_value
 from recordari.privacy.sanitise import sanitise_calls
-from recordari.service import remember
-from recordari.service.index import EMBED_TOPIC
 from recordari.service.messages import with_usage
-from recordari.service.remember import MAX_BATCH, Ready, Remembered, with_source_ref
 from recordari.service.sessions import entered, keep_notes, own_only
 from recordari.service.state import drop_state_of_run
-from recordari.storage import items, runs, sessions
+from recordari.storage import runs, sessions
 from recordari.storage.runs import CallRow, NewRun, Result
 from recordari.tenants.tenants import page_size
 
@@ -131,7 +132,7 @@ async def _started_before(resources: Resources, identity: Identity, run_id: RunI
             return None
         run = _shown(identity, known)
         turn = (await runs.list_turns(tx, run.run_id))[-1]
-        found = await items.find_items(tx, turn.episodes)
+        found = await memory_storage.find_items(tx, turn.episodes)
     given = tuple(found[item_id] for item_id in turn.episodes if item_id in found)
     return StartedTurn(run=run, turn=turn, episodes=given, was_new=False)
 

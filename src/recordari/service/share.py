@@ -20,11 +20,11 @@ from recordari.core.telemetry import get_log
 from recordari.db import audit, outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
-from recordari.domain.indexing import Indexed
 from recordari.domain.sharing import SHAREABLE, LinkStatus, Membership, Share, ShareLink
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources
-from recordari.service.index import EMBED_TOPIC, derive
+from recordari.memory.index import EMBED_TOPIC, derive
+from recordari.memory.rules import Indexed
 from recordari.storage import sharing
 from recordari.storage.sharing import Given
 from recordari.tenants import storage as tenants_storage

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from recordari.core.identity import Identity
 from recordari.domain.jobs import JobStatus
 from recordari.kit.resources import Resources
-from recordari.service.index import EMBED_TOPIC, Reembedding, embedding_state
+from recordari.memory.index import EMBED_TOPIC, Reembedding, embedding_state
 from recordari.service.jobs import job_counts
 from recordari.storage import stats
 from recordari.storage.stats import OtherCounts

@@ -11,7 +11,7 @@ from recordari.db import audit
 from recordari.db.database import Transaction
 from recordari.domain.conflict import Retirement
 from recordari.kit.resources import Resources
-from recordari.service.remember import get_item
+from recordari.memory.remember import get_item
 from recordari.storage import facts
 
 

@@ -19,8 +19,9 @@ from recordari.db.database import Database
 from recordari.domain.context import ContextSettings
 from recordari.domain.ranking import Collection
 from recordari.errors import InvalidInput, RecordariError
+from recordari.memory import vector_storage
 from recordari.privacy.rules.masking import PrivacyPolicy
-from recordari.storage import search, vectors
+from recordari.storage import search
 from recordari.tenants import storage as tenants_storage
 
 log = get_log(__name__)
@@ -185,7 +186,7 @@ class TenantViews:
             log.warning("view_not_renewed", error=type(error).__name__)
 
     async def _look(self, database: Database, identity: Identity) -> TenantView:
-        asked, models, collection = tenants_storage.ask_tenant(), vectors.ask_models(), search.ask_collection()
+        asked, models, collection = tenants_storage.ask_tenant(), vector_storage.ask_models(), search.ask_collection()
         looked_at = time.monotonic()
         await database.together(identity, [asked, models, collection])
         tenant, (items, told, mean_length) = asked.answer, collection.answer
@@ -203,7 +204,7 @@ class TenantViews:
 
 async def _look_at_model(database: Database, identity: Identity, view: TenantView) -> None:
     """Bring up to date what takes no counting."""
-    looked_at, asked, models = time.monotonic(), tenants_storage.ask_tenant(), vectors.ask_models()
+    looked_at, asked, models = time.monotonic(), tenants_storage.ask_tenant(), vector_storage.ask_models()
     await database.together(identity, [asked, models])
     if asked.answer is not None:
         view.language = asked.answer.language

@@ -12,8 +12,8 @@ from recordari.core.ids import new_id
 from recordari.core.items import Kind
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.domain.indexing import Indexed
 from recordari.domain.sharing import RECEIVED_TRUST, LinkStatus, Membership, Share, ShareLink, copy_ref
+from recordari.memory.rules import Indexed
 
 queries = Queries(__name__)
 

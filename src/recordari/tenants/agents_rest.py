@@ -9,10 +9,10 @@ from fastapi import APIRouter, Header, Response
 from pydantic import ConfigDict, Field
 
 from recordari.domain.profiles import Profile
-from recordari.entry.bodies import ProfileShown
 from recordari.errors import PreconditionFailed
 from recordari.kit.problems import Problem
 from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory, Cursor, Limit, Page, Shown, Strict, page_of, position
+from recordari.memory.bodies import ProfileShown
 from recordari.tenants.rules import Agent, AgentDefinition
 
 router = APIRouter(prefix="/v1/agents", tags=["agents"], responses=PROBLEMS)

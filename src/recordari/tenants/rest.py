@@ -12,7 +12,6 @@ from pydantic import ConfigDict, Field
 from recordari.core.identity import Identity, Role
 from recordari.domain.profiles import Profile
 from recordari.entry.auth import Authenticator
-from recordari.entry.bodies import ProfileShown
 from recordari.errors import InvalidInput
 from recordari.kit.rest import (
     PROBLEMS,
@@ -28,6 +27,7 @@ from recordari.kit.rest import (
     page_of,
     position,
 )
+from recordari.memory.bodies import ProfileShown
 from recordari.tenants.rules import ApiKey, Tenant, User
 
 tenants_router = APIRouter(prefix="/v1", tags=["tenant"], responses=PROBLEMS)

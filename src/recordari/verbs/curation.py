@@ -7,10 +7,10 @@ from uuid import UUID
 
 from recordari.core.items import Item
 from recordari.domain.evidence import Opinion
+from recordari.memory.remember import Remembered
 from recordari.service import curate, forget, supersede
 from recordari.service.curate import ItemPage, ListRequest, Standing
 from recordari.service.forget import Forgotten
-from recordari.service.remember import Remembered
 from recordari.storage.holds import Hold
 from recordari.verbs.bound import Bound
 

@@ -9,8 +9,9 @@ from uuid import UUID
 from recordari.core.identity import Scope, checked_choice, optional_choice
 from recordari.core.items import Item, Kind, NewItem
 from recordari.domain.foreign import ForeignSource, ImportedForeign
-from recordari.service import foreign, remember
-from recordari.service.remember import News, Remembered, ToolOutput
+from recordari.memory import remember
+from recordari.memory.remember import News, Remembered, ToolOutput
+from recordari.service import foreign
 from recordari.verbs.bound import Bound
 
 

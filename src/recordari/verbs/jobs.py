@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from recordari.domain.jobs import DeadLetter, JobCounts, JobRecord, JobStatus
-from recordari.service import index, jobs
-from recordari.service.index import Reembedding
+from recordari.memory import index
+from recordari.memory.index import Reembedding
+from recordari.service import jobs
 from recordari.verbs.bound import Bound
 
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from recordari.domain.jobs import Schedule
+from recordari.memory import index, vector_indexes
 from recordari.service import (
     choose,
     collect,
@@ -36,7 +37,6 @@ from recordari.service import (
     extract,
     follow,
     idempotency,
-    index,
     jobs,
     judge,
     messages,
@@ -48,7 +48,6 @@ from recordari.service import (
     share,
     state,
     synchronise,
-    vector_indexes,
     webhooks,
 )
 from recordari.service.dispatch import Handler

@@ -11,10 +11,10 @@ from uuid import UUID
 import typer
 
 from recordari.domain.documents import Citation, Document
-from recordari.entry.cli.indexing import PATIENCE, note_waiting, progress_bar, settle
 from recordari.errors import InvalidInput, RecordariError
 from recordari.kit.commands import Moment, Tenant, ask, open_memory, read_moment
 from recordari.kit.output import AsJson, counted, print_json, print_line, print_note, print_table, record, shortened
+from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
 from recordari.service.add_document import AddedDocument
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 

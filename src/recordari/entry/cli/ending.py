@@ -14,10 +14,10 @@ import typer
 
 from recordari.app import Memory
 from recordari.core.checks import Progress
-from recordari.entry.cli.indexing import progress_bar
 from recordari.errors import InvalidInput
 from recordari.kit.commands import Tenant, open_memory
 from recordari.kit.output import AsJson, Yes, confirm, counted, print_json, print_line, print_note, record
+from recordari.memory.cli import progress_bar
 from recordari.service.forget import Forgotten
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 

@@ -15,12 +15,12 @@ import typer
 from recordari.app import Memory
 from recordari.core.checks import Progress
 from recordari.domain.foreign import ForeignSource, ImportedForeign
-from recordari.entry.bodies import ImportSummary
-from recordari.entry.cli.indexing import PATIENCE, note_waiting, progress_bar, settle
-from recordari.entry.lines import Lines
 from recordari.errors import InvalidInput
 from recordari.kit.commands import Agent, Session, Tenant, User, open_memory
 from recordari.kit.output import AsJson, counted, print_json, print_line, record
+from recordari.memory.bodies import ImportSummary
+from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
+from recordari.memory.lines import Lines
 from recordari.service.export import FORMAT
 from recordari.service.import_export import Imported
 from recordari.service.maintenance import DEVELOPMENT_TENANT

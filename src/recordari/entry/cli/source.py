@@ -10,10 +10,10 @@ import typer
 
 from recordari.app import Memory
 from recordari.domain.knowledge import Source, SourceKind
-from recordari.entry.cli.indexing import PATIENCE, note_waiting, progress_bar, settle
 from recordari.errors import NotFound
 from recordari.kit.commands import Tenant, ask, open_memory
 from recordari.kit.output import AsJson, Yes, confirm, counted, print_json, print_line, print_note, print_table, record
+from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 from recordari.service.synchronise import Synchronised
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recordari.kit.commands import Tenant, ask
 from recordari.kit.output import AsJson, print_json, print_note, print_record, record, size
-from recordari.service.index import Reembedding
+from recordari.memory.index import Reembedding
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 
 

@@ -12,7 +12,6 @@ from pydantic import Field
 from recordari.app import Memory
 from recordari.core.identity import Role
 from recordari.core.items import Kind
-from recordari.entry.bodies import FactShown, ItemShown, Query, RecallShown, TopK
 from recordari.entry.mcp.tools import (
     TOOLS,
     Arguments,
@@ -24,6 +23,7 @@ from recordari.entry.mcp.tools import (
     MemoryTool,
 )
 from recordari.kit.rest import Shown
+from recordari.memory.bodies import FactShown, ItemShown, Query, RecallShown, TopK
 
 INSTRUCTIONS = (
     "Long-term memory across conversations. Call `recall` before you answer anything that may have come up earlier, "

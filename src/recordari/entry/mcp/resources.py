@@ -12,9 +12,9 @@ from pydantic import TypeAdapter
 
 from recordari.app import Memory
 from recordari.core.items import Kind
-from recordari.entry.bodies import ItemShown
 from recordari.errors import NotFound, RecordariError
 from recordari.kit.problems import public_detail
+from recordari.memory.bodies import ItemShown
 
 FACTS = "recordari://facts"
 MEMORY = "recordari://memories/"

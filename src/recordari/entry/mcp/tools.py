@@ -20,10 +20,10 @@ from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import Kind
 from recordari.core.telemetry import get_log
 from recordari.domain.context import LEAST_BUDGET
-from recordari.entry.bodies import FactShown, KnowledgeShown, Query, RecallShown, ToolOutputShown, TopK
 from recordari.errors import RecordariError
 from recordari.kit.problems import field_errors, public_detail
 from recordari.kit.rest import Moment, Shown
+from recordari.memory.bodies import FactShown, KnowledgeShown, Query, RecallShown, ToolOutputShown, TopK
 
 MAX_READ = 64 * 1024  # bytes of a tool output that one call hands to a model
 

@@ -27,7 +27,6 @@ from recordari.entry.rest import (
     events,
     exports,
     health,
-    items,
     jobs,
     knowledge,
     mem0,
@@ -50,6 +49,7 @@ from recordari.kit import problems
 from recordari.kit.problems import ProblemResponse
 from recordari.kit.resources import Resources
 from recordari.kit.rest import Gate, known_query
+from recordari.memory import rest as memory_rest
 from recordari.privacy import rest as privacy_rest
 from recordari.tenants import agents_rest
 from recordari.tenants import rest as tenants_rest
@@ -72,7 +72,7 @@ Background = Callable[[Resources], AbstractAsyncContextManager[object]]
 # A router carries its whole path as its prefix, so that a route's own template names it in metrics.
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
-    items.router,
+    memory_rest.router,
     curation.router,
     recall.router,
     contexts.router,

@@ -12,7 +12,6 @@ from pydantic import AwareDatetime, ConfigDict, Field
 from recordari.core.identity import Role, Scope
 from recordari.core.items import MAX_LABEL, Item, Kind, Trust
 from recordari.domain.evidence import Opinion, Trend
-from recordari.entry.bodies import ItemShown, RememberedShown
 from recordari.errors import NotFound
 from recordari.kit.problems import Problem
 from recordari.kit.rest import (
@@ -31,6 +30,7 @@ from recordari.kit.rest import (
     id_position,
     require_match,
 )
+from recordari.memory.bodies import ItemShown, RememberedShown
 from recordari.service.curate import MAX_REASON, ItemState
 from recordari.service.forget import Forgotten
 

@@ -11,8 +11,8 @@ from pydantic import ConfigDict, Field
 
 from recordari.core.identity import Scope
 from recordari.domain.entries import LONGEST_TTL, MAX_LABELS, MAX_PAGE
-from recordari.entry.bodies import ScopeName
 from recordari.kit.rest import PROBLEMS, AgentMemory, Shown, Strict
+from recordari.memory.bodies import ScopeName
 
 router = APIRouter(prefix="/v1/entries", tags=["entries"], responses=PROBLEMS)
 

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
-from recordari.entry.lines import text_lines
 from recordari.errors import RecordariError
 from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory, Shown
+from recordari.memory.lines import text_lines
 from recordari.service.import_export import MAX_LINE
 
 LINES = "application/x-ndjson"

@@ -6,7 +6,8 @@ from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Path, Query
 
-from recordari.entry.bodies import (
+from recordari.kit.rest import PROBLEMS, AgentMemory
+from recordari.memory.bodies import (
     ExplainedRecallShown,
     KnowledgeRequest,
     KnowledgeShown,
@@ -14,9 +15,8 @@ from recordari.entry.bodies import (
     RecallShown,
     ToolOutputShown,
 )
-from recordari.kit.rest import PROBLEMS, AgentMemory
+from recordari.memory.remember import ToolOutput
 from recordari.service.recall_request import RecallAnswer
-from recordari.service.remember import ToolOutput
 
 Answer = TypeVar("Answer", bound=ExplainedRecallShown)
 

@@ -12,9 +12,9 @@ from pydantic import Field
 
 from recordari.core.identity import Scope
 from recordari.domain.runs import MAX_ARGUMENT_BYTES, MOST_EPISODES_GIVEN, NewToolCall, RunStatus, Usage
-from recordari.entry.bodies import ItemShown, RememberedShown
 from recordari.entry.rest.state import StateShown
 from recordari.kit.rest import PROBLEMS, AgentMemory, Cursor, Limit, Moment, Page, Shown, Strict, id_position, page_of
+from recordari.memory.bodies import ItemShown, RememberedShown
 
 MAX_CALLS = 200
 

@@ -13,7 +13,6 @@ from recordari.core.identity import Scope
 from recordari.core.items import Trust
 from recordari.domain.sessions import CloseReason, NoteKind, SessionStatus
 from recordari.domain.window import MessageRole, NewMessage
-from recordari.entry.bodies import RememberedShown
 from recordari.kit.rest import (
     PROBLEMS,
     AdminMemory,
@@ -27,6 +26,7 @@ from recordari.kit.rest import (
     id_position,
     page_of,
 )
+from recordari.memory.bodies import RememberedShown
 
 MAX_MESSAGES = 500
 WEEK = 7 * 24 * 3600

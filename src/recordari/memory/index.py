@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -10,20 +11,19 @@ from uuid import UUID
 import numpy as np
 
 from recordari.core.checks import Progress
-from recordari.core.identity import Identity
+from recordari.core.identity import Identity, Scope, TenantId
 from recordari.core.items import Kind
 from recordari.db import audit, outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
-from recordari.domain.entities import Entity, entities_in
 from recordari.domain.extraction import Extraction, extraction_of
-from recordari.domain.indexing import PREVIOUS_HEAD, Indexed, embedded_text, indexed, searched_text
 from recordari.errors import ConfigurationError, InvalidInput, ProviderError
 from recordari.kit.resources import Resources
+from recordari.memory import vector_indexes, vector_storage
+from recordari.memory.rules import PREVIOUS_HEAD, Entity, Indexed, embedded_text, entities_in, indexed, searched_text
+from recordari.memory.storage import Row
 from recordari.models.base import Embedder, Matrix, fail_open
 from recordari.models.static import TokenIds
-from recordari.service import vector_indexes
-from recordari.storage import vectors
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.tenants import require_admin
 
@@ -79,8 +79,8 @@ def _kept(tokens: TokenIds | None) -> bytes:
 async def embed(resources: Resources, identity: Identity, batch: Batch) -> None:
     """Embed the items of a batch with the tenant's model, and note what they name. A job of the outbox."""
     async with resources.database.transaction(identity) as tx:
-        models = await vectors.find_models(tx)
-        texts = await vectors.texts_to_embed(tx, batch.refs, head=PREVIOUS_HEAD)
+        models = await vector_storage.find_models(tx)
+        texts = await vector_storage.texts_to_embed(tx, batch.refs, head=PREVIOUS_HEAD)
     primary = resources.embedders.primary
     wanted = dict.fromkeys([models.active or (primary.model_id if primary else None), models.target])
     matrices = {}
@@ -94,10 +94,10 @@ async def embed(resources: Resources, identity: Identity, batch: Batch) -> None:
     ]
     async with resources.database.transaction(identity) as tx:
         for model_id, matrix in matrices.items():
-            await vectors.save_vectors(tx, model_id, texts, matrix)
+            await vector_storage.save_vectors(tx, model_id, texts, matrix)
         if models.active is None and matrices:
-            await vectors.choose_model(tx, next(iter(matrices)))
-        await vectors.save_entities(tx, named)
+            await vector_storage.choose_model(tx, next(iter(matrices)))
+        await vector_storage.save_entities(tx, named)
         topics = await _ask_for_more(tx, texts, extraction_of(models.settings))
         if len(batch) >= IMPORTED:
             await vector_indexes.look_later(resources, tx)
@@ -106,7 +106,9 @@ async def embed(resources: Resources, identity: Identity, batch: Batch) -> None:
         resources.wake(topic)
 
 
-async def _ask_for_more(tx: Transaction, texts: Sequence[vectors.TextToEmbed], extraction: Extraction) -> set[str]:
+async def _ask_for_more(
+    tx: Transaction, texts: Sequence[vector_storage.TextToEmbed], extraction: Extraction
+) -> set[str]:
     """Ask for what follows the embedding of these items; the topics to wake after the commit."""
     following: dict[str, list[UUID]] = {}
     for text in texts:
@@ -118,7 +120,7 @@ async def _ask_for_more(tx: Transaction, texts: Sequence[vectors.TextToEmbed], e
     return set(following)
 
 
-async def _vectors_of(embedder: Embedder, texts: Sequence[vectors.TextToEmbed]) -> Matrix:
+async def _vectors_of(embedder: Embedder, texts: Sequence[vector_storage.TextToEmbed]) -> Matrix:
     return await embedder.embed_passages(
         [
             embedded_text(
@@ -156,19 +158,19 @@ async def reembed(
     require_admin(identity)
     embedder = find_embedder(resources, model_id)
     async with resources.database.transaction(identity) as tx:
-        await vectors.aim_at_model(tx, embedder.model_id)
-        total = await vectors.count_items(tx)
-        before = total - await vectors.count_without_vector(tx, embedder.model_id)
+        await vector_storage.aim_at_model(tx, embedder.model_id)
+        total = await vector_storage.count_items(tx)
+        before = total - await vector_storage.count_without_vector(tx, embedder.model_id)
     done = 0
     while True:
         async with resources.database.transaction(identity) as tx:
-            page = await vectors.items_without_vector(tx, embedder.model_id, after=_FIRST, limit=PAGE)
-            texts = await vectors.texts_to_embed(tx, page, head=PREVIOUS_HEAD)
+            page = await vector_storage.items_without_vector(tx, embedder.model_id, after=_FIRST, limit=PAGE)
+            texts = await vector_storage.texts_to_embed(tx, page, head=PREVIOUS_HEAD)
         if not texts:
             break
         matrix = await _vectors_of(embedder, texts)
         async with resources.database.transaction(identity) as tx:
-            await vectors.save_vectors(tx, embedder.model_id, texts, matrix)
+            await vector_storage.save_vectors(tx, embedder.model_id, texts, matrix)
         done += len(texts)
         if progress is not None:
             progress(min(before + done, total), total)
@@ -177,11 +179,11 @@ async def reembed(
         "vector_index", lambda: vector_indexes.maintain(resources, identity), fallback=None, seconds=INDEX_SECONDS
     )
     async with resources.database.transaction(identity) as tx:
-        await vectors.switch_model(tx, embedder.model_id)
-        await vectors.delete_other_vectors(tx, embedder.model_id)
+        await vector_storage.switch_model(tx, embedder.model_id)
+        await vector_storage.delete_other_vectors(tx, embedder.model_id)
         # What was written with its vector while the target was being set: embedded like everything that is new.
         await outbox.add(
-            tx, EMBED_TOPIC, await vectors.items_without_vector(tx, embedder.model_id, after=_FIRST, limit=PAGE)
+            tx, EMBED_TOPIC, await vector_storage.items_without_vector(tx, embedder.model_id, after=_FIRST, limit=PAGE)
         )
         await audit.record(tx, "index.reembed", "tenant", identity.tenant_id, model_id=embedder.model_id, items=done)
         await vector_indexes.look_later(resources, tx)
@@ -194,11 +196,11 @@ async def reembed(
 async def embedding_state(resources: Resources, identity: Identity) -> tuple[str | None, Reembedding | None]:
     """The model that recall uses, and how far the move to another one has come where there is one."""
     async with resources.database.transaction(identity) as tx:
-        models = await vectors.find_models(tx)
+        models = await vector_storage.find_models(tx)
         if models.target is None or models.target == models.active:
             return models.active, None
-        total = await vectors.count_items(tx)
-        left = await vectors.count_without_vector(tx, models.target)
+        total = await vector_storage.count_items(tx)
+        left = await vector_storage.count_without_vector(tx, models.target)
     return models.active, Reembedding(model_id=models.target, done=total - left, total=total, switched=False)
 
 
@@ -207,21 +209,21 @@ async def reindex(resources: Resources, identity: Identity, *, progress: Progres
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         tenant = await tenants_storage.find_tenant(tx)
-        total = await vectors.count_items(tx)
-        models = await vectors.find_models(tx)
+        total = await vector_storage.count_items(tx)
+        models = await vector_storage.find_models(tx)
     language = tenant.language if tenant is not None else "english"
     after, done = _FIRST, 0
     while True:
         async with resources.database.transaction(identity) as tx:
-            page = await vectors.texts_to_index(tx, after=after, limit=PAGE)
+            page = await vector_storage.texts_to_index(tx, after=after, limit=PAGE)
         if not page:
             break
         texts = [(searched_text(text.kind, text.content, text.metadata), text.speaker) for text in page]
         columns = await derive(resources, texts, language=language)
         item_ids = [text.item_id for text in page]
         async with resources.database.transaction(identity) as tx:
-            await vectors.save_index(tx, list(zip(item_ids, columns, strict=True)))
-            await vectors.delete_mentions(tx, item_ids)  # also what other rules found
+            await vector_storage.save_index(tx, list(zip(item_ids, columns, strict=True)))
+            await vector_storage.delete_mentions(tx, item_ids)  # also what other rules found
             await outbox.add(tx, EMBED_TOPIC, item_ids)
         resources.wake(EMBED_TOPIC)
         after, done = page[-1].item_id, done + len(page)
@@ -230,3 +232,44 @@ async def reindex(resources: Resources, identity: Identity, *, progress: Progres
     async with resources.database.transaction(identity) as tx:
         await audit.record(tx, "index.rebuild", "tenant", identity.tenant_id, items=done, model_id=models.active)
     return done
+
+
+MOST_THREADS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The last message of a thread."""
+
+    item_id: UUID
+    content_hash: bytes
+    scope: Scope
+    speaker: str | None
+    head: str
+
+
+class Threads:
+    """Keeps the last message of the threads written to lately; whether it still is the last, only the database knows."""
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[tuple[TenantId, str], Said] = OrderedDict()
+
+    def note(self, tenant_id: TenantId, row: Row) -> None:
+        """A row was written at the end of its thread."""
+        if row.thread is None:
+            return
+        key, item = (tenant_id, row.thread), row.item
+        self._last.pop(key, None)
+        if item.kind is Kind.CHAT_MESSAGE:
+            self._last[key] = Said(
+                row.item_id, item.content_hash, item.scope, item.speaker, item.content[:PREVIOUS_HEAD]
+            )
+        while len(self._last) > MOST_THREADS:
+            self._last.popitem(last=False)
+
+    def before(self, tenant_id: TenantId, row: Row) -> Said | None:
+        """The message that a row follows, as far as this process knows."""
+        if row.thread is None or row.item.kind is not Kind.CHAT_MESSAGE:
+            return None
+        said = self._last.get((tenant_id, row.thread))
+        return said if said is not None and said.scope is row.item.scope else None

@@ -9,7 +9,10 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from recordari.entry.bodies import (
+from recordari.errors import RecordariError
+from recordari.kit.problems import Problem
+from recordari.kit.rest import PROBLEMS, AgentMemory, Strict
+from recordari.memory.bodies import (
     ITEM_EXAMPLE,
     FactRequest,
     FactShown,
@@ -18,11 +21,8 @@ from recordari.entry.bodies import (
     ItemRequest,
     RememberedShown,
 )
-from recordari.entry.lines import Lines
-from recordari.errors import RecordariError
-from recordari.kit.problems import Problem
-from recordari.kit.rest import PROBLEMS, AgentMemory, Strict
-from recordari.service.remember import MAX_BATCH, Remembered
+from recordari.memory.lines import Lines
+from recordari.memory.remember import MAX_BATCH, Remembered
 
 CONFLICT: dict[int | str, dict[str, Any]] = {
     409: {"model": Problem, "description": "Its `source_ref` stands for another text already."}

@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from pydantic import ValidationError
 
 from recordari.core.items import NewItem
-from recordari.entry.bodies import ImportedItem, ImportSummary
 from recordari.entry.rest.limits import check_json
 from recordari.errors import InvalidInput, RecordariError, TooLarge
 from recordari.kit.problems import field_errors
-from recordari.service.remember import IMPORT_BATCH, Remembered
+from recordari.memory.bodies import ImportedItem, ImportSummary
+from recordari.memory.remember import IMPORT_BATCH, Remembered
 
 MAX_DEPTH = 32
 

@@ -16,8 +16,7 @@ from recordari.core.items import Item, Prepared
 from recordari.db.database import Asked, Database, Transaction
 from recordari.db.pipeline import Part
 from recordari.db.queries import Queries
-from recordari.domain.entities import Entity
-from recordari.domain.indexing import Indexed
+from recordari.memory.rules import Entity, Indexed
 
 queries = Queries(__name__)
 

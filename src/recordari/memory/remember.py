@@ -27,15 +27,17 @@ from recordari.core.items import (
 )
 from recordari.db import outbox
 from recordari.db.database import READ_ONLY, Transaction
-from recordari.domain.indexing import searched_text
+from recordari.domain.extraction import SETTING, Extraction
 from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError
 from recordari.kit.resources import Resources
+from recordari.memory import storage
+from recordari.memory.index import EMBED_TOPIC, EXTRACT_TOPIC, NEXT_TOPICS, derive
+from recordari.memory.rules import embedded_text, entities_in, searched_text
+from recordari.memory.storage import Key, Meaning, Row
+from recordari.models.base import fail_open_now
 from recordari.privacy.sanitise import sanitise_items
-from recordari.service.index import EMBED_TOPIC, derive
-from recordari.service.meaning import meaning_of
 from recordari.service.restate import Stated, follow, make_way
-from recordari.storage import facts, items, retention, sessions
-from recordari.storage.items import Key, Row
+from recordari.storage import facts, retention, sessions
 from recordari.storage.sessions import thread_of
 
 MAX_BATCH = 1_000
@@ -131,7 +133,7 @@ async def _write_alone(resources: Resources, identity: Identity, row: Row) -> bo
     view = await resources.views.get(resources.database, identity)
     meaning = partial(meaning_of, resources, identity, row, model_id=view.model_id)
     try:
-        written = await items.insert_alone(resources.database, identity, row, topic=EMBED_TOPIC, meaning=meaning)
+        written = await storage.insert_alone(resources.database, identity, row, topic=EMBED_TOPIC, meaning=meaning)
     except InvalidInput:
         return False  # the leak guard refuses it, which must not keep what stands there already from being found again
     if written is None:
@@ -265,7 +267,7 @@ async def read_tool_output(
     if start < 0 or (length is not None and length < 1):
         raise InvalidInput("start must not be negative, and length must be at least 1")
     async with resources.database.transaction(identity) as tx:
-        payload = await items.find_payload(tx, key, session_ids=await sessions.line_of(tx, identity.session_id))
+        payload = await storage.find_payload(tx, key, session_ids=await sessions.line_of(tx, identity.session_id))
     if payload is None:
         raise NotFound(NO_SUCH_OUTPUT)
     left = max(0, payload.size - start)
@@ -291,7 +293,7 @@ async def read_tool_output(
 async def get_item(resources: Resources, identity: Identity, item_id: UUID) -> Item:
     """One item that the identity may see."""
     async with resources.database.transaction(identity) as tx:
-        found = await items.find_item(tx, item_id)
+        found = await storage.find_item(tx, item_id)
         if found is None or not await _may_see(tx, found):
             raise NotFound("there is no such item")
     return found
@@ -349,8 +351,8 @@ async def _large_bodies(resources: Resources, identity: Identity, rows: Sequence
 
 async def _save(tx: Transaction, rows: Sequence[Row], objects: dict[UUID, str]) -> tuple[list[Remembered], list[UUID]]:
     """Write the rows; the answer for each, and the ids whose text is new."""
-    inserted = await items.insert_items(tx, rows, topic=EMBED_TOPIC)
-    known = await items.find_keys(tx, [row.item for row in rows]) if len(inserted) < len(rows) else {}
+    inserted = await storage.insert_items(tx, rows, topic=EMBED_TOPIC)
+    known = await storage.find_keys(tx, [row.item for row in rows]) if len(inserted) < len(rows) else {}
     remembered: list[Remembered] = []
     changed, replaced = set(inserted), []
     for index, row in enumerate(rows):
@@ -384,7 +386,7 @@ def _remembered(row: Row, item_id: UUID, *, was_new: bool) -> Remembered:
 async def _found(tx: Transaction, row: Row, key: Key | None, object_key: str | None) -> tuple[UUID, bool]:
     """The row that stands behind a key already, and whether its text was changed now."""
     if key is None:
-        if await items.is_taken(tx, row.item):  # by a row that this identity may not see
+        if await storage.is_taken(tx, row.item):  # by a row that this identity may not see
             raise Conflict(TAKEN, field="source_ref")
         # It was forgotten: its empty row still stands for it, or none when its user was erased.
         buried = await retention.find_buried(tx, row.item)
@@ -407,14 +409,14 @@ async def _replace(tx: Transaction, item_id: UUID, row: Row) -> None:
             "or leave it out",
             field="source_ref",
         )
-    await items.replace_item(tx, item_id, row)
+    await storage.replace_item(tx, item_id, row)
 
 
 async def _keep_body(tx: Transaction, item_id: UUID, row: Row, objects: dict[UUID, str]) -> None:
     assert row.item.payload is not None and row.item.payload_key is not None
     body = row.item.payload.encode()
     object_key = objects.get(row.item_id)
-    await items.insert_payload(
+    await storage.insert_payload(
         tx,
         item_id,
         row.item.payload_key,
@@ -422,4 +424,37 @@ async def _keep_body(tx: Transaction, item_id: UUID, row: Row, objects: dict[UUI
         sha256=hashlib.sha256(body).digest(),
         body=None if object_key else body,
         object_key=object_key,
+    )
+
+
+MOST_CHARACTERS = 10_000  # longer texts are embedded in the background
+
+
+def meaning_of(resources: Resources, identity: Identity, row: Row, *, model_id: str | None) -> Meaning | None:
+    """The vector of an item by the tenant's model, and what it names; None where a job had better see to it."""
+    embedder = resources.embedders.instant(model_id)
+    item = row.item
+    if embedder is None or len(item.content) > MOST_CHARACTERS:
+        return None
+    before = resources.threads.before(identity.tenant_id, row)
+    text = embedded_text(
+        item.content,
+        speaker=item.speaker,
+        event_time=item.event_time,
+        previous_speaker=before.speaker if before else None,
+        previous_head=before.head if before else None,
+        metadata=item.metadata,
+    )
+    vector = fail_open_now("embed_now", lambda: embedder.embed_now(text), fallback=None)
+    if vector is None:
+        return None
+    following = NEXT_TOPICS.get(item.kind)
+    return Meaning(
+        model_id=embedder.model_id,
+        embedding=vector,
+        entities=entities_in(item.content, speaker=item.speaker),
+        previous_id=before.item_id if before else None,
+        previous_hash=before.content_hash if before else None,
+        following=following,
+        unless={SETTING: Extraction.OFF} if following == EXTRACT_TOPIC else None,
     )

@@ -17,8 +17,8 @@ from recordari.core.telemetry import get_log
 from recordari.db import jobs
 from recordari.db.database import Transaction
 from recordari.kit.resources import Resources
-from recordari.storage import vector_indexes, vectors
-from recordari.storage.vector_indexes import IndexSpec, VectorIndex, VectorIndexes
+from recordari.memory import vector_storage
+from recordari.memory.vector_storage import IndexSpec, VectorIndex, VectorIndexes
 
 log = get_log(__name__)
 
@@ -39,7 +39,7 @@ async def maintain(resources: Resources, identity: Identity, **_: Any) -> None:
     """Build the tenant's index, or drop it, or do nothing: whatever its size asks for. A job."""
     async with resources.database.transaction(identity) as tx:
         specs = await _specs(tx)
-        existing = await vector_indexes.list_indexes(tx)
+        existing = await vector_storage.list_indexes(tx)
     settings = resources.settings
     changes = decide(identity, specs, existing, least=settings.vector_index_from, most=settings.vector_index_most)
     if changes == Changes():
@@ -62,7 +62,7 @@ def decide(
     identity: Identity, specs: Sequence[IndexSpec], existing: Sequence[VectorIndex], *, least: int, most: int
 ) -> Changes:
     """Compare what the tenant should have with what the catalogue holds."""
-    prefix = vector_indexes.tenant_prefix(identity)
+    prefix = vector_storage.tenant_prefix(identity)
     own = {index.name: index for index in existing if index.name.startswith(prefix)}
     others = sorted((index for index in existing if index.name not in own), key=lambda index: index.rows)
     drop, build = [], []
@@ -87,12 +87,12 @@ def decide(
 
 async def _specs(tx: Transaction) -> list[IndexSpec]:
     """Indexes that the tenant's models could have: the one in use, and the one it is being moved to."""
-    models = await vectors.find_models(tx)
+    models = await vector_storage.find_models(tx)
     specs = []
     for model_id in dict.fromkeys(filter(None, [models.active, models.target])):
-        dimensions = await vector_indexes.vector_dimensions(tx, model_id)
+        dimensions = await vector_storage.vector_dimensions(tx, model_id)
         if dimensions is not None:
-            rows = await vectors.count_vectors(tx, model_id)
+            rows = await vector_storage.count_vectors(tx, model_id)
             specs.append(IndexSpec(model_id=model_id, dimensions=dimensions, rows=rows))
     return specs
 
