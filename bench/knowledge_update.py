@@ -34,7 +34,7 @@ from recordari.db import outbox
 from recordari.domain.conflict import Statement, Verdict, is_newer, ruling
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
-from recordari.service.recall_request import Arm
+from recordari.recall.request import Arm
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker.runner import background_worker

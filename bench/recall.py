@@ -30,7 +30,7 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role, Scope, tenant_id_of
 from recordari.core.items import Kind, NewItem, Trust
 from recordari.kit.resources import Resources
-from recordari.service.recall_request import MAX_QUERY_CHARACTERS, Arm
+from recordari.recall.request import MAX_QUERY_CHARACTERS, Arm
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker.runner import background_worker

@@ -45,9 +45,9 @@ from recordari.memory import vector_indexes
 from recordari.memory.index import derive
 from recordari.memory.rules import Indexed
 from recordari.models.embedding import Embedders
-from recordari.service.recall_search import exact_below
-from recordari.storage import search
-from recordari.storage.search import Search
+from recordari.recall import storage as recall_storage
+from recordari.recall.search import exact_below
+from recordari.recall.storage import Search
 from recordari.wiring import bring_up_to_date, open_address, open_resources
 
 RESULTS = Path(__file__).parent / "results"
@@ -297,9 +297,9 @@ async def vector_recall(resources: Resources, owner_dsn: str, size: Size, asked:
             scopes=frozenset({Scope.TENANT, Scope.USER}),
             exact_below=exact_below(size.rows, indexed_from=resources.settings.vector_index_from),
         )
-        early = await search.find_early(resources.database, identity, wanted)
+        early = await recall_storage.find_early(resources.database, identity, wanted)
         async with resources.database.transaction(identity) as tx:
-            candidates = await search.find_candidates(tx, wanted, early)
+            candidates = await recall_storage.find_candidates(tx, wanted, early)
         nearest = {one.item_id for one in candidates if one.vector_rank is not None and one.vector_rank <= 10}
         exact = set(await asyncio.to_thread(_exact, owner_dsn, identity, question.vector))
         found, due = found + len(nearest & exact), due + len(exact)

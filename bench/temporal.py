@@ -27,7 +27,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from recordari.domain.temporal import TimeExpression, find_times
+from recordari.recall.rules.temporal.times import TimeExpression, find_times
 
 TYPES = ("date", "daterange", "datetime", "datetimerange", "time", "timerange")
 Bounds = tuple[datetime | None, datetime | None]

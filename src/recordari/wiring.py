@@ -33,12 +33,12 @@ from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.providers.cache import Cache, NoCache, RedisCache
 from recordari.providers.model_tasks import ModelRules, ModelSplitter, ModelSummariser
 from recordari.providers.sql_writing import ModelSqlWriter
+from recordari.recall.answer_cache import RecallCache
+from recordari.recall.tenant_view import TenantViews
 from recordari.service import doctor
 from recordari.service.access import AccessCounts
 from recordari.service.doctor import Check
-from recordari.service.recall_cache import RecallCache
 from recordari.service.session_cache import SessionCache
-from recordari.service.views import TenantViews
 from recordari.tenants.usage import Usages
 from recordari.worker import tasks
 

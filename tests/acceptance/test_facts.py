@@ -19,7 +19,8 @@ from recordari.domain.evidence import Trend
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC
-from recordari.storage import access, evidence, retention, search
+from recordari.recall import storage as recall_storage
+from recordari.storage import access, evidence, retention
 
 JANUARY = datetime(2026, 1, 10, tzinfo=UTC)
 
@@ -138,8 +139,8 @@ async def test_a_fact_counts_as_text_of_its_own_once_its_message_is_gone(chat: M
     said = await chat.remember("I prefer window seats on long flights.", speaker="Ana")
     await settled(chat)
     database = chat.resources.database
-    assert await search.document_frequencies(database, chat.identity, ["window"]) == {"window": 1}
-    counted = search.ask_collection()
+    assert await recall_storage.document_frequencies(database, chat.identity, ["window"]) == {"window": 1}
+    counted = recall_storage.ask_collection()
     await database.together(chat.identity, [counted])
     assert counted.answer[:2] == (2, 1)
     async with database.transaction(chat.identity) as tx:

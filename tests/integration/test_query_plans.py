@@ -26,17 +26,17 @@ from recordari.core.items import Kind, NewItem
 from recordari.db.database import Database, Transaction
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.db.queries import Query
-from recordari.domain.temporal import Interval
 from recordari.kit.resources import Resources
 from recordari.memory import vector_indexes as service
 from recordari.memory import vector_storage
 from recordari.memory.vector_indexes import Changes, decide
 from recordari.memory.vector_storage import IndexSpec, VectorIndex
 from recordari.models.embedding import Embedders
+from recordari.recall import storage as recall_storage
+from recordari.recall.rules.temporal.times import Interval
+from recordari.recall.search import exact_below
+from recordari.recall.storage import Search
 from recordari.service.doctor import State, check_vector_indexes
-from recordari.service.recall_search import exact_below
-from recordari.storage import search
-from recordari.storage.search import Search
 from recordari.tenants import tenants
 from recordari.wiring import APP_LOGIN
 
@@ -170,9 +170,9 @@ def asked(seed: int = 1, *, below: int | None = None, terms: dict[str, float] | 
 
 async def explained(resources: Resources, identity: Identity, wanted: Search) -> Explaining:
     """The plan of everything that a search sends."""
-    early = await search.find_early(resources.database, identity, wanted)
+    early = await recall_storage.find_early(resources.database, identity, wanted)
     before: list[dict[str, Any]] = []
-    for _, sent in search._ask_early(identity, wanted):
+    for _, sent in recall_storage._ask_early(identity, wanted):
         once = ExplainingOnce(resources.database)
         await once.once(identity, sent.query, **sent._parameters)
         assert once.explained is not None
@@ -180,14 +180,14 @@ async def explained(resources: Resources, identity: Identity, wanted: Search) ->
     async with resources.database.transaction(identity) as tx:
         explaining = Explaining(tx._connection, identity)
         explaining.plans = before
-        await search.find_candidates(explaining, wanted, early)
+        await recall_storage.find_candidates(explaining, wanted, early)
     return explaining
 
 
 async def nearest(resources: Resources, identity: Identity, wanted: Search) -> set[UUID]:
-    early = await search.find_early(resources.database, identity, wanted)
+    early = await recall_storage.find_early(resources.database, identity, wanted)
     async with resources.database.transaction(identity) as tx:
-        found = await search.find_candidates(tx, wanted, early)
+        found = await recall_storage.find_candidates(tx, wanted, early)
     return {one.item_id for one in found if one.vector_rank is not None and one.vector_rank <= 10}
 
 
@@ -227,7 +227,7 @@ async def test_facts_looked_for_apart_are_found_by_the_same_indexes(indexed: Res
 async def test_how_rare_a_word_is_is_counted_in_the_text_index(resources: Resources) -> None:
     explaining = ExplainingOnce(resources.database)
     with pytest.raises(ValueError):  # there is no answer to read
-        await search.document_frequencies(cast("Database", explaining), who(LARGE), ["w7"])
+        await recall_storage.document_frequencies(cast("Database", explaining), who(LARGE), ["w7"])
     assert explaining.explained is not None
     assert explaining.explained.uses("Bitmap Index Scan", "items_text")
     assert not explaining.explained.reads_all("items")

@@ -16,8 +16,8 @@ from tests.stored import rows
 import recordari
 from recordari.config import Settings
 from recordari.db.queries import Queries, Query
-from recordari.storage import search
-from recordari.storage.search import Search
+from recordari.recall import storage as recall_storage
+from recordari.recall.storage import Search
 
 STORAGE = Path(recordari.__file__).parent / "storage"
 NOT_OF_A_TENANT = {"schema_migrations"}
@@ -106,8 +106,8 @@ def every_statement() -> list[Query]:
     )
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     variants = [asked, replace(asked, as_of=moment), replace(asked, include_superseded=True)]
-    sent = [search.statement(variant, [by_index]) for variant in variants for by_index in (False, True)]
-    early = [query for variant in variants for query in search.early_queries(variant).values()]
+    sent = [recall_storage.statement(variant, [by_index]) for variant in variants for by_index in (False, True)]
+    early = [query for variant in variants for query in recall_storage.early_queries(variant).values()]
     return [*whole, *sent, *early]
 
 

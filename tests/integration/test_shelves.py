@@ -14,10 +14,10 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, RunId, Scope
 from recordari.core.items import NewItem
-from recordari.domain.arms import Depths
 from recordari.errors import Conflict
-from recordari.service import recall, shelves
-from recordari.service.shelves import Shelves
+from recordari.recall import recall
+from recordari.recall.process_cache import Shelves
+from recordari.recall.rules.arms import Depths
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 

@@ -38,7 +38,7 @@ from recordari.db.database import Transaction
 from recordari.domain.runs import NewToolCall
 from recordari.domain.state import OwnerKind
 from recordari.domain.window import NewMessage
-from recordari.storage.search import Search
+from recordari.recall.storage import Search
 from recordari.tenants import tenants
 from recordari.tenants.rules import AgentDefinition
 

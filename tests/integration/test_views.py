@@ -22,7 +22,7 @@ from recordari.errors import DatabaseUnavailable
 from recordari.memory import vector_storage
 from recordari.models.base import Embedder, Matrix, Vector
 from recordari.models.embedding import Embedders
-from recordari.service.views import MODEL_SECONDS, TenantView, TenantViews
+from recordari.recall.tenant_view import MODEL_SECONDS, TenantView, TenantViews
 from recordari.wiring import open_resources
 
 

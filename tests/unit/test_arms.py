@@ -9,8 +9,8 @@ import numpy as np
 
 from recordari.core.identity import Scope
 from recordari.core.items import Trust
-from recordari.domain.arms import Depths, Looked, look
-from recordari.domain.candidates import Candidate, Columns
+from recordari.recall.rules.arms import Depths, Looked, look
+from recordari.recall.rules.candidates import Candidate, Columns
 
 NOW = datetime(2026, 5, 2, tzinfo=UTC)
 

@@ -9,9 +9,8 @@ from uuid import UUID
 
 from recordari.core.identity import Scope
 from recordari.core.items import EDITED_FROM, Item, Kind, Tier, Trust
-from recordari.domain.candidates import Candidate
-from recordari.domain.folding import Folded, folded
-from recordari.domain.ranking import Ranked
+from recordari.recall.rules.candidates import Candidate
+from recordari.recall.rules.ranking import Folded, Ranked, folded
 
 NOW = datetime(2026, 5, 2, tzinfo=UTC)
 

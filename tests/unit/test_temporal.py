@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recordari.domain.temporal import Interval, find_times, question_interval
+from recordari.recall.rules.temporal.times import Interval, find_times, question_interval
 
 NOW = datetime(2024, 5, 15, 12, tzinfo=UTC)  # a Wednesday
 BERLIN = ZoneInfo("Europe/Berlin")

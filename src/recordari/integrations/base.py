@@ -11,9 +11,9 @@ from recordari.domain.entries import Entry, FoundEntry
 from recordari.domain.window import Message, NewMessage
 from recordari.errors import ConfigurationError
 from recordari.memory.remember import Remembered
+from recordari.recall.request import RecallAnswer
 from recordari.service.forget import Forgotten
 from recordari.service.messages import Added
-from recordari.service.recall_request import RecallAnswer
 from recordari.service.sessions import Opened
 from recordari.sync import Facade
 

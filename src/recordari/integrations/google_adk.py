@@ -22,7 +22,7 @@ from google.genai import types
 
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.integrations.base import Caller, Verbs
-from recordari.service.recall_request import RecalledItem
+from recordari.recall.request import RecalledItem
 from recordari.sync import Facade
 
 if TYPE_CHECKING:

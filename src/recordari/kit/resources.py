@@ -24,12 +24,12 @@ from recordari.providers.extraction import Extractor
 from recordari.providers.llm import LLM, OfflineRules, Splitter
 from recordari.providers.sql_writing import SqlWriter
 from recordari.providers.summarising import OfflineSummariser, Summariser
+from recordari.recall.answer_cache import RecallCache
+from recordari.recall.process_cache import Shelves
+from recordari.recall.tenant_view import TenantViews
 from recordari.service.access import AccessCounts
 from recordari.service.query_places import QueryPlaces
-from recordari.service.recall_cache import RecallCache
 from recordari.service.session_cache import SessionCache
-from recordari.service.shelves import Shelves
-from recordari.service.views import TenantViews
 from recordari.tenants.usage import Usages
 
 Clock = Callable[[], datetime]

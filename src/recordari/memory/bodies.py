@@ -12,7 +12,7 @@ from pydantic.config import JsonDict
 from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import MAX_LABEL, MAX_SOURCE_REF, Kind, NewItem, Tier, Trust
 from recordari.kit.rest import Moment, Shown, Strict
-from recordari.service.recall_request import MAX_QUERY_CHARACTERS, MAX_TOP_K
+from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K
 
 # Strict models take an enum only from its member; in JSON a member is its text.
 KindName = Annotated[Kind, Field(strict=False)]

@@ -27,15 +27,15 @@ from recordari.domain.context import (
     plan,
 )
 from recordari.domain.rendering import ChatMessage, Section
-from recordari.domain.steps import joined, next_questions
-from recordari.domain.temporal import Interval
-from recordari.domain.tracing import written_interval
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.models.base import fail_open
-from recordari.service import recall
+from recordari.recall import recall
+from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest
+from recordari.recall.rules.steps import joined, next_questions
+from recordari.recall.rules.temporal.times import Interval
+from recordari.recall.rules.tracing import written_interval
 from recordari.service.context_sources import Base, Fetched, item_of, read_base
-from recordari.service.recall_request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest
 
 RECALLED = tuple(kind for kind in Kind if kind is not Kind.DOCUMENT_CHUNK)  # documents are looked up by the agent
 MORE_BY_STEPS = 3

@@ -24,9 +24,9 @@ from recordari.domain.state import DELEGATED_PREFIX, OwnerKind, StateEntry
 from recordari.domain.state import Owner as StateOwner
 from recordari.domain.window import HINT, TAIL, Message, Window, window_of
 from recordari.kit.resources import Resources
+from recordari.recall.request import RecalledItem
 from recordari.service.profiles import NOTHING_KNOWN
 from recordari.service.profiles import profile as read_profile
-from recordari.service.recall_request import RecalledItem
 from recordari.service.sessions import MAX_WINDOW_MESSAGES, limit_of
 from recordari.storage import context, notes, profiles, sessions, sources, state
 from recordari.storage.profiles import Owner, ProfileRow

@@ -13,9 +13,9 @@ from recordari.core.identity import Identity
 from recordari.core.items import Kind
 from recordari.domain.questions import fused, parts_of
 from recordari.kit.resources import Resources
+from recordari.recall.recall import recall
+from recordari.recall.request import MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest, check_request
 from recordari.service.knowledge import require_named
-from recordari.service.recall import recall
-from recordari.service.recall_request import MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest, check_request
 from recordari.storage import documents
 
 PARTS_AT_ONCE = 4

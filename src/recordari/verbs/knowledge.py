@@ -9,10 +9,10 @@ from uuid import UUID
 
 from recordari.domain.documents import Document
 from recordari.domain.knowledge import Source, SourceKind
+from recordari.recall.request import RecallAnswer
 from recordari.service import add_document, documents, knowledge, search_knowledge, synchronise
 from recordari.service.add_document import AddedDocument, NewDocument
 from recordari.service.documents import DocumentText
-from recordari.service.recall_request import RecallAnswer
 from recordari.service.synchronise import Synchronised
 from recordari.verbs.bound import Bound
 

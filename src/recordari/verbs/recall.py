@@ -9,9 +9,10 @@ from recordari.core.identity import AskedScope, Scope, checked_choice
 from recordari.core.items import Kind
 from recordari.domain.context import Iteration, Rendering
 from recordari.domain.profiles import Profile
-from recordari.service import assemble, profiles, recall
+from recordari.recall import recall
+from recordari.recall.request import RecallAnswer, RecallRequest
+from recordari.service import assemble, profiles
 from recordari.service.assemble import Context, ContextRequest
-from recordari.service.recall_request import RecallAnswer, RecallRequest
 from recordari.verbs.bound import Bound
 
 

@@ -32,7 +32,6 @@ from recordari.entry.rest import (
     mem0,
     procedures,
     proposals,
-    recall,
     reports,
     retention,
     runs,
@@ -51,6 +50,7 @@ from recordari.kit.resources import Resources
 from recordari.kit.rest import Gate, known_query
 from recordari.memory import rest as memory_rest
 from recordari.privacy import rest as privacy_rest
+from recordari.recall import rest as recall_rest
 from recordari.tenants import agents_rest
 from recordari.tenants import rest as tenants_rest
 from recordari.wiring import open_resources
@@ -74,7 +74,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     health.router,
     memory_rest.router,
     curation.router,
-    recall.router,
+    recall_rest.router,
     contexts.router,
     sessions.router,
     runs.router,

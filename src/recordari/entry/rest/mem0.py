@@ -24,7 +24,7 @@ from recordari.domain.mem0_filters import OWNERS, fits, owners_in
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory
-from recordari.service.recall_request import MAX_TOP_K, RecalledItem
+from recordari.recall.request import MAX_TOP_K, RecalledItem
 
 MOST_OWNERS = 20
 MOST_LISTED = 10_000

@@ -18,9 +18,9 @@ from recordari.core.items import Item, Kind
 from recordari.core.text import tsquery_literal
 from recordari.db.database import Asked, Database, Record, Transaction
 from recordari.db.queries import Queries, Query
-from recordari.domain.arms import FEW_MENTIONS, FULL_DEPTHS, Depths
-from recordari.domain.candidates import Candidate
-from recordari.domain.temporal import Interval
+from recordari.recall.rules.arms import FEW_MENTIONS, FULL_DEPTHS, Depths
+from recordari.recall.rules.candidates import Candidate
+from recordari.recall.rules.temporal.times import Interval
 
 queries = Queries(__name__)
 

@@ -3,17 +3,9 @@
 from datetime import date, datetime, time, timedelta
 from typing import Final
 
-from recordari.domain.temporal_calendar import (
-    DAY,
-    Period,
-    day,
-    day_part,
-    days,
-    period,
-    yearly_day,
-)
-from recordari.domain.temporal_rules import Match, RuleBook
-from recordari.domain.temporal_words import Word
+from recordari.recall.rules.temporal.calendar import DAY, Period, day, day_part, days, period, yearly_day
+from recordari.recall.rules.temporal.times import Match, RuleBook
+from recordari.recall.rules.temporal.words import Word
 
 RULES = RuleBook()
 

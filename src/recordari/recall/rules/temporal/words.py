@@ -30,7 +30,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from recordari.domain.temporal_calendar import Period
+from recordari.recall.rules.temporal.calendar import Period
 
 
 def _spaced(words: str) -> list[str]:

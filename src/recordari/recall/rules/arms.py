@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from recordari.domain.candidates import Columns, Floats, Found, Ids, Mask
-from recordari.domain.temporal import Interval
+from recordari.recall.rules.candidates import Columns, Floats, Found, Ids, Mask
+from recordari.recall.rules.temporal.times import Interval
 
 FEW_MENTIONS = 12
 """A link is followed through names that so many items mention at most: what everybody mentions links nothing."""

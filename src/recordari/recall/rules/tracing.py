@@ -8,10 +8,10 @@ from uuid import UUID
 
 import numpy as np
 
-from recordari.domain.arms import Looked
-from recordari.domain.candidates import Candidate, Found
-from recordari.domain.ranking import Ranked
-from recordari.domain.temporal import Interval
+from recordari.recall.rules.arms import Looked
+from recordari.recall.rules.candidates import Candidate, Found
+from recordari.recall.rules.ranking import Ranked
+from recordari.recall.rules.temporal.times import Interval
 
 ARMS = ("text", "vector", "time", "entity")
 BESIDE = "beside"  # found by no arm: it stands next to what was

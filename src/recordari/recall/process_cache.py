@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from recordari.core.identity import TenantId
 from recordari.db.database import Database
-from recordari.domain.candidates import Columns, Floats, Ids
-from recordari.storage import search
-from recordari.storage.search import Shelved, Sight
+from recordari.recall import storage
+from recordari.recall.rules.candidates import Columns, Floats, Ids
+from recordari.recall.storage import Shelved, Sight
 
 MOST_ITEMS = 4_000  # on a shelf; larger memories are searched by the indexes of the database
 MOST_BYTES = 192 * 2**20
@@ -159,7 +159,7 @@ class Shelves:
         shelf = self._shelves.get(key)
         known = shelf.version if shelf is not None else None
         try:
-            version, standing, waiting = await search.find_standing(
+            version, standing, waiting = await storage.find_standing(
                 database, key.sight, known=known, topic=topic, limit=MOST_ITEMS + 1
             )
             if standing is None:
@@ -207,7 +207,7 @@ class Shelves:
             async with database.transaction(key.sight.identity) as tx:
                 for start in range(0, len(wanted), FETCHED):  # some at a time, so that the event loop goes on
                     page = wanted[start : start + FETCHED]
-                    fetched = await search.find_shelved(tx, key.sight, key.model_id, page)
+                    fetched = await storage.find_shelved(tx, key.sight, key.model_id, page)
                     kept |= {one.item.item_id.bytes: one for one in fetched}
         return _shelf(list(kept.values()), stands, dimensions)
 

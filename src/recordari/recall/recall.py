@@ -17,13 +17,20 @@ from recordari.core import text
 from recordari.core.identity import Identity, Scope, SessionId
 from recordari.core.items import Item, Kind
 from recordari.db import outbox
-from recordari.domain.arms import look
-from recordari.domain.candidates import Columns, Found
-from recordari.domain.folding import Folded, folded
-from recordari.domain.ranking import UNRELATED_SIMILARITY, Collection, Question, Ranked, ranked
-from recordari.domain.steps import is_bridging
-from recordari.domain.temporal import Interval, question_interval
-from recordari.domain.tracing import (
+from recordari.kit.resources import Resources
+from recordari.memory import storage as memory_storage
+from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.rules import asked_by, embedded_text, entities_in
+from recordari.models.base import fail_open
+from recordari.recall import storage
+from recordari.recall.process_cache import MOST_ITEMS
+from recordari.recall.request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
+from recordari.recall.rules.arms import look
+from recordari.recall.rules.candidates import Columns, Found
+from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Collection, Folded, Question, Ranked, folded, ranked
+from recordari.recall.rules.steps import is_bridging
+from recordari.recall.rules.temporal.times import Interval, question_interval
+from recordari.recall.rules.tracing import (
     counts_of,
     found_of,
     looked_arms,
@@ -32,13 +39,7 @@ from recordari.domain.tracing import (
     with_ranks,
     written_interval,
 )
-from recordari.kit.resources import Resources
-from recordari.memory import storage as memory_storage
-from recordari.memory.index import EMBED_TOPIC
-from recordari.memory.rules import asked_by, embedded_text, entities_in
-from recordari.models.base import fail_open
-from recordari.service.recall_request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
-from recordari.service.recall_search import (
+from recordari.recall.search import (
     depths_of,
     exact_below,
     filters_of,
@@ -49,10 +50,9 @@ from recordari.service.recall_search import (
     tokens_of,
     weights_of,
 )
-from recordari.service.shelves import MOST_ITEMS
-from recordari.service.views import TenantView
-from recordari.storage import evidence, search, sessions
-from recordari.storage.search import Early, Search, Sight
+from recordari.recall.storage import Early, Search, Sight
+from recordari.recall.tenant_view import TenantView
+from recordari.storage import evidence, sessions
 
 RERANKED = 20  # R4
 RERANK_SHARE = 0.4
@@ -180,7 +180,7 @@ class _Recall:
         is_large = view.items > MOST_ITEMS
         if not is_large or self.resources.shelves.expects(self._sight(searched), model_id=searched.model_id):
             return None
-        early = await search.find_early(self.resources.database, self.identity, searched)
+        early = await storage.find_early(self.resources.database, self.identity, searched)
         self._mark("early")
         return early
 
@@ -245,9 +245,9 @@ class _Recall:
     ) -> _Answered:
         """The best of what the indexes of the database find."""
         if early is None:
-            early = await search.find_early(self.resources.database, self.identity, searched)
+            early = await storage.find_early(self.resources.database, self.identity, searched)
         async with self.resources.database.transaction(self.identity) as tx:
-            candidates = await search.find_candidates(tx, searched, early)
+            candidates = await storage.find_candidates(tx, searched, early)
         self._mark("candidates")
         columns = Columns(rows=candidates)
         found = found_of(candidates, frozenset(early.linked))

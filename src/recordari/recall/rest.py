@@ -16,7 +16,7 @@ from recordari.memory.bodies import (
     ToolOutputShown,
 )
 from recordari.memory.remember import ToolOutput
-from recordari.service.recall_request import RecallAnswer
+from recordari.recall.request import RecallAnswer
 
 Answer = TypeVar("Answer", bound=ExplainedRecallShown)
 

@@ -12,14 +12,14 @@ import numpy as np
 from recordari.core import text
 from recordari.core.identity import Identity, Scope
 from recordari.core.items import require_owner
-from recordari.domain.arms import FULL_DEPTHS, Depths
-from recordari.domain.candidates import Tokens
-from recordari.domain.ranking import Weights
 from recordari.kit.resources import Resources
 from recordari.memory.rules import REQUEST_TERMS
 from recordari.models.static import StaticTokens
-from recordari.service.recall_request import Arm, RecallRequest
-from recordari.service.views import TenantView
+from recordari.recall.request import Arm, RecallRequest
+from recordari.recall.rules.arms import FULL_DEPTHS, Depths
+from recordari.recall.rules.candidates import Tokens
+from recordari.recall.rules.ranking import Weights
+from recordari.recall.tenant_view import TenantView
 
 MOST_POSTINGS = 4_000
 MOST_TERMS = 24

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Final, Literal
 
-from recordari.domain.temporal_calendar import (
+from recordari.recall.rules.temporal.calendar import (
     DAY,
     MIDNIGHT,
     WEEK,
@@ -21,8 +21,8 @@ from recordari.domain.temporal_calendar import (
     unit_around,
     up_to_today,
 )
-from recordari.domain.temporal_rules import Match, RuleBook
-from recordari.domain.temporal_words import Word
+from recordari.recall.rules.temporal.times import Match, RuleBook
+from recordari.recall.rules.temporal.words import Word
 
 RULES = RuleBook()
 _COUNT: Final = "[acdn~]"

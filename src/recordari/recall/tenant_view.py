@@ -17,11 +17,11 @@ from recordari.core.identity import Identity, TenantId, UserId
 from recordari.core.telemetry import get_log
 from recordari.db.database import Database
 from recordari.domain.context import ContextSettings
-from recordari.domain.ranking import Collection
 from recordari.errors import InvalidInput, RecordariError
 from recordari.memory import vector_storage
 from recordari.privacy.rules.masking import PrivacyPolicy
-from recordari.storage import search
+from recordari.recall import storage
+from recordari.recall.rules.ranking import Collection
 from recordari.tenants import storage as tenants_storage
 
 log = get_log(__name__)
@@ -136,7 +136,7 @@ class TenantViews:
         view = await self.get(database, identity)
         unknown = [term for term in dict.fromkeys(terms) if term not in view.frequencies]
         if unknown:
-            found = await search.document_frequencies(database, Identity(tenant_id=identity.tenant_id), unknown)
+            found = await storage.document_frequencies(database, Identity(tenant_id=identity.tenant_id), unknown)
             if len(view.frequencies) > MOST_TERMS:
                 view.frequencies.clear()
             view.frequencies.update({term: _uncapped(count, view.told) for term, count in found.items()})
@@ -186,7 +186,7 @@ class TenantViews:
             log.warning("view_not_renewed", error=type(error).__name__)
 
     async def _look(self, database: Database, identity: Identity) -> TenantView:
-        asked, models, collection = tenants_storage.ask_tenant(), vector_storage.ask_models(), search.ask_collection()
+        asked, models, collection = tenants_storage.ask_tenant(), vector_storage.ask_models(), storage.ask_collection()
         looked_at = time.monotonic()
         await database.together(identity, [asked, models, collection])
         tenant, (items, told, mean_length) = asked.answer, collection.answer
@@ -229,4 +229,4 @@ def _context_settings(setting: object) -> ContextSettings:
 
 def _uncapped(found: int, items: int) -> int:
     """A term that reached the cap is common; how common is guessed."""
-    return max(found, items // 4) if found >= search.FREQUENCY_CAP else found
+    return max(found, items // 4) if found >= storage.FREQUENCY_CAP else found

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import date, timedelta
 
-from recordari.domain.temporal_calendar import (
+from recordari.recall.rules.temporal.calendar import (
     DAY,
     WEEK,
     Period,
@@ -20,7 +20,7 @@ from recordari.domain.temporal_calendar import (
     yearly,
     yearly_day,
 )
-from recordari.domain.temporal_rules import Match, RuleBook
+from recordari.recall.rules.temporal.times import Match, RuleBook
 
 RULES = RuleBook()
 
