@@ -20,8 +20,8 @@ from rich.console import Console
 
 from recall import Store, locomo, longmemeval
 from recordari.core.items import Trust, normalised
-from recordari.domain.conflict import Statement, Verdict, is_newer, ruling
-from recordari.domain.extraction import facts_in
+from recordari.facts.rules.conflict import Statement, Verdict, is_newer, ruling
+from recordari.facts.rules.extraction import facts_in
 
 UNRELATED = 100_000
 MOST_OF_ONE = 5_000  # pairs of one person

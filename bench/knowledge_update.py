@@ -31,7 +31,7 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.core.items import Item, Kind
 from recordari.db import outbox
-from recordari.domain.conflict import Statement, Verdict, is_newer, ruling
+from recordari.facts.rules.conflict import Statement, Verdict, is_newer, ruling
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
 from recordari.recall.request import Arm

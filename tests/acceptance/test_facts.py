@@ -15,12 +15,13 @@ from tests.working import settled, work_off
 from recordari.app import Memory
 from recordari.core.identity import Identity, Scope
 from recordari.core.items import Kind, Tier, Trust
-from recordari.domain.evidence import Trend
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
+from recordari.facts import storage as facts_storage
+from recordari.facts.rules.evidence import Trend
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC
 from recordari.recall import storage as recall_storage
-from recordari.storage import access, evidence, retention
+from recordari.storage import access, retention
 
 JANUARY = datetime(2026, 1, 10, tzinfo=UTC)
 
@@ -503,7 +504,7 @@ async def test_what_rests_on_an_item_can_be_found_to_the_last_derived_row(chat: 
     alone = await chat.remember("I live in Lisbon with two cats.", speaker="Ana")
     await settled(chat)
     async with chat.resources.database.transaction(chat.identity) as tx:
-        shared = await evidence.derived_from(tx, [first.id])
-        both = await evidence.derived_from(tx, [first.id, other.id, alone.id])
+        shared = await facts_storage.derived_from(tx, [first.id])
+        both = await facts_storage.derived_from(tx, [first.id, other.id, alone.id])
     assert [one.is_orphan for one in shared] == [False]
     assert [one.is_orphan for one in both] == [True, True]

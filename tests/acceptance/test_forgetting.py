@@ -21,11 +21,11 @@ from recordari.core.items import REDACTED, Kind, NewItem
 from recordari.domain.retention import RetentionPolicy, Verdict
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
+from recordari.facts import storage as facts_storage
+from recordari.facts.storage import Link
 from recordari.service import erase, retain
 from recordari.service.journal import journal_file
-from recordari.storage import evidence
 from recordari.storage.erasures import ERASED_TABLES
-from recordari.storage.evidence import Link
 from recordari.tenants import tenants
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
@@ -136,7 +136,7 @@ async def test_a_large_body_goes_with_its_item(memory: Memory, chat: Memory, set
 
 async def linked(memory: Memory, fact: UUID, *sources: UUID) -> None:
     async with memory.resources.database.transaction(memory.identity) as tx:
-        await evidence.insert_links(
+        await facts_storage.insert_links(
             tx, [Link(item_id=fact, source_item_id=source, event_time=YESTERDAY) for source in sources]
         )
 

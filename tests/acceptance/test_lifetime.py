@@ -16,10 +16,10 @@ from recordari.config import Settings
 from recordari.core.identity import Identity
 from recordari.core.items import NewItem
 from recordari.errors import InvalidInput, NotFound, QuotaExceeded
+from recordari.facts import storage as facts_storage
+from recordari.facts.storage import Link
 from recordari.kit.resources import Resources
 from recordari.service.access import AccessCounts
-from recordari.storage import evidence
-from recordari.storage.evidence import Link
 from recordari.tenants import tenants
 from recordari.tenants.usage import Usages
 
@@ -110,7 +110,7 @@ async def test_only_corroborated_facts_of_trusted_carriers_are_promoted(
             source = await chat.acting_as(session=session).remember(f"{name} {session}", source_ref=f"{name}-{session}")
             async with memory.resources.database.transaction(memory.identity) as tx:
                 link = Link(item_id=facts[name].id, source_item_id=source.id, event_time=datetime.now(UTC))
-                await evidence.insert_links(tx, [link])
+                await facts_storage.insert_links(tx, [link])
     for _ in range(40):
         memory.resources.accesses.note(
             memory.identity.tenant_id, [fact.id for fact in facts.values()], now=datetime.now(UTC)

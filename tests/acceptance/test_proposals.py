@@ -15,9 +15,9 @@ from recordari.core.identity import Identity
 from recordari.core.items import Kind
 from recordari.domain.proposals import Proposal
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
+from recordari.facts import storage as facts_storage
+from recordari.facts.storage import Link
 from recordari.kit.resources import Resources
-from recordari.storage import evidence
-from recordari.storage.evidence import Link
 
 TWICE = ("Ana prefers tea without sugar in the morning", "In the morning Ana prefers tea without any sugar")
 
@@ -50,7 +50,9 @@ async def test_near_same_facts_are_proposed_for_merging_and_stand_until_then(mem
     first, second = await known(ana, memory, *TWICE)
     source = await ana.remember("I like my tea without sugar", session_id="s1", source_ref="m1")
     async with memory.resources.database.transaction(memory.identity) as tx:
-        await evidence.insert_links(tx, [Link(item_id=first, source_item_id=source.id, event_time=datetime.now(UTC))])
+        await facts_storage.insert_links(
+            tx, [Link(item_id=first, source_item_id=source.id, event_time=datetime.now(UTC))]
+        )
     dreamt = await memory.dream()
     assert (dreamt.proposed, dreamt.accepted) == (1, 0)
     proposal = await only(memory)
@@ -73,7 +75,7 @@ async def test_merging_moves_the_evidence_and_undoing_moves_it_back(memory: Memo
             sources[ref] = (await ana.remember(ref, session_id="s1", source_ref=ref)).id
             async with memory.resources.database.transaction(memory.identity) as tx:
                 link = Link(item_id=item_id, source_item_id=sources[ref], event_time=datetime.now(UTC))
-                await evidence.insert_links(tx, [link])
+                await facts_storage.insert_links(tx, [link])
     await memory.dream()
     proposal = await only(memory)
     await memory.accept_proposal(proposal.proposal_id)
@@ -189,7 +191,7 @@ async def test_a_proposal_is_void_once_its_inputs_changed_and_says_so(memory: Me
             source = await ana.remember("the office is in Oslo", session_id="s1")
             async with memory.resources.database.transaction(memory.identity) as tx:
                 link = Link(item_id=wrong, source_item_id=source.id, event_time=datetime.now(UTC))
-                await evidence.insert_links(tx, [link])
+                await facts_storage.insert_links(tx, [link])
     before = await live(memory)
     with pytest.raises(Conflict, match="the proposal is void"):
         await memory.accept_proposal(proposal.proposal_id)

@@ -28,10 +28,10 @@ from recordari.core.identity import Identity, Role
 from recordari.core.items import NewItem
 from recordari.domain.runs import NewToolCall
 from recordari.domain.window import MessageRole, NewMessage
+from recordari.facts import storage as facts_storage
+from recordari.facts.storage import Link
 from recordari.service import erase
 from recordari.service.journal import journal_file
-from recordari.storage import evidence
-from recordari.storage.evidence import Link
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker.runner import run_worker
@@ -151,7 +151,7 @@ async def planted(memory: Memory) -> dict[str, Any]:
     kept = await bob.remember_fact("Bob likes coffee")
     async with resources.database.transaction(memory.identity) as tx:
         link = Link(item_id=derived.id, source_item_id=added.messages[0].id, event_time=yesterday)
-        await evidence.insert_links(tx, [link])
+        await facts_storage.insert_links(tx, [link])
     await settled(memory)
     return {"bob": bob, "kept": kept, "facts": facts, "session_id": session_id}
 

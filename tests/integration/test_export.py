@@ -14,8 +14,8 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Forbidden, InvalidInput
-from recordari.storage import evidence
-from recordari.storage.evidence import Link
+from recordari.facts import storage as facts_storage
+from recordari.facts.storage import Link
 from recordari.tenants import tenants
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
@@ -59,7 +59,7 @@ async def filled(memory: Memory, chat: Memory, settings: Settings) -> None:
     await chat.remember("file " * 40_000, kind="tool_output", source_ref="call-2")
     async with memory.resources.database.transaction(memory.identity) as tx:
         link = Link(item_id=new.id, source_item_id=old.id, event_time=YESTERDAY)
-        await evidence.insert_links(tx, [link])
+        await facts_storage.insert_links(tx, [link])
     await chat.set_state("draft", {"b": 1, "a": [1.0]})
     await chat.acting_as(user="bob", session="chat-2").remember_fact("Bob likes tea")
 

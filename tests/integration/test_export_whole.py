@@ -20,9 +20,10 @@ from recordari.core.identity import Identity, Role
 from recordari.core.items import Kind
 from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.facts import storage as facts_storage
+from recordari.facts.storage import Link
 from recordari.service import export
-from recordari.storage import evidence, exports
-from recordari.storage.evidence import Link
+from recordari.storage import exports
 from recordari.tenants import tenants
 from recordari.tenants.rules import AgentDefinition
 
@@ -108,7 +109,7 @@ async def elsewhere(memory: Memory) -> Memory:
 async def linked(memory: Memory, item_id: UUID, source_id: UUID) -> None:
     async with memory.resources.database.transaction(memory.identity) as tx:
         link = Link(item_id=item_id, source_item_id=source_id, event_time=datetime.now(UTC))
-        await evidence.insert_links(tx, [link])
+        await facts_storage.insert_links(tx, [link])
 
 
 async def filled(memory: Memory) -> dict[str, Any]:

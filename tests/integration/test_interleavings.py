@@ -25,16 +25,16 @@ from recordari.core.identity import Identity
 from recordari.core.items import REDACTED, Kind, NewItem, Tier
 from recordari.db.database import Asked, Database
 from recordari.db.queries import Query
-from recordari.domain.conflict import Retirement
-from recordari.domain.extraction import Extracted
 from recordari.domain.sessions import SessionStatus
 from recordari.domain.window import NewMessage
 from recordari.errors import NotFound
+from recordari.facts.language import OfflineRules
+from recordari.facts.rules.conflict import Retirement
+from recordari.facts.rules.extraction import Extracted
+from recordari.facts.versions import retire
 from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
 from recordari.memory.rules import Entity, EntityKind
-from recordari.providers.llm import OfflineRules
-from recordari.service.supersede import retire
 
 BOTH_ORDERS = pytest.mark.parametrize("swapped", [False, True], ids=["as named", "the other first"])
 AT_THE_ROW = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

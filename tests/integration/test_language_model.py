@@ -15,8 +15,8 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.items import Kind
 from recordari.domain.window import NewMessage
+from recordari.facts.language import OfflineRules
 from recordari.models.language import fenced
-from recordari.providers.llm import OfflineRules
 from recordari.providers.sql_writing import ModelSqlWriter
 from recordari.providers.summarising import OfflineSummariser
 from recordari.wiring import make_tasks

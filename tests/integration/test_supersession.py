@@ -15,13 +15,13 @@ from tests.working import settled
 from recordari.app import Memory
 from recordari.core.identity import Identity, Role
 from recordari.core.items import Item, Kind
-from recordari.domain.conflict import Retirement, Ruling, Statement, Verdict
-from recordari.domain.extraction import Extracted
 from recordari.errors import NotFound
-from recordari.providers.llm import OfflineRules
-from recordari.service import judge
-from recordari.service.supersede import retire
-from recordari.storage import facts
+from recordari.facts import judge
+from recordari.facts import storage as facts_storage
+from recordari.facts.language import OfflineRules
+from recordari.facts.rules.conflict import Retirement, Ruling, Statement, Verdict
+from recordari.facts.rules.extraction import Extracted
+from recordari.facts.versions import retire
 from recordari.tenants import tenants
 from recordari.wiring import make_embedders
 
@@ -45,7 +45,7 @@ async def live(memory: Memory) -> set[str]:
 async def judged(memory: Memory, item_ids: Sequence[UUID]) -> bool:
     """Whether the judge has nothing left to do for these."""
     async with memory.resources.database.transaction(memory.identity) as tx:
-        return not await facts.facts_to_judge(tx, item_ids)
+        return not await facts_storage.facts_to_judge(tx, item_ids)
 
 
 class Judge(OfflineRules):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from recordari.domain.extraction import EXAMINED, MOST_FACTS, Category, facts_in
+from recordari.facts.rules.extraction import EXAMINED, MOST_FACTS, Category, facts_in
 
 FACTS = [
     ("By the way, I live in Lisbon with my two cats.", "I live in Lisbon with my two cats.", Category.PERSONAL),

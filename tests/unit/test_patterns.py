@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from recordari.core.identity import Scope
 from recordari.core.items import Kind, Trust
-from recordari.domain.extraction import Category
 from recordari.domain.patterns import Observed, patterns_in, shape_of, topic_of
+from recordari.facts.rules.extraction import Category
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

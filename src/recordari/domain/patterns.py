@@ -18,7 +18,7 @@ from uuid import UUID
 from recordari.core.identity import Scope
 from recordari.core.items import Kind, Trust, normalised
 from recordari.core.text import terms
-from recordari.domain.extraction import LONGEST, NOT_PEOPLE, Category, own_words
+from recordari.facts.rules.extraction import LONGEST, NOT_PEOPLE, Category, own_words
 
 EXAMINED = 8_000
 MOST_PATTERNS = 20  # of one session

@@ -17,8 +17,8 @@ from uuid import UUID
 
 from recordari.core.items import Trust, normalised
 from recordari.core.text import terms
-from recordari.domain.claims import claims_of
 from recordari.errors import InvalidInput
+from recordari.facts.rules.claims import claims_of
 
 SETTING = "proposals"
 """The key of a tenant's settings under which its policy stands: `{"accept": ["merge"]}`."""

@@ -13,6 +13,7 @@ from recordari.core.tokens import TokenCounter, prudent_tokens
 from recordari.db.database import Database
 from recordari.db.outbox import Wakeups
 from recordari.domain.jobs import Schedule
+from recordari.facts.language import LLM, OfflineRules, Splitter
 from recordari.memory.index import Threads
 from recordari.memory.objects import Objects
 from recordari.memory.vector_storage import VectorIndexes
@@ -21,7 +22,6 @@ from recordari.models.embedding import Embedders
 from recordari.models.static import StaticTokens
 from recordari.providers.distilling import Distiller, OfflineDistiller
 from recordari.providers.extraction import Extractor
-from recordari.providers.llm import LLM, OfflineRules, Splitter
 from recordari.providers.sql_writing import SqlWriter
 from recordari.providers.summarising import OfflineSummariser, Summariser
 from recordari.recall.answer_cache import RecallCache

@@ -16,8 +16,8 @@ from recordari.core.items import Kind
 from recordari.db import audit, outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
-from recordari.domain.extraction import Extraction, extraction_of
 from recordari.errors import ConfigurationError, InvalidInput, ProviderError
+from recordari.facts.rules.extraction import Extraction, extraction_of
 from recordari.kit.resources import Resources
 from recordari.memory import vector_indexes, vector_storage
 from recordari.memory.rules import PREVIOUS_HEAD, Entity, Indexed, embedded_text, entities_in, indexed, searched_text

@@ -27,8 +27,10 @@ from recordari.core.items import (
 )
 from recordari.db import outbox
 from recordari.db.database import READ_ONLY, Transaction
-from recordari.domain.extraction import SETTING, Extraction
 from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError
+from recordari.facts import storage as facts_storage
+from recordari.facts.rules.extraction import SETTING, Extraction
+from recordari.facts.versions import Stated, follow, make_way
 from recordari.kit.resources import Resources
 from recordari.memory import storage
 from recordari.memory.index import EMBED_TOPIC, EXTRACT_TOPIC, NEXT_TOPICS, derive
@@ -36,8 +38,7 @@ from recordari.memory.rules import embedded_text, entities_in, searched_text
 from recordari.memory.storage import Key, Meaning, Row
 from recordari.models.base import fail_open_now
 from recordari.privacy.sanitise import sanitise_items
-from recordari.service.restate import Stated, follow, make_way
-from recordari.storage import facts, retention, sessions
+from recordari.storage import retention, sessions
 from recordari.storage.sessions import thread_of
 
 MAX_BATCH = 1_000
@@ -180,7 +181,7 @@ async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], l
 async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], again: Sequence[int]) -> list[UUID]:
     """Make current again what was stated before and has ended since; the ids of the new versions."""
     stated = [ready.rows[place].item for place in again]
-    known = await facts.standing_of_refs(tx, [one.source_ref for one in stated])
+    known = await facts_storage.standing_of_refs(tx, [one.source_ref for one in stated])
     ended = await make_way(tx, [Stated(source_ref=one.source_ref, event_time=one.event_time) for one in stated], known)
     chosen = [place for place in again if ready.rows[place].item.source_ref in ended]
     rows = tuple(ready.rows[place] for place in chosen)

@@ -17,6 +17,7 @@ from recordari.core import text
 from recordari.core.identity import Identity, Scope, SessionId
 from recordari.core.items import Item, Kind
 from recordari.db import outbox
+from recordari.facts import storage as facts_storage
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
@@ -52,7 +53,7 @@ from recordari.recall.search import (
 )
 from recordari.recall.storage import Early, Search, Sight
 from recordari.recall.tenant_view import TenantView
-from recordari.storage import evidence, sessions
+from recordari.storage import sessions
 
 RERANKED = 20  # R4
 RERANK_SHARE = 0.4
@@ -275,7 +276,7 @@ class _Recall:
         facts = sum(item.kind == Kind.FACT for item in texts.values())
         if not 0 < facts < len(texts):
             return []
-        return await evidence.links_among(self.resources.database, self.identity, list(texts))
+        return await facts_storage.links_among(self.resources.database, self.identity, list(texts))
 
     def _ranked(
         self, question: Question, columns: Columns, found: Found, collection: Collection, limit: int

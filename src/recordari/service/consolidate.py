@@ -18,22 +18,22 @@ from recordari.core.items import Kind, NewItem, Tier, Trust
 from recordari.core.telemetry import get_log
 from recordari.db import audit
 from recordari.db.database import Transaction
-from recordari.domain.conflict import Retirement
 from recordari.domain.decay import CORROBORATION
 from recordari.domain.patterns import MOST_PATTERNS, Observed, Pattern, pattern_ref, patterns_in, trusted
 from recordari.domain.sessions import SessionStatus
 from recordari.errors import Conflict, NotFound, RecordariError
+from recordari.facts import storage as facts_storage
+from recordari.facts.rules.conflict import Retirement
+from recordari.facts.storage import Link, RefStanding
+from recordari.facts.versions import retire
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import Ready, make_ready, save_ready
 from recordari.models.base import fail_open
 from recordari.service.messages import summarise_session
 from recordari.service.sessions import NO_SUCH_SESSION
-from recordari.service.supersede import retire
-from recordari.storage import consolidation, evidence, facts, sessions
+from recordari.storage import consolidation, sessions
 from recordari.storage.consolidation import Closed, Due
-from recordari.storage.evidence import Link
-from recordari.storage.facts import RefStanding
 from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
@@ -233,13 +233,13 @@ async def _save(resources: Resources, identity: Identity, session_ref: UUID, lea
 async def _save_patterns(tx: Transaction, learned: _Learned) -> tuple[list[tuple[UUID, Pattern]], list[UUID]]:
     """Write the patterns and what they rest on; those that stand, and the ids whose text is new."""
     refs = [ref for row in learned.ready.rows for ref in _versions(row.item.source_ref)]
-    known = await facts.standing_of_refs(tx, refs, kind=Kind.PROCEDURE)
+    known = await facts_storage.standing_of_refs(tx, refs, kind=Kind.PROCEDURE)
     rows = [
         replace(row, item=replace(row.item, source_ref=_placed(row.item.source_ref, row.item.event_time, known)))
         for row in learned.ready.rows
     ]
     remembered, changed = await save_ready(tx, Ready(rows=tuple(rows), objects=learned.ready.objects))
-    locked = await facts.lock_items(tx, sorted({one.id for one in remembered}))
+    locked = await facts_storage.lock_items(tx, sorted({one.id for one in remembered}))
     # What was forgotten stays away, and what a person ended stays ended.
     saved = [
         (one.id, pattern)
@@ -251,7 +251,7 @@ async def _save_patterns(tx: Transaction, learned: _Learned) -> tuple[list[tuple
         for item_id, pattern in saved
         for source in pattern.sources
     ]
-    await evidence.insert_links(tx, links)
+    await facts_storage.insert_links(tx, links)
     return saved, changed
 
 
@@ -279,7 +279,7 @@ async def _take_the_place(tx: Transaction, item_id: UUID, *, judge: str) -> int:
     others = await consolidation.same_topic(tx, item_id)
     if not others:
         return 0
-    mine = (await facts.lock_items(tx, [item_id]))[item_id]
+    mine = (await facts_storage.lock_items(tx, [item_id]))[item_id]
     newer = [one for one in others if one.valid_at > mine.valid_at]
     if newer:
         next_one = min(newer, key=lambda one: one.valid_at)

@@ -20,6 +20,7 @@ from recordari.db import audit, outbox
 from recordari.db.database import RETENTION_ROLE, Transaction
 from recordari.domain.retention import without_fold
 from recordari.errors import Conflict, InvalidInput, NotFound, ProviderError
+from recordari.facts import storage as facts_storage
 from recordari.kit.resources import Resources
 from recordari.memory import remember
 from recordari.memory.index import EMBED_TOPIC
@@ -27,7 +28,7 @@ from recordari.memory.remember import refuse_shared
 from recordari.service.journal import write_journal
 from recordari.service.messages import SUMMARISE_TOPIC
 from recordari.service.share import take_back
-from recordari.storage import facts, holds, retention
+from recordari.storage import holds, retention
 from recordari.storage.holds import Hold
 from recordari.storage.retention import Doomed, Summaries, Tombstone
 from recordari.tenants.tenants import require_admin
@@ -79,7 +80,7 @@ async def forget(
     if reason is not None and len(reason) > MAX_REASON:
         raise InvalidInput(f"reason must have at most {MAX_REASON} characters", field="reason")
     async with resources.database.transaction(identity) as tx:
-        everything = list(dict.fromkeys([item_id, *await facts.same_words(tx, item_id)]))
+        everything = list(dict.fromkeys([item_id, *await facts_storage.same_words(tx, item_id)]))
     if dry_run:
         return await _foreseen(resources, identity, everything)
     return await forget_items(resources, identity, everything, reason=reason or "asked")

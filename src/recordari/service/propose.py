@@ -17,7 +17,6 @@ from recordari.core.items import Tier
 from recordari.core.telemetry import get_log
 from recordari.db import audit
 from recordari.db.database import Transaction
-from recordari.domain.conflict import Retirement, Statement, Verdict, is_newer, ruling
 from recordari.domain.proposals import (
     SETTING,
     NewProposal,
@@ -34,13 +33,15 @@ from recordari.domain.proposals import (
     retirement_of,
 )
 from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.facts import storage as facts_storage
+from recordari.facts.curate import MAX_REASON
+from recordari.facts.judge import CANDIDATES, near_distance
+from recordari.facts.rules.conflict import Retirement, Statement, Verdict, is_newer, ruling
+from recordari.facts.storage import FactRow
+from recordari.facts.versions import retire
 from recordari.kit.resources import Resources
 from recordari.memory import vector_storage
-from recordari.service.curate import MAX_REASON
-from recordari.service.judge import CANDIDATES, near_distance
-from recordari.service.supersede import retire
-from recordari.storage import facts, proposals
-from recordari.storage.facts import FactRow
+from recordari.storage import proposals
 from recordari.storage.proposals import FIRST
 from recordari.tenants.tenants import MAX_PAGE, get_tenant, require_admin, update_tenant
 
@@ -105,7 +106,9 @@ async def _proposals_of(
     for item_id in item_ids:
         if item_id <= mark or item_id not in weighed or item_id in taken:
             continue
-        near = await facts.near_facts(tx, item_id, model_id=model_id, distance=near_distance(model_id), most=CANDIDATES)
+        near = await facts_storage.near_facts(
+            tx, item_id, model_id=model_id, distance=near_distance(model_id), most=CANDIDATES
+        )
         for one in await _compared(tx, item_id, near):
             inputs = {*one.item_ids, *([one.successor_id] if one.successor_id is not None else [])}
             if not inputs & taken:  # of one item one thing is proposed at a time
@@ -179,7 +182,7 @@ async def _void_if_changed(resources: Resources, tx: Transaction, proposal: Prop
     locked = await proposals.lock_proposal(tx, proposal.proposal_id)
     before = await proposals.inputs_of(tx, proposal.proposal_id)
     item_ids = [one.item_id for one in before]
-    await facts.lock_items(tx, sorted(item_ids))
+    await facts_storage.lock_items(tx, sorted(item_ids))
     now = await proposals.inputs_now(tx, item_ids)
     gone = locked is None or len(before) < locked.inputs
     why = "an item was removed" if gone else changed(proposal, before, now)
@@ -300,12 +303,12 @@ async def _carry_out(resources: Resources, tx: Transaction, proposal: Proposal) 
         return []
     if successor is None:
         for item_id in item_ids:
-            await facts.end_item(tx, item_id, now)
+            await facts_storage.end_item(tx, item_id, now)
             await audit.record(tx, "item.invalidate", "item", item_id, reason=f"proposal: {proposal.rule}")
         return []
     merges = proposal.kind is ProposalKind.MERGE
     links = await proposals.lend_links(tx, item_ids, successor_id=successor) if merges else []
-    moment = now if merges else (await facts.lock_items(tx, [successor]))[successor].valid_at
+    moment = now if merges else (await facts_storage.lock_items(tx, [successor]))[successor].valid_at
     rule = "merged" if merges else proposal.rule
     ended = [Retirement(item_id=item_id, superseded_by=successor, invalid_at=moment, rule=rule) for item_id in item_ids]
     await retire(tx, ended, judge=tx.identity.actor)
@@ -314,7 +317,7 @@ async def _carry_out(resources: Resources, tx: Transaction, proposal: Proposal) 
 
 async def _take_back(tx: Transaction, proposal: Proposal) -> None:
     inputs = [*proposal.item_ids, *([proposal.successor_id] if proposal.successor_id is not None else [])]
-    rows = await facts.lock_items(tx, sorted(inputs))
+    rows = await facts_storage.lock_items(tx, sorted(inputs))
     if proposal.kind is ProposalKind.PROMOTE:
         moved = await proposals.set_tier(tx, proposal.item_ids, was=Tier.PERSISTENT, tier=Tier.RECENT)
         if len(moved) < len(proposal.item_ids):
@@ -325,7 +328,7 @@ async def _take_back(tx: Transaction, proposal: Proposal) -> None:
         untouched = row is not None and not row.live and not row.is_forgotten
         if row is None or not untouched or row.superseded_by != proposal.successor_id:
             raise Conflict("something else was done to what this proposal ended; restore the items one by one")
-        await facts.revive_item(tx, item_id)
+        await facts_storage.revive_item(tx, item_id)
         await audit.record(tx, "item.restore", "item", item_id, reason="proposal undone")
 
 

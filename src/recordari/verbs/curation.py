@@ -6,10 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.items import Item
-from recordari.domain.evidence import Opinion
+from recordari.facts import curate, versions
+from recordari.facts.curate import ItemPage, ListRequest, Standing
+from recordari.facts.rules.evidence import Opinion
 from recordari.memory.remember import Remembered
-from recordari.service import curate, forget, supersede
-from recordari.service.curate import ItemPage, ListRequest, Standing
+from recordari.service import forget
 from recordari.service.forget import Forgotten
 from recordari.storage.holds import Hold
 from recordari.verbs.bound import Bound
@@ -24,7 +25,7 @@ class CurationVerbs(Bound):
 
     async def item_history(self, item_id: UUID) -> list[Item]:
         """Every version that an item stands in line with, oldest first."""
-        return await supersede.history(self.resources, self.identity, item_id)
+        return await versions.history(self.resources, self.identity, item_id)
 
     async def item_standing(self, item_id: UUID) -> Standing:
         """What an item rests on, how it fares, and what people think of it."""

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from recordari.domain.jobs import Schedule
+from recordari.facts import extract, judge
 from recordari.memory import index, vector_indexes
 from recordari.service import (
     choose,
@@ -34,11 +35,9 @@ from recordari.service import (
     entries,
     episodes,
     erase,
-    extract,
     follow,
     idempotency,
     jobs,
-    judge,
     messages,
     profiles,
     propose,

@@ -21,7 +21,6 @@ from recordari.domain import readonly_sql
 from recordari.entry.auth import Authenticator
 from recordari.entry.rest import (
     contexts,
-    curation,
     databases,
     entries,
     events,
@@ -44,6 +43,7 @@ from recordari.entry.rest.admission import Admission
 from recordari.entry.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
 from recordari.entry.rest.request_context import RequestContext
+from recordari.facts import rest as facts_rest
 from recordari.kit import problems
 from recordari.kit.problems import ProblemResponse
 from recordari.kit.resources import Resources
@@ -73,7 +73,7 @@ Background = Callable[[Resources], AbstractAsyncContextManager[object]]
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
     memory_rest.router,
-    curation.router,
+    facts_rest.router,
     recall_rest.router,
     contexts.router,
     sessions.router,

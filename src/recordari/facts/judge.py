@@ -8,13 +8,13 @@ from recordari.core.identity import Identity
 from recordari.core.items import Trust
 from recordari.db import outbox
 from recordari.db.outbox import Batch
-from recordari.domain.conflict import Retirement, Ruling, Statement, Verdict, is_newer, retirements
+from recordari.facts import storage
+from recordari.facts.rules.conflict import Retirement, Ruling, Statement, Verdict, is_newer, retirements
+from recordari.facts.storage import FactRow
+from recordari.facts.versions import retire
 from recordari.kit.resources import Resources
 from recordari.memory import vector_storage
 from recordari.models.base import fail_open
-from recordari.service.supersede import retire
-from recordari.storage import facts
-from recordari.storage.facts import FactRow
 
 CANDIDATES = 5  # F5; the judge itself takes the setting `judge_candidates`
 MOST_RETIRED = 3  # by one write: a fact that would end more of what is known is a fact to look at, not to obey
@@ -31,7 +31,7 @@ _CARRIES = {Trust.USER: 1, Trust.AGENT: 1, Trust.TOOL: 0, Trust.DOCUMENT: 0, Tru
 async def judge(resources: Resources, identity: Identity, batch: Batch) -> None:
     """Judge the facts of a batch, oldest first; whatever happens, each is judged only once."""
     async with resources.database.transaction(identity) as tx:
-        waiting = await facts.facts_to_judge(tx, batch.refs)
+        waiting = await storage.facts_to_judge(tx, batch.refs)
         models = await vector_storage.find_models(tx)
     for fact in waiting:
         await _judge_one(resources, identity, fact, models.active)
@@ -49,16 +49,16 @@ async def _judge_one(resources: Resources, identity: Identity, fact: FactRow, mo
     most = settings.judge_candidates
     distance = near_distance(model_id) if settings.judge_distance is None else settings.judge_distance
     async with resources.database.transaction(identity) as tx:
-        near = await facts.near_facts(tx, fact.item_id, model_id=model_id, distance=distance, most=most)
+        near = await storage.near_facts(tx, fact.item_id, model_id=model_id, distance=distance, most=most)
         later = [one.item_id for one in near if is_newer(_statement(one), _statement(fact))]
         # One that comes late may belong between a fact and the one that ended it.
-        past = await facts.predecessors(tx, later, most=most) if later else []
+        past = await storage.predecessors(tx, later, most=most) if later else []
     others = [*near, *past]
     decided = await _decided(resources, fact, others) if others else []
     ended = _ended(fact, others, decided)
     async with resources.database.transaction(identity) as tx:
         await retire(tx, ended, judge=resources.llm.name)
-        await facts.mark_judged(tx, [fact.item_id], resources.clock())
+        await storage.mark_judged(tx, [fact.item_id], resources.clock())
 
 
 async def _decided(resources: Resources, fact: FactRow, others: Sequence[FactRow]) -> Sequence[Ruling]:

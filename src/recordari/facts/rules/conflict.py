@@ -17,7 +17,7 @@ from uuid import UUID
 
 from recordari.core.items import normalised
 from recordari.core.text import terms
-from recordari.domain.claims import Claim, claims_of, is_single
+from recordari.facts.rules.claims import Claim, claims_of, is_single
 
 EXAMINED = 600
 SAME_FRAME = 0.6

@@ -11,8 +11,9 @@ from pydantic import AwareDatetime, ConfigDict, Field
 
 from recordari.core.identity import Role, Scope
 from recordari.core.items import MAX_LABEL, Item, Kind, Trust
-from recordari.domain.evidence import Opinion, Trend
 from recordari.errors import NotFound
+from recordari.facts.curate import MAX_REASON, ItemState
+from recordari.facts.rules.evidence import Opinion, Trend
 from recordari.kit.problems import Problem
 from recordari.kit.rest import (
     MISMATCH,
@@ -31,7 +32,6 @@ from recordari.kit.rest import (
     require_match,
 )
 from recordari.memory.bodies import ItemShown, RememberedShown
-from recordari.service.curate import MAX_REASON, ItemState
 from recordari.service.forget import Forgotten
 
 router = APIRouter(prefix="/v1/items", tags=["items"], responses=PROBLEMS)

@@ -10,19 +10,19 @@ import typer
 from recordari.app import Memory
 from recordari.core.identity import Scope
 from recordari.core.items import Item, Kind
-from recordari.domain.evidence import Opinion
+from recordari.facts.curate import ItemPage, ItemState
+from recordari.facts.rules.evidence import Opinion
 from recordari.kit.commands import Agent, Tenant, User, ask
 from recordari.kit.output import AsJson, print_json, print_line, print_note, print_table, record
-from recordari.service.curate import ItemPage, ItemState
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 
-app = typer.Typer()
+facts_commands = typer.Typer()
 
 ItemId = Annotated[UUID, typer.Argument(help="Id of the fact, from `recordari facts list`.")]
 Reason = Annotated[str | None, typer.Option(help="Why; it stands in the audit.")]
 
 
-@app.command("list")
+@facts_commands.command("list")
 def list_all(
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,
@@ -59,7 +59,7 @@ def list_all(
         print_note(f"there are more: --before {page.next_before}")
 
 
-@app.command()
+@facts_commands.command()
 def history(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show every version that a fact stands in line with, oldest first."""
 
@@ -74,7 +74,7 @@ def history(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: As
         print_table(rows, empty="there are no versions")
 
 
-@app.command()
+@facts_commands.command()
 def edit(
     item_id: ItemId,
     content: Annotated[str, typer.Argument(help="The text it should have.")],
@@ -91,7 +91,7 @@ def edit(
         print_line(f"{made.id}  supersedes {item_id}")
 
 
-@app.command()
+@facts_commands.command()
 def invalidate(
     item_id: ItemId, *, reason: Reason = None, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False
 ) -> None:
@@ -100,7 +100,7 @@ def invalidate(
     _show(item_id, "invalidated", as_json=as_json)
 
 
-@app.command()
+@facts_commands.command()
 def restore(
     item_id: ItemId, *, reason: Reason = None, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False
 ) -> None:
@@ -109,21 +109,21 @@ def restore(
     _show(item_id, "restored", as_json=as_json)
 
 
-@app.command()
+@facts_commands.command()
 def pin(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Keep a fact until a person ends it: neither the judge nor decay may."""
     ask(lambda memory: memory.pin_item(item_id), tenant)
     _show(item_id, "pinned", as_json=as_json)
 
 
-@app.command()
+@facts_commands.command()
 def unpin(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Let a fact go the way of the others again."""
     ask(lambda memory: memory.pin_item(item_id, pinned=False), tenant)
     _show(item_id, "unpinned", as_json=as_json)
 
 
-@app.command()
+@facts_commands.command()
 def feedback(
     item_id: ItemId,
     opinion: Annotated[Opinion, typer.Argument(help="What you think of it.")],
@@ -141,7 +141,7 @@ def feedback(
         print_line(f"confidence {confidence:.2f}")
 
 
-@app.command()
+@facts_commands.command()
 def standing(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show what a fact rests on, how it fares, and what people think of it."""
     found = ask(lambda memory: memory.item_standing(item_id), tenant)

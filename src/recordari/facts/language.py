@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from recordari.domain.conflict import Ruling, Statement, is_newer, ruling
-from recordari.domain.extraction import Extracted, facts_in
+from recordari.facts.rules.conflict import Ruling, Statement, is_newer, ruling
+from recordari.facts.rules.extraction import Extracted, facts_in
 
 
 @runtime_checkable

@@ -12,19 +12,18 @@ from recordari.core.identity import Identity, Scope, checked_choice, optional_ch
 from recordari.core.items import EDITED_FROM, Item, Kind, NewItem, Tier, Trust, normalised
 from recordari.db import audit
 from recordari.db.database import Transaction
-from recordari.domain.conflict import Retirement, Statement, Verdict, is_newer, ruling
-from recordari.domain.evidence import Opinion, Source, Trend, revised_confidence, trend_of
 from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.facts import storage
+from recordari.facts.judge import CANDIDATES, near_distance
+from recordari.facts.rules.conflict import Retirement, Statement, Verdict, is_newer, ruling
+from recordari.facts.rules.evidence import Opinion, Source, Trend, revised_confidence, trend_of
+from recordari.facts.storage import ItemFilter
+from recordari.facts.versions import Stated, make_way, retire, take_back
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import Remembered, get_item, make_ready, refuse_shared, save_ready
-from recordari.service.judge import CANDIDATES, near_distance
-from recordari.service.restate import Stated, make_way, take_back
-from recordari.service.supersede import retire
-from recordari.storage import evidence, facts
-from recordari.storage.facts import ItemFilter
 from recordari.tenants.tenants import page_size, require_admin
 
 EDITABLE = frozenset({Kind.FACT, Kind.PROCEDURE})
@@ -93,7 +92,7 @@ async def list_items(resources: Resources, identity: Identity, request: ListRequ
         require_admin(identity)
     limit = page_size(request.limit)
     async with resources.database.transaction(identity) as tx:
-        found = await facts.list_items(tx, wanted, before=request.before, limit=limit + 1)
+        found = await storage.list_items(tx, wanted, before=request.before, limit=limit + 1)
     page = found[:limit]
     return ItemPage(items=tuple(page), next_before=page[-1].item_id if len(found) > limit else None)
 
@@ -112,16 +111,16 @@ async def edit_item(
     ready = await make_ready(resources, _owner(identity, old), [_edited(old, content, identity)])
     async with resources.database.transaction(identity) as tx:
         now, ref = resources.clock(), ready.rows[0].item.source_ref
-        known = await facts.standing_of_refs(tx, [ref], kind=Kind(old.kind))
+        known = await storage.standing_of_refs(tx, [ref], kind=Kind(old.kind))
         await make_way(tx, [Stated(source_ref=ref, event_time=now)], known)
         (remembered,), _ = await save_ready(tx, ready)
-        rows = await facts.lock_items(tx, sorted({item_id, remembered.id}))
+        rows = await storage.lock_items(tx, sorted({item_id, remembered.id}))
         if not rows[item_id].live or not rows[remembered.id].live:
             raise Conflict("another change came first; read again and repeat")
         if rows[item_id].is_pinned:
-            await facts.set_pinned(tx, remembered.id, now)
-            await facts.set_pinned(tx, item_id, None)
-        await evidence.copy_links(tx, from_id=item_id, to_id=remembered.id)
+            await storage.set_pinned(tx, remembered.id, now)
+            await storage.set_pinned(tx, item_id, None)
+        await storage.copy_links(tx, from_id=item_id, to_id=remembered.id)
         ended = Retirement(item_id=item_id, superseded_by=remembered.id, invalid_at=now, rule="edited")
         await retire(tx, [ended], judge=identity.actor)
         await _note(tx, "item.edit", item_id, reason, successor=str(remembered.id))
@@ -135,10 +134,10 @@ async def invalidate_item(
     """Say that an item is no longer true; it leaves recall and stays for the record."""
     await _to_change(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
-        row = (await facts.lock_items(tx, [item_id]))[item_id]
+        row = (await storage.lock_items(tx, [item_id]))[item_id]
         if row.invalid_at is not None:
             return
-        await facts.end_item(tx, item_id, resources.clock())
+        await storage.end_item(tx, item_id, resources.clock())
         await _note(tx, "item.invalidate", item_id, reason)
 
 
@@ -146,14 +145,14 @@ async def restore_item(resources: Resources, identity: Identity, item_id: UUID, 
     """Undo that an item was invalidated or superseded, unless something newer contradicts it."""
     item = await _to_change(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
-        row = (await facts.lock_items(tx, [item_id]))[item_id]
+        row = (await storage.lock_items(tx, [item_id]))[item_id]
         if row.invalid_at is None and row.superseded_by is None:
             return
         against = await _contradicting(tx, item, row.superseded_by)
         if against is not None:
             raise Conflict("a newer item contradicts this one; invalidate that one first", contradicted_by=str(against))
         await take_back(tx, item)
-        await facts.revive_item(tx, item_id)
+        await storage.revive_item(tx, item_id)
         await _note(tx, "item.restore", item_id, reason)
 
 
@@ -161,7 +160,7 @@ async def pin_item(resources: Resources, identity: Identity, item_id: UUID, *, p
     """Keep an item until a person ends it: neither the judge nor decay may."""
     await _to_change(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
-        if await facts.set_pinned(tx, item_id, resources.clock() if pinned else None):
+        if await storage.set_pinned(tx, item_id, resources.clock() if pinned else None):
             await _note(tx, "item.pin" if pinned else "item.unpin", item_id, None)
 
 
@@ -173,15 +172,15 @@ async def give_feedback(
     refuse_shared(await get_item(resources, identity, item_id))
     given_by = f"user:{identity.user_id}" if identity.user_id is not None else identity.actor
     async with resources.database.transaction(identity) as tx:
-        await facts.lock_items(tx, [item_id])
+        await storage.lock_items(tx, [item_id])
         item = await memory_storage.find_item(tx, item_id)
         if item is None:
             raise NotFound("there is no such item")
-        before = await evidence.save_feedback(tx, item_id, said, given_by=given_by, now=resources.clock())
+        before = await storage.save_feedback(tx, item_id, said, given_by=given_by, now=resources.clock())
         if before is said and item.confidence is not None:
             return item.confidence
         confidence = revised_confidence(item.confidence, before=before, opinion=said)
-        await facts.set_confidence(tx, item_id, confidence)
+        await storage.set_confidence(tx, item_id, confidence)
         await _note(tx, "item.feedback", item_id, reason, opinion=str(said))
     return confidence
 
@@ -190,8 +189,8 @@ async def standing(resources: Resources, identity: Identity, item_id: UUID) -> S
     """What an item rests on, its trend, and what people think of it."""
     item = await get_item(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
-        sources = await evidence.sources_of(tx, item_id)
-        useful, wrong = await evidence.count_feedback(tx, item_id)
+        sources = await storage.sources_of(tx, item_id)
+        useful, wrong = await storage.count_feedback(tx, item_id)
     said = [source.event_time for source in sources] or [item.event_time]
     return Standing(sources=tuple(sources), trend=trend_of(said, now=resources.clock()), useful=useful, wrong=wrong)
 
@@ -237,14 +236,14 @@ def _edited(old: Item, content: str, identity: Identity) -> NewItem:
 async def _contradicting(tx: Transaction, item: Item, successor_id: UUID | None) -> UUID | None:
     """A live item that is newer and cannot be true together with this one."""
     if successor_id is not None:
-        successor = (await facts.lock_items(tx, [successor_id])).get(successor_id)
+        successor = (await storage.lock_items(tx, [successor_id])).get(successor_id)
         if successor is not None and successor.live:
             return successor_id
     if Kind(item.kind) not in EDITABLE:
         return None
     model_id = (await vector_storage.find_models(tx)).active
     mine = _statement(item)
-    for other in await facts.near_facts(
+    for other in await storage.near_facts(
         tx, item.item_id, model_id=model_id, distance=near_distance(model_id), most=CANDIDATES
     ):
         theirs = _statement(other)
@@ -253,7 +252,7 @@ async def _contradicting(tx: Transaction, item: Item, successor_id: UUID | None)
     return None
 
 
-def _statement(item: Item | facts.FactRow) -> Statement:
+def _statement(item: Item | storage.FactRow) -> Statement:
     return Statement(
         item_id=item.item_id,
         content=item.content,

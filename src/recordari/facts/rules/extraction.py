@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from recordari.core.text import terms
-from recordari.domain.claims import claims_of
+from recordari.facts.rules.claims import claims_of
 
 EXAMINED = 8_000
 MOST_FACTS = 8  # of one text

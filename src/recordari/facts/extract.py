@@ -10,16 +10,15 @@ from recordari.core.items import Kind, NewItem, Tier, Trust
 from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
-from recordari.domain.extraction import Extracted, Extraction, extraction_of, facts_in
+from recordari.facts import storage
+from recordari.facts.rules.extraction import Extracted, Extraction, extraction_of, facts_in
+from recordari.facts.storage import Link, RefStanding, SourceText
+from recordari.facts.versions import Stated, follow, is_ended_before, make_way, name_aside
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import Ready, make_ready, save_ready, with_source_ref
 from recordari.memory.storage import Row
 from recordari.models.base import fail_open
-from recordari.service.restate import Stated, follow, is_ended_before, make_way, name_aside
-from recordari.storage import evidence, facts
-from recordari.storage.evidence import Link
-from recordari.storage.facts import RefStanding, SourceText
 from recordari.tenants import storage as tenants_storage
 
 EXTRACT_SECONDS = 30.0
@@ -46,11 +45,11 @@ async def extract(resources: Resources, identity: Identity, batch: Batch) -> Non
     async with resources.database.transaction(identity) as tx:
         tenant = await tenants_storage.find_tenant(tx)
         trusts = _TRUSTS[extraction_of(tenant.settings if tenant is not None else {})]
-        sources = await facts.sources_to_extract(tx, batch.refs, trusts) if trusts else []
+        sources = await storage.sources_to_extract(tx, batch.refs, trusts) if trusts else []
     found = [one for source in sources for one in await _facts_of(resources, identity, source)]
     async with resources.database.transaction(identity) as tx:
         changed = await _save(tx, found) if found else []
-        await facts.mark_extracted(tx, sorted({one.source.item_id for one in found}), resources.clock())
+        await storage.mark_extracted(tx, sorted({one.source.item_id for one in found}), resources.clock())
         await outbox.done(tx, batch)
     if changed:
         resources.wake(EMBED_TOPIC)
@@ -100,7 +99,7 @@ def _new_fact(extracted: Extracted, source: SourceText, extractor: str) -> NewIt
 
 async def _save(tx: Transaction, found: Sequence[_Found]) -> list[object]:
     """Write the facts and what they rest on; the ids whose text is new."""
-    known = await facts.standing_of_refs(tx, [one.row.item.source_ref for one in found])
+    known = await storage.standing_of_refs(tx, [one.row.item.source_ref for one in found])
     # What was forgotten must not come back.
     found = [one for one in found if not (ref := known.get(one.row.item.source_ref)) or not ref.is_forgotten]
     stated = [Stated(source_ref=one.row.item.source_ref, event_time=one.source.event_time) for one in found]
@@ -114,10 +113,10 @@ async def _save(tx: Transaction, found: Sequence[_Found]) -> list[object]:
         Link(item_id=saved.id, source_item_id=one.source.item_id, event_time=one.source.event_time)
         for saved, one in zip(remembered, kept, strict=True)
     ]
-    await evidence.insert_links(tx, links)
+    await storage.insert_links(tx, links)
     stated_now = sorted({link.item_id for link in links})
-    await evidence.promote_corroborated(tx, stated_now, sessions=CORROBORATION)
-    await facts.unarchive_items(tx, stated_now)  # what faded since it was looked at, too
+    await storage.promote_corroborated(tx, stated_now, sessions=CORROBORATION)
+    await storage.unarchive_items(tx, stated_now)  # what faded since it was looked at, too
     return list(changed)
 
 
