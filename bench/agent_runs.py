@@ -23,8 +23,8 @@ from rich.table import Table
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.runs import NewToolCall
-from recordari.domain.window import MessageRole, NewMessage
+from recordari.sessions.rules.runs import NewToolCall
+from recordari.sessions.rules.window import MessageRole, NewMessage
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 400

@@ -39,12 +39,12 @@ from recall_scale import (
 )
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.domain.window import NewMessage
 from recordari.kit.resources import Resources
 from recordari.memory import vector_indexes
 from recordari.models.base import Embedder
 from recordari.models.embedding import Embedders
 from recordari.service.assemble import RECALLED
+from recordari.sessions.rules.window import NewMessage
 from recordari.tenants.rules import AgentDefinition
 from recordari.wiring import bring_up_to_date, make_embedders, open_address, open_resources
 from recordari.worker.runner import background_worker

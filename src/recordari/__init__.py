@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from recordari.config import Settings
     from recordari.core.identity import Identity, Role, Scope
     from recordari.core.items import Kind, NewItem, Tier, Trust
-    from recordari.domain.runs import NewToolCall
-    from recordari.domain.window import NewMessage
     from recordari.errors import RecordariError
+    from recordari.sessions.rules.runs import NewToolCall
+    from recordari.sessions.rules.window import NewMessage
     from recordari.tenants.rules import AgentDefinition
 
 __all__ = [
@@ -51,8 +51,8 @@ _HOMES = {
     "Kind": "recordari.core.items",
     "Memory": "recordari.app",
     "NewItem": "recordari.core.items",
-    "NewMessage": "recordari.domain.window",
-    "NewToolCall": "recordari.domain.runs",
+    "NewMessage": "recordari.sessions.rules.window",
+    "NewToolCall": "recordari.sessions.rules.runs",
     "RecordariError": "recordari.errors",
     "Role": "recordari.core.identity",
     "Scope": "recordari.core.identity",

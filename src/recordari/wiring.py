@@ -30,7 +30,6 @@ from recordari.models.embedding import Embedders, EmbeddingProvider, EmbeddingSp
 from recordari.models.language import LanguageModel, ModelSpec, make_token_counter
 from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
 from recordari.models.static import StaticTokens, load_static_tokens
-from recordari.providers.cache import Cache, NoCache, RedisCache
 from recordari.providers.model_tasks import ModelRules, ModelSplitter, ModelSummariser
 from recordari.providers.sql_writing import ModelSqlWriter
 from recordari.recall.answer_cache import RecallCache
@@ -38,7 +37,7 @@ from recordari.recall.tenant_view import TenantViews
 from recordari.service import doctor
 from recordari.service.access import AccessCounts
 from recordari.service.doctor import Check
-from recordari.service.session_cache import SessionCache
+from recordari.sessions.cache import Cache, NoCache, RedisCache, SessionCache
 from recordari.tenants.usage import Usages
 from recordari.worker import tasks
 

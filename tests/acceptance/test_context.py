@@ -22,12 +22,12 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.core.tokens import prudent_tokens
 from recordari.domain.context import PROFILES, SECTIONS, SectionName
-from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.models.embedding import Embedders
 from recordari.models.registry import find_model
 from recordari.service.assemble import Context
+from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.tenants import tenants
 from recordari.tenants.rules import AgentDefinition
 from recordari.wiring import open_resources

@@ -14,8 +14,8 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Role
 from recordari.core.tokens import estimated_tokens
-from recordari.domain.summaries import Said
 from recordari.errors import InvalidInput, Unauthenticated
+from recordari.sessions.rules.summaries import Said
 
 
 @pytest.fixture

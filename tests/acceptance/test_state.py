@@ -23,9 +23,9 @@ from recordari.app import Memory
 from recordari.core.checks import json_text
 from recordari.core.identity import RunId
 from recordari.db.queries import Query
-from recordari.domain.state import BUDGET_BYTES, MAX_KEYS
 from recordari.errors import Conflict, InvalidInput, NotFound, PreconditionFailed, QuotaExceeded
-from recordari.service import state as state_verbs
+from recordari.sessions import state as state_verbs
+from recordari.sessions.rules.state import BUDGET_BYTES, MAX_KEYS
 from recordari.tenants.tenants import ensure_tenant
 
 COUNT = Query("tests.count_state", "How many keys are stored.", "SELECT count(*) FROM state")

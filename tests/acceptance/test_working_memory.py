@@ -16,10 +16,10 @@ from tests.working import at, run_job, work_off
 from recordari.app import Memory
 from recordari.config import Settings, load_settings
 from recordari.core.tokens import estimated_tokens, message_tokens
-from recordari.domain.sessions import SessionStatus
-from recordari.domain.summaries import SUMMARY_TOKENS
-from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import NotFound
+from recordari.sessions.rules.sessions import SessionStatus
+from recordari.sessions.rules.summaries import SUMMARY_TOKENS
+from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.tenants.rules import AgentDefinition
 from recordari.wiring import open_resources
 

@@ -17,9 +17,9 @@ from fastapi import FastAPI
 from recordari.app import Memory
 from recordari.core.identity import Identity, Role
 from recordari.core.telemetry import ContentFreeFormatter
-from recordari.domain.window import NewMessage
 from recordari.entry.rest.app import create_app
 from recordari.kit.resources import Resources
+from recordari.sessions.rules.window import NewMessage
 from recordari.tenants import tenants
 from recordari.tenants.rules import AgentDefinition
 

@@ -23,8 +23,6 @@ from recordari.app import Memory
 from recordari.client import Client
 from recordari.client.routes import IDENTITY, ROUTES, UNPIN, USER_PROFILE
 from recordari.domain.bandit import Posterior
-from recordari.domain.runs import NewToolCall, Usage
-from recordari.domain.window import NewMessage
 from recordari.entry.rest.app import ROUTERS
 from recordari.errors import (
     Conflict,
@@ -40,6 +38,8 @@ from recordari.errors import (
     Unauthenticated,
 )
 from recordari.kit.resources import Resources
+from recordari.sessions.rules.runs import NewToolCall, Usage
+from recordari.sessions.rules.window import NewMessage
 from recordari.sync import Client as SyncClient
 from recordari.tenants.rules import AgentDefinition
 

@@ -23,12 +23,12 @@ from recordari.core.identity import tenant_id_of
 from recordari.domain.context import SectionName
 from recordari.domain.events import Event, EventType
 from recordari.domain.sharing import LinkStatus
-from recordari.domain.window import NewMessage
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, ProviderError, TooLarge, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.privacy.rules.masking import Action, DataType
 from recordari.service import organise
 from recordari.service.erase import Reapplied
+from recordari.sessions.rules.window import NewMessage
 from recordari.tenants.rules import AgentDefinition
 
 SEPARATORS = "one\u2028two\x85three\x0bfour 😀"  # ends of lines to some, and not to JSON Lines

@@ -17,8 +17,8 @@ from tests.working import work_off
 
 from recordari.config import Settings
 from recordari.kit.resources import Resources
-from recordari.service import episodes
-from recordari.service.session_cache import SessionCache, Timing
+from recordari.sessions import episodes
+from recordari.sessions.cache import SessionCache, Timing
 from recordari.wiring import open_resources
 
 CHAT = {"Recordari-User": "alice", "Recordari-Agent": "support", "Recordari-Session": "chat-1"}

@@ -20,7 +20,7 @@ from recordari.config import Settings
 from recordari.core.identity import Identity
 from recordari.core.items import Kind
 from recordari.db.embedded.server import EmbeddedServer
-from recordari.domain.window import MessageRole, NewMessage
+from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.wiring import APP_LOGIN, open_resources
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)

@@ -26,12 +26,12 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.core.items import NewItem
-from recordari.domain.runs import NewToolCall
-from recordari.domain.window import MessageRole, NewMessage
 from recordari.facts import storage as facts_storage
 from recordari.facts.storage import Link
 from recordari.service import erase
 from recordari.service.journal import journal_file
+from recordari.sessions.rules.runs import NewToolCall
+from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker.runner import run_worker

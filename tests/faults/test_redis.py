@@ -22,8 +22,7 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.models.http import CircuitBreaker
-from recordari.providers.cache import RedisCache
-from recordari.service.session_cache import SessionCache, Timing
+from recordari.sessions.cache import RedisCache, SessionCache, Timing
 from recordari.tenants.tenants import ensure_tenant
 from recordari.wiring import open_resources
 

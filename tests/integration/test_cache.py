@@ -25,10 +25,9 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, SessionId
 from recordari.db.embedded.server import EmbeddedServer
-from recordari.domain.window import NewMessage
 from recordari.errors import ConfigurationError, NotFound, QuotaExceeded
-from recordari.providers.cache import RedisCache
-from recordari.service.session_cache import SessionCache, Timing
+from recordari.sessions.cache import RedisCache, SessionCache, Timing
+from recordari.sessions.rules.window import NewMessage
 from recordari.tenants.tenants import ensure_tenant
 from recordari.wiring import APP_LOGIN, open_resources
 

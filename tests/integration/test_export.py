@@ -12,10 +12,10 @@ from tests.stored import rows
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
-from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Forbidden, InvalidInput
 from recordari.facts import storage as facts_storage
 from recordari.facts.storage import Link
+from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.tenants import tenants
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)

@@ -18,11 +18,11 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.core.items import Kind
-from recordari.domain.window import MessageRole, NewMessage
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.facts import storage as facts_storage
 from recordari.facts.storage import Link
 from recordari.service import export
+from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.storage import exports
 from recordari.tenants import tenants
 from recordari.tenants.rules import AgentDefinition

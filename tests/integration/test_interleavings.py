@@ -25,8 +25,6 @@ from recordari.core.identity import Identity
 from recordari.core.items import REDACTED, Kind, NewItem, Tier
 from recordari.db.database import Asked, Database
 from recordari.db.queries import Query
-from recordari.domain.sessions import SessionStatus
-from recordari.domain.window import NewMessage
 from recordari.errors import NotFound
 from recordari.facts.language import OfflineRules
 from recordari.facts.rules.conflict import Retirement
@@ -35,6 +33,8 @@ from recordari.facts.versions import retire
 from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
 from recordari.memory.rules import Entity, EntityKind
+from recordari.sessions.rules.sessions import SessionStatus
+from recordari.sessions.rules.window import NewMessage
 
 BOTH_ORDERS = pytest.mark.parametrize("swapped", [False, True], ids=["as named", "the other first"])
 AT_THE_ROW = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

@@ -17,11 +17,11 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.core.items import Kind
 from recordari.domain.patterns import Observed, Pattern, patterns_in
-from recordari.domain.window import NewMessage
 from recordari.errors import Conflict, NotFound
 from recordari.kit.resources import Resources
 from recordari.service import organise
 from recordari.service.consolidate import ENDED_FOR
+from recordari.sessions.rules.window import NewMessage
 from recordari.tenants import tenants
 
 WISH = "From now on, please answer me in Swedish."

@@ -17,11 +17,11 @@ from recordari.core.identity import Identity, Role
 from recordari.core.items import Kind, NewItem
 from recordari.core.telemetry import configure_logging
 from recordari.core.text import terms
-from recordari.domain.runs import NewToolCall
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC, embed
 from recordari.service import dispatch
+from recordari.sessions.rules.runs import NewToolCall
 from recordari.tenants import tenants
 
 # Put together here, so that no scanner takes this file for a leak.

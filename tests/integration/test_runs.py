@@ -13,10 +13,10 @@ from tests.working import at, run_job
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity
-from recordari.domain.runs import ABANDONED, NewToolCall, RunStatus, Usage
-from recordari.domain.sessions import NoteKind
-from recordari.domain.window import NewMessage
 from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.sessions.rules.runs import ABANDONED, NewToolCall, RunStatus, Usage
+from recordari.sessions.rules.sessions import NoteKind
+from recordari.sessions.rules.window import NewMessage
 from recordari.tenants.rules import AgentDefinition
 
 # What jsonb would change: order of keys, spaces, forms of numbers, a key twice, U+0000, and text that is not JSON at all.

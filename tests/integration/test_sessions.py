@@ -14,10 +14,10 @@ from tests.working import at, run_job, work_off
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
-from recordari.domain.sessions import CloseReason, NoteKind, SessionStatus
-from recordari.domain.summaries import Said
-from recordari.domain.window import HINT, MessageRole, NewMessage
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
+from recordari.sessions.rules.sessions import CloseReason, NoteKind, SessionStatus
+from recordari.sessions.rules.summaries import Said
+from recordari.sessions.rules.window import HINT, MessageRole, NewMessage
 from recordari.tenants import tenants
 from recordari.tenants.rules import AgentDefinition
 

@@ -35,10 +35,10 @@ from recordari.app import Memory
 from recordari.core.identity import Identity, Role, Scope
 from recordari.core.items import Kind
 from recordari.db.database import Transaction
-from recordari.domain.runs import NewToolCall
-from recordari.domain.state import OwnerKind
-from recordari.domain.window import NewMessage
 from recordari.recall.storage import Search
+from recordari.sessions.rules.runs import NewToolCall
+from recordari.sessions.rules.state import OwnerKind
+from recordari.sessions.rules.window import NewMessage
 from recordari.tenants import tenants
 from recordari.tenants.rules import AgentDefinition
 

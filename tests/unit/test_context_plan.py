@@ -10,10 +10,10 @@ import pytest
 from recordari.core.identity import Scope
 from recordari.core.tokens import prudent_tokens
 from recordari.domain.context import PROFILES, ROUTER, STABLE, SectionName, Situation, plan, steady_tail
-from recordari.domain.window import Message, MessageRole
 from recordari.errors import ConfigurationError
 from recordari.models.language import make_token_counter
 from recordari.recall.rules.steps import is_multi_step, joined, next_questions
+from recordari.sessions.rules.window import Message, MessageRole
 
 NOW = datetime(2026, 5, 11, 9, tzinfo=UTC)
 

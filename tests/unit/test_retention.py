@@ -22,8 +22,8 @@ from recordari.domain.retention import (
     verdict,
     without_fold,
 )
-from recordari.domain.sessions import Fold
 from recordari.errors import InvalidInput, QuotaExceeded
+from recordari.sessions.rules.sessions import Fold
 from recordari.tenants.rules import PLANS, Quota, Usage, quota_of, require_room, warnings_of
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recordari.core.tokens import estimated_tokens
-from recordari.domain.sessions import NoteKind
-from recordari.domain.summaries import Said, notes_in, rolled_summary, sentences_of
+from recordari.sessions.rules.sessions import NoteKind
+from recordari.sessions.rules.summaries import Said, notes_in, rolled_summary, sentences_of
 
 CONVERSATION = [
     Said(speaker="user", content="Hi! Thanks for joining."),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from recordari.core.identity import Scope, SessionId
 from recordari.core.tokens import cut_to_tokens, estimated_tokens, message_tokens
-from recordari.domain.sessions import Session, SessionStatus, session_policy
-from recordari.domain.window import (
+from recordari.sessions.rules.sessions import Session, SessionStatus, session_policy
+from recordari.sessions.rules.window import (
     CUT,
     HINT,
     Message,

@@ -22,8 +22,8 @@ from recordari.core.items import Trust
 from recordari.domain.bandit import Posterior
 from recordari.domain.context import ContextItem, SectionName
 from recordari.domain.procedures import Choice, Procedure
-from recordari.domain.window import MessageRole
 from recordari.errors import InvalidInput
+from recordari.sessions.rules.window import MessageRole
 from recordari.tenants.rules import AgentDefinition
 
 Arguments = dict[str, Any]

@@ -17,10 +17,10 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from recordari.core.items import normalised
-from recordari.domain.window import Message
 from recordari.errors import InvalidInput
 from recordari.recall.rules.steps import is_multi_step
 from recordari.recall.rules.temporal.times import Interval, question_interval
+from recordari.sessions.rules.window import Message
 
 BUDGET = 4_000  # C2
 LEAST_BUDGET, MOST_BUDGET = 200, 200_000

@@ -9,7 +9,7 @@ from recordari.core.tokens import MESSAGE_OVERHEAD, TokenCounter
 from recordari.domain import fence
 from recordari.domain.budget import Bid, Kept
 from recordari.domain.context import INSTRUCTIONS, SECTIONS, ContextItem, Layer, Rendering, SectionName, Share
-from recordari.domain.window import MessageRole
+from recordari.sessions.rules.window import MessageRole
 
 _NUMBER = 999  # stands for an item's number while its place is not known
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.runs import EPISODE_DAYS, MAX_EPISODES, WARN_EPISODES
+from recordari.sessions.rules.runs import EPISODE_DAYS, MAX_EPISODES, WARN_EPISODES
 
 
 class ReportKind(StrEnum):

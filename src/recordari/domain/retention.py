@@ -10,8 +10,8 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.items import Tier
-from recordari.domain.sessions import Fold
 from recordari.errors import InvalidInput
+from recordari.sessions.rules.sessions import Fold
 
 SETTING = "memory_retention"
 """The key of a tenant's settings under which its policy stands."""

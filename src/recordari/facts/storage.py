@@ -13,7 +13,7 @@ from recordari.db.database import Database, Transaction
 from recordari.db.queries import Queries
 from recordari.facts.rules.conflict import Retirement
 from recordari.facts.rules.evidence import Opinion, Source
-from recordari.storage.sessions import line_of
+from recordari.sessions.storage import line_of
 
 queries = Queries(__name__)
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from agent_framework import AgentSession, ContextProvider, Message, SessionContext, SupportsAgentRun
 
-from recordari.domain.window import MessageRole, NewMessage
 from recordari.integrations.base import Caller, Verbs, told
+from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.sync import Facade
 
 __all__ = ["RecordariContextProvider"]

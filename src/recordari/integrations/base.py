@@ -8,13 +8,13 @@ from typing import Any, Protocol, Self, TypeVar
 from uuid import UUID
 
 from recordari.domain.entries import Entry, FoundEntry
-from recordari.domain.window import Message, NewMessage
 from recordari.errors import ConfigurationError
 from recordari.memory.remember import Remembered
 from recordari.recall.request import RecallAnswer
 from recordari.service.forget import Forgotten
-from recordari.service.messages import Added
-from recordari.service.sessions import Opened
+from recordari.sessions.messages import Added
+from recordari.sessions.rules.window import Message, NewMessage
+from recordari.sessions.sessions import Opened
 from recordari.sync import Facade
 
 T = TypeVar("T")

@@ -20,9 +20,9 @@ from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemor
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from recordari.domain.window import MessageRole, NewMessage
 from recordari.integrations.base import Caller, Verbs
 from recordari.recall.request import RecalledItem
+from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.sync import Facade
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.memory import BaseMemoryBlock
 
-from recordari.domain.window import MessageRole, NewMessage
 from recordari.integrations.base import Caller, told
+from recordari.sessions.rules.window import MessageRole, NewMessage
 
 __all__ = ["RecordariMemoryBlock"]
 

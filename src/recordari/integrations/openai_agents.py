@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, cast
 from agents.memory.session import SessionABC
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
 
-from recordari.domain.window import Message, MessageRole, NewMessage
 from recordari.integrations.base import Caller, Verbs
+from recordari.sessions.rules.window import Message, MessageRole, NewMessage
 from recordari.sync import Facade
 
 if TYPE_CHECKING:

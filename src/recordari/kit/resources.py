@@ -23,13 +23,13 @@ from recordari.models.static import StaticTokens
 from recordari.providers.distilling import Distiller, OfflineDistiller
 from recordari.providers.extraction import Extractor
 from recordari.providers.sql_writing import SqlWriter
-from recordari.providers.summarising import OfflineSummariser, Summariser
 from recordari.recall.answer_cache import RecallCache
 from recordari.recall.process_cache import Shelves
 from recordari.recall.tenant_view import TenantViews
 from recordari.service.access import AccessCounts
 from recordari.service.query_places import QueryPlaces
-from recordari.service.session_cache import SessionCache
+from recordari.sessions.cache import SessionCache
+from recordari.sessions.messages import OfflineSummariser, Summariser
 from recordari.tenants.usage import Usages
 
 Clock = Callable[[], datetime]

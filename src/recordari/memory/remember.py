@@ -38,8 +38,9 @@ from recordari.memory.rules import embedded_text, entities_in, searched_text
 from recordari.memory.storage import Key, Meaning, Row
 from recordari.models.base import fail_open_now
 from recordari.privacy.sanitise import sanitise_items
-from recordari.storage import retention, sessions
-from recordari.storage.sessions import thread_of
+from recordari.sessions import storage as sessions_storage
+from recordari.sessions.storage import thread_of
+from recordari.storage import retention
 
 MAX_BATCH = 1_000
 TAKEN = "this source_ref stands for another item already; use another one, or leave it out"
@@ -268,7 +269,9 @@ async def read_tool_output(
     if start < 0 or (length is not None and length < 1):
         raise InvalidInput("start must not be negative, and length must be at least 1")
     async with resources.database.transaction(identity) as tx:
-        payload = await storage.find_payload(tx, key, session_ids=await sessions.line_of(tx, identity.session_id))
+        payload = await storage.find_payload(
+            tx, key, session_ids=await sessions_storage.line_of(tx, identity.session_id)
+        )
     if payload is None:
         raise NotFound(NO_SUCH_OUTPUT)
     left = max(0, payload.size - start)
@@ -318,7 +321,7 @@ async def _may_see(tx: Transaction, item: Item) -> bool:
         case Scope.AGENT:
             return item.agent_id == identity.agent_id
         case Scope.SESSION:
-            return item.session_id in await sessions.line_of(tx, identity.session_id)
+            return item.session_id in await sessions_storage.line_of(tx, identity.session_id)
 
 
 async def _rows(
@@ -394,7 +397,7 @@ async def _found(tx: Transaction, row: Row, key: Key | None, object_key: str | N
         await retention.discard_object(tx, object_key)
         return buried or row.item_id, False
     if not key.belongs_to(row.item):
-        line = await sessions.line_of(tx, row.item.session_id)
+        line = await sessions_storage.line_of(tx, row.item.session_id)
         if not key.belongs_to(row.item, line=line):
             raise Conflict(TAKEN, field="source_ref")
     if key.content_hash == row.item.content_hash:

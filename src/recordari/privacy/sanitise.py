@@ -13,12 +13,12 @@ from uuid import UUID
 from recordari.core.identity import Identity
 from recordari.core.items import NewItem
 from recordari.db import audit
-from recordari.domain.runs import NewToolCall
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.privacy import storage
 from recordari.privacy.rules.masking import Action, DataType, PrivacyPolicy, holds_secret, sanitise, sanitise_value
 from recordari.privacy.storage import ProtectedSource
+from recordari.sessions.rules.runs import NewToolCall
 from recordari.tenants.tenants import require_admin, update_tenant
 
 INLINE_CHARACTERS = 10_000  # more than these are read in a thread, so that the event loop goes on

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pydantic import BaseModel, Field
 
 from recordari.core.items import MAX_LABEL
-from recordari.domain.summaries import Said
 from recordari.errors import ProviderError
 from recordari.facts.rules.conflict import KEEP, Ruling, Statement, Verdict, is_newer
 from recordari.facts.rules.extraction import EXAMINED, LONGEST, MOST_FACTS, Category, Extracted
 from recordari.models.language import LanguageModel, fenced
+from recordari.sessions.rules.summaries import Said
 
 RULE = "language_model"  # what the audit says a ruling rests on
 MOST_STEPS = 4

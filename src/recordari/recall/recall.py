@@ -53,7 +53,7 @@ from recordari.recall.search import (
 )
 from recordari.recall.storage import Early, Search, Sight
 from recordari.recall.tenant_view import TenantView
-from recordari.storage import sessions
+from recordari.sessions import storage as sessions_storage
 
 RERANKED = 20  # R4
 RERANK_SHARE = 0.4
@@ -173,7 +173,7 @@ class _Recall:
         """The sessions whose memory is asked."""
         if Scope.SESSION not in self.scopes:
             return ()
-        return await sessions.read_line(self.resources.database, self.identity)
+        return await sessions_storage.read_line(self.resources.database, self.identity)
 
     async def _early(self, searched: Search, view: TenantView) -> Early | None:
         """What is found without the question's vector; None where the memory may be laid out in the process."""

@@ -20,7 +20,6 @@ from recordari.db import audit
 from recordari.db.database import Transaction
 from recordari.domain.decay import CORROBORATION
 from recordari.domain.patterns import MOST_PATTERNS, Observed, Pattern, pattern_ref, patterns_in, trusted
-from recordari.domain.sessions import SessionStatus
 from recordari.errors import Conflict, NotFound, RecordariError
 from recordari.facts import storage as facts_storage
 from recordari.facts.rules.conflict import Retirement
@@ -30,9 +29,11 @@ from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import Ready, make_ready, save_ready
 from recordari.models.base import fail_open
-from recordari.service.messages import summarise_session
-from recordari.service.sessions import NO_SUCH_SESSION
-from recordari.storage import consolidation, sessions
+from recordari.sessions import storage as sessions_storage
+from recordari.sessions.messages import summarise_session
+from recordari.sessions.rules.sessions import SessionStatus
+from recordari.sessions.sessions import NO_SUCH_SESSION
+from recordari.storage import consolidation
 from recordari.storage.consolidation import Closed, Due
 from recordari.tenants.tenants import require_admin
 
@@ -78,7 +79,7 @@ async def consolidate_session(resources: Resources, identity: Identity, session_
     require_admin(identity)
     identity = replace(identity, user_id=None)  # an administrator who acts for a user would see that user's rows only
     async with resources.database.transaction(identity) as tx:
-        session = await sessions.find_session(tx, SessionId(session_id))
+        session = await sessions_storage.find_session(tx, SessionId(session_id))
     if session is None:
         raise NotFound(NO_SUCH_SESSION)
     if session.status is not SessionStatus.CLOSED:

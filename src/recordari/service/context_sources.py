@@ -19,18 +19,20 @@ from recordari.db.database import Asked
 from recordari.domain.context import ContextItem, Plan, SectionName, steady_tail
 from recordari.domain.knowledge import Entry, knowledge_map
 from recordari.domain.profiles import Profile
-from recordari.domain.sessions import Note, Session, SessionStatus, may_see
-from recordari.domain.state import DELEGATED_PREFIX, OwnerKind, StateEntry
-from recordari.domain.state import Owner as StateOwner
-from recordari.domain.window import HINT, TAIL, Message, Window, window_of
 from recordari.kit.resources import Resources
 from recordari.recall.request import RecalledItem
 from recordari.service.profiles import NOTHING_KNOWN
 from recordari.service.profiles import profile as read_profile
-from recordari.service.sessions import MAX_WINDOW_MESSAGES, limit_of
-from recordari.storage import context, notes, profiles, sessions, sources, state
+from recordari.sessions import run_storage
+from recordari.sessions import storage as sessions_storage
+from recordari.sessions.rules.sessions import Note, Session, SessionStatus, may_see
+from recordari.sessions.rules.state import DELEGATED_PREFIX, OwnerKind, StateEntry
+from recordari.sessions.rules.state import Owner as StateOwner
+from recordari.sessions.rules.window import HINT, TAIL, Message, Window, window_of
+from recordari.sessions.sessions import MAX_WINDOW_MESSAGES, limit_of
+from recordari.sessions.storage import END, Standing
+from recordari.storage import context, profiles, sources
 from recordari.storage.profiles import Owner, ProfileRow
-from recordari.storage.sessions import END, Standing
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.rules import Agent
 
@@ -110,13 +112,13 @@ class _Reader:
         if identity.agent_id is not None and {SectionName.CORE, SectionName.CHARACTERISTICS} & shares.keys():
             self.agent = tenants_storage.ask_agent(identity.agent_id)
         if identity.session_id is not None and _OF_SESSION & shares.keys():
-            self.newest = sessions.ask_newest(identity.session_id)
+            self.newest = sessions_storage.ask_newest(identity.session_id)
         if SectionName.KNOWLEDGE_MAP in shares:
             self.entries = sources.ask_entries()
         if SectionName.DELEGATED in shares:
             assert identity.run_id is not None
             owner = StateOwner(kind=OwnerKind.RUN, owner_id=identity.run_id)
-            self.delegated = state.ask_entries(owner, prefix=DELEGATED_PREFIX, now=self.now)
+            self.delegated = run_storage.ask_entries(owner, prefix=DELEGATED_PREFIX, now=self.now)
         if SectionName.DAILY_LOG in shares:
             self.activity = self._ask_activity()
         if SectionName.SHARED in shares and not self._waits_for_epoch:
@@ -139,11 +141,11 @@ class _Reader:
 
     def _ask_session(self, session: Session) -> None:
         if SectionName.SUMMARY in self.plan.shares:
-            self.before = sessions.ask_session(session.continues) if session.continues else None
-            self.notes = notes.ask_notes(session.session_id) if session.has_notes(self.now) else None
+            self.before = sessions_storage.ask_session(session.continues) if session.continues else None
+            self.notes = sessions_storage.ask_notes(session.session_id) if session.has_notes(self.now) else None
         if not self._is_over(session):
             first = session.window_from
-            self.messages = sessions.ask_newest_messages(session, first=first, limit=MAX_WINDOW_MESSAGES)
+            self.messages = sessions_storage.ask_newest_messages(session, first=first, limit=MAX_WINDOW_MESSAGES)
             if self._waits_for_epoch:
                 self.began = context.ask_written_at(session.session_id, session.epoch_to or 1)
 

@@ -26,8 +26,8 @@ from recordari.memory import remember
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import refuse_shared
 from recordari.service.journal import write_journal
-from recordari.service.messages import SUMMARISE_TOPIC
 from recordari.service.share import take_back
+from recordari.sessions.messages import SUMMARISE_TOPIC
 from recordari.storage import holds, retention
 from recordari.storage.holds import Hold
 from recordari.storage.retention import Doomed, Summaries, Tombstone

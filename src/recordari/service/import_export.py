@@ -28,7 +28,7 @@ from recordari.privacy.sanitise import Clean, sanitise_items
 from recordari.service.export import FORMAT, READ_VERSIONS
 from recordari.service.import_checks import Row, body_of, checked_row, is_of_user, row_id
 from recordari.service.import_documents import DocumentImport
-from recordari.service.messages import SUMMARISE_TOPIC
+from recordari.sessions.messages import SUMMARISE_TOPIC
 from recordari.storage import exports, imports
 from recordari.tenants.tenants import require_admin
 

@@ -18,10 +18,10 @@ from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.domain.profiles import MOST_FACTS, PROFILE_TOKENS, KnownFact, Profile, profile_text
-from recordari.domain.summaries import Said
 from recordari.errors import InvalidInput, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.models.base import fail_open
+from recordari.sessions.rules.summaries import Said
 from recordari.storage import profiles
 from recordari.storage.profiles import Owner, ProfileRow
 

@@ -11,9 +11,9 @@ from recordari.core.ids import new_id
 from recordari.db import jobs, outbox
 from recordari.domain.jobs import JobStatus
 from recordari.domain.reports import Day, Report, ReportKind, daily_brief, warnings_of
-from recordari.domain.runs import MAX_EPISODES
 from recordari.errors import NotFound
 from recordari.kit.resources import Resources
+from recordari.sessions.rules.runs import MAX_EPISODES
 from recordari.storage import reports
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.tenants import page_size, require_admin

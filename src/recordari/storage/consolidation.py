@@ -13,7 +13,7 @@ from recordari.core.items import Kind, Trust
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
 from recordari.domain.patterns import Observed
-from recordari.storage.sessions import thread_of
+from recordari.sessions.storage import thread_of
 
 queries = Queries(__name__)
 

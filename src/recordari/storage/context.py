@@ -8,7 +8,7 @@ from recordari.core.identity import Identity, SessionId
 from recordari.core.items import Item
 from recordari.db.database import Asked, Database, all_as
 from recordari.db.queries import Queries
-from recordari.storage.sessions import thread_of
+from recordari.sessions.storage import thread_of
 
 queries = Queries(__name__)
 

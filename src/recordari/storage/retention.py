@@ -14,7 +14,7 @@ from recordari.core.items import REDACTED, Kind, Prepared, Tier
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
 from recordari.domain.retention import Ended
-from recordari.domain.sessions import Fold
+from recordari.sessions.rules.sessions import Fold
 
 queries = Queries(__name__)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from recordari.core.identity import Scope, optional_choice
 from recordari.core.items import Item
-from recordari.domain.runs import NewToolCall, Replay, Run, RunStatus, StartedTurn, ToolCall, Turn, Usage
-from recordari.domain.state import StateEntry
 from recordari.memory.remember import Remembered
-from recordari.service import episodes, runs, state
+from recordari.sessions import episodes, runs, state
+from recordari.sessions.rules.runs import NewToolCall, Replay, Run, RunStatus, StartedTurn, ToolCall, Turn, Usage
+from recordari.sessions.rules.state import StateEntry
 from recordari.verbs.bound import Bound
 
 

@@ -7,13 +7,14 @@ from datetime import timedelta
 from typing import Any
 
 from recordari.core.identity import Scope, checked_choice, optional_choice
-from recordari.domain.runs import TurnState
-from recordari.domain.sessions import Note, NoteKind, Session, SessionStatus
-from recordari.domain.window import Message, NewMessage, Window, WindowState
-from recordari.service import consolidate, messages, runs, sessions
+from recordari.service import consolidate
 from recordari.service.consolidate import Consolidated
-from recordari.service.messages import Added
-from recordari.service.sessions import Opened, Resumed
+from recordari.sessions import messages, runs, sessions
+from recordari.sessions.messages import Added
+from recordari.sessions.rules.runs import TurnState
+from recordari.sessions.rules.sessions import Note, NoteKind, Session, SessionStatus
+from recordari.sessions.rules.window import Message, NewMessage, Window, WindowState
+from recordari.sessions.sessions import Opened, Resumed
 from recordari.verbs.bound import Bound
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from recordari.core.identity import checked_choice
-from recordari.domain.state import OwnerKind, StateEntry
-from recordari.service import state
+from recordari.sessions import state
+from recordari.sessions.rules.state import OwnerKind, StateEntry
 from recordari.verbs.bound import Bound
 
 

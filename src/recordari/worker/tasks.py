@@ -33,23 +33,20 @@ from recordari.service import (
     consolidate,
     decay,
     entries,
-    episodes,
     erase,
     follow,
     idempotency,
     jobs,
-    messages,
     profiles,
     propose,
     reports,
     retain,
-    sessions,
     share,
-    state,
     synchronise,
     webhooks,
 )
 from recordari.service.dispatch import Handler
+from recordari.sessions import episodes, messages, sessions, state
 from recordari.tenants import usage
 
 AN_HOUR = 3_600.0  # of a batch that a language model may read text by text

@@ -14,9 +14,9 @@ from agents.models.openai_responses import OpenAIResponsesModel
 from openai import AsyncOpenAI
 from tests.json_server import JsonServer, Reply, Request, json_server
 
-from recordari.domain.window import NewMessage
 from recordari.integrations.base import Verbs
 from recordari.integrations.openai_agents import RecordariSession
+from recordari.sessions.rules.window import NewMessage
 
 ITEMS: list[Any] = [
     {"role": "user", "content": "Where is my parcel?"},

@@ -33,10 +33,7 @@ from recordari.entry.rest import (
     proposals,
     reports,
     retention,
-    runs,
-    sessions,
     shares,
-    state,
     stats,
 )
 from recordari.entry.rest.admission import Admission
@@ -51,6 +48,8 @@ from recordari.kit.rest import Gate, known_query
 from recordari.memory import rest as memory_rest
 from recordari.privacy import rest as privacy_rest
 from recordari.recall import rest as recall_rest
+from recordari.sessions import rest as sessions_rest
+from recordari.sessions import run_rest
 from recordari.tenants import agents_rest
 from recordari.tenants import rest as tenants_rest
 from recordari.wiring import open_resources
@@ -76,10 +75,10 @@ ROUTERS: tuple[APIRouter, ...] = (
     facts_rest.router,
     recall_rest.router,
     contexts.router,
-    sessions.router,
-    runs.router,
-    runs.episodes_router,
-    state.router,
+    sessions_rest.router,
+    run_rest.runs_router,
+    run_rest.episodes_router,
+    run_rest.state_router,
     entries.router,
     procedures.router,
     databases.router,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from recordari.core.items import normalised
 from recordari.core.text import terms
 from recordari.core.tokens import cut_to_tokens, estimated_tokens
-from recordari.domain.sessions import NoteKind
+from recordari.sessions.rules.sessions import NoteKind
 
 SUMMARY_TOKENS = 500  # C2: what a session's summary may cost in a context
 FOLD_TOKENS = 300

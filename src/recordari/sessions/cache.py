@@ -7,7 +7,7 @@ being older than a write that was acknowledged, whatever Redis does:
    or in any order and does no harm, so that no versions need to be compared.
 2. **Readers fill by lease.** A miss leaves a random token in the hash before the database is read; what was read is
    stored only while that very token is still there. A writer in between has removed it, and so has an eviction.
-3. **Copies carry a tag**: the generation (which the database hands out, see `recordari.service.session_cache`) and
+3. **Copies carry a tag**: the generation (which the database hands out, see `recordari.sessions.cache`) and
    the id of the running Redis process. A copy with another tag is no copy. A Redis that comes back from an old
    snapshot, a command that lay in the socket of a stopped Redis, and a second database that shares this Redis all
    show up as misses.
@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -33,8 +34,11 @@ from typing import Any, Protocol, runtime_checkable
 import structlog
 
 from recordari.core.identity import SessionId, TenantId
+from recordari.db.database import Database
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.models.http import CircuitBreaker
+from recordari.sessions import storage
+from recordari.sessions.storage import TermRow
 
 log = structlog.get_logger(__name__)
 
@@ -241,3 +245,138 @@ async def _closed(link: _Link) -> None:
         await link.client.aclose()
     except Exception as error:  # noqa: BLE001 - the connection is given up either way
         log.debug("cache_close_failed", error=type(error).__name__)
+
+
+_PROBE = "mem:probe"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """The same for all processes of a deployment."""
+
+    lease: float = 1.0
+    """Seconds for which a process believes what it read of the term."""
+    notice: float = 5.0
+    """Seconds from the decision to use the cache until it is used; longer than `lease` by more than a commit takes."""
+    suspension: float = 5.0
+    """Seconds for which a suspension lasts at least."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """What this process knows of the cache, and since when."""
+
+    row: TermRow
+    asked_at: float
+    answered_at: float
+    timing: Timing
+
+    def is_known(self, now: float) -> bool:
+        """Whether it may still be believed."""
+        return now - self.asked_at < self.timing.lease
+
+    def is_active(self, now: float) -> bool:
+        """Whether copies of this generation may be used."""
+        return self.is_known(now) and self.row.resumes_in <= 0
+
+    def is_suspended(self, now: float) -> bool:
+        """Whether it is certain that nobody uses copies until everybody had time to learn otherwise."""
+        return self.is_known(now) and self.row.resumes_in - (now - self.asked_at) > 0
+
+    def unsettled_for(self, now: float) -> float:
+        """Seconds for which somebody may still believe in the time before the suspension."""
+        if self.row.suspended_for >= self.timing.suspension:
+            return 0.0
+        return max(0.0, self.timing.lease - (now - self.answered_at))
+
+
+class SessionCache:
+    """The cache of sessions, as far as it can be trusted now."""
+
+    def __init__(self, cache: Cache, database: Database, timing: Timing | None = None) -> None:
+        self.cache = cache
+        self._database = database
+        self._timing = timing or Timing()
+        self._term: Term | None = None
+        self._asking = asyncio.Lock()
+        self._counts = dict.fromkeys(("hits", "misses", "bypassed", "drops", "suspensions"), 0)
+
+    async def read(
+        self, tenant_id: TenantId, session_id: SessionId, field: str, load: Callable[[], Awaitable[str]]
+    ) -> str:
+        """What `load` reads from the database, or an equal copy of it.
+
+        `field` must name everything that the text depends on besides the session: two readers who may see
+        different things must not use the same field.
+        """
+        if not self.cache.is_on:
+            return await load()
+        term, found, key = await self._known_term(), None, session_key(tenant_id, session_id)
+        if term.is_active(time.monotonic()):
+            found = await self.cache.find(key, field, generation=term.row.generation)
+        if found is None:
+            self._counts["bypassed"] += 1
+            return await load()
+        if found.text is not None:
+            self._counts["hits"] += 1
+            return found.text
+        self._counts["misses"] += 1
+        text = await load()
+        await self.cache.fill(key, field, text, found=found)
+        return text
+
+    async def drop(self, tenant_id: TenantId, session_id: SessionId) -> None:
+        """Make sure that nobody finds what was read of the session before; call it after the commit.
+
+        It goes on when the caller is cancelled: the commit has happened.
+        """
+        if self.cache.is_on:
+            await asyncio.shield(asyncio.ensure_future(self._drop(session_key(tenant_id, session_id))))
+
+    def statistics(self) -> dict[str, int]:
+        """How often a copy was found, missing or not asked for, how often copies were dropped, and suspensions."""
+        return dict(self._counts)
+
+    async def _drop(self, key: str) -> None:
+        self._counts["drops"] += 1
+        if await self.cache.drop(key):
+            return
+        term = await self._known_term()
+        if not term.is_suspended(time.monotonic()):
+            self._counts["suspensions"] += 1
+            log.warning("cache_suspended")
+            async with self._database.queue() as rows:
+                await storage.begin_term(rows, seconds=self._timing.notice)
+                await storage.suspend(rows)
+            term = await self._ask()
+        await asyncio.sleep(term.unsettled_for(time.monotonic()))
+
+    async def _known_term(self) -> Term:
+        """The term, asked for again when it is older than may be believed."""
+        if self._term is not None and self._term.is_known(time.monotonic()):
+            return self._term
+        async with self._asking:
+            if self._term is not None and self._term.is_known(time.monotonic()):
+                return self._term
+            term = await self._ask()
+            if await self._may_resume(term.row):
+                async with self._database.queue() as rows:
+                    await storage.resume(rows, term.row.generation, seconds=self._timing.notice)
+            return term
+
+    async def _ask(self) -> Term:
+        asked_at = time.monotonic()
+        async with self._database.queue() as rows:
+            row = await storage.read_term(rows)
+            if row is None:
+                await storage.begin_term(rows, seconds=self._timing.notice)
+                row = await storage.read_term(rows)
+        assert row is not None
+        self._term = Term(row=row, asked_at=asked_at, answered_at=time.monotonic(), timing=self._timing)
+        return self._term
+
+    async def _may_resume(self, row: TermRow) -> bool:
+        """Whether the cache was suspended for long enough and Redis does again what it is asked."""
+        if row.resumes_in != float("inf") or row.suspended_for < self._timing.suspension:
+            return False
+        return await self.cache.drop(_PROBE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any
 from uuid import UUID
@@ -11,14 +11,26 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from recordari.core.identity import Scope
-from recordari.domain.runs import MAX_ARGUMENT_BYTES, MOST_EPISODES_GIVEN, NewToolCall, RunStatus, Usage
-from recordari.entry.rest.state import StateShown
-from recordari.kit.rest import PROBLEMS, AgentMemory, Cursor, Limit, Moment, Page, Shown, Strict, id_position, page_of
+from recordari.kit.rest import (
+    MISMATCH,
+    PROBLEMS,
+    AgentMemory,
+    Cursor,
+    Limit,
+    Moment,
+    Page,
+    Shown,
+    Strict,
+    id_position,
+    page_of,
+)
 from recordari.memory.bodies import ItemShown, RememberedShown
+from recordari.sessions.rules.runs import MAX_ARGUMENT_BYTES, MOST_EPISODES_GIVEN, NewToolCall, RunStatus, Usage
+from recordari.sessions.rules.state import LONGEST_TTL, OwnerKind
 
 MAX_CALLS = 200
 
-router = APIRouter(prefix="/v1/runs", tags=["runs"], responses=PROBLEMS)
+runs_router = APIRouter(prefix="/v1/runs", tags=["runs"], responses=PROBLEMS)
 episodes_router = APIRouter(prefix="/v1/episodes", tags=["episodes"], responses=PROBLEMS)
 
 
@@ -193,7 +205,7 @@ When = Annotated[datetime | None, Query()]
 Number = Annotated[int, Query(ge=1, le=MOST_EPISODES_GIVEN)]
 
 
-@router.post(
+@runs_router.post(
     "",
     operation_id="start_run",
     response_model=StartedShown,
@@ -208,7 +220,7 @@ async def start_run(memory: AgentMemory, wanted: RunRequest, response: Response)
     return started
 
 
-@router.get("", operation_id="list_runs", response_model=Page[RunShown])
+@runs_router.get("", operation_id="list_runs", response_model=Page[RunShown])
 async def list_runs(
     memory: AgentMemory,
     status: Status = None,
@@ -232,58 +244,58 @@ async def list_runs(
     return page_of(found, limit, lambda run: run.run_ref)
 
 
-@router.get("/{run_id}", operation_id="get_run", response_model=RunShown)
+@runs_router.get("/{run_id}", operation_id="get_run", response_model=RunShown)
 async def get_run(memory: AgentMemory, run_id: str) -> object:
     """One run."""
     return await memory.get_run(run_id)
 
 
-@router.post("/{run_id}/turns", operation_id="start_turn", response_model=StartedShown, status_code=201)
+@runs_router.post("/{run_id}/turns", operation_id="start_turn", response_model=StartedShown, status_code=201)
 async def start_turn(memory: AgentMemory, run_id: str, wanted: TurnRequest) -> object:
     """Begin the next turn with the agent's last episodes."""
     return await memory.start_turn(run_id, episodes=wanted.episodes)
 
 
-@router.post("/{run_id}/turns/end", operation_id="end_turn", response_model=TurnShown)
+@runs_router.post("/{run_id}/turns/end", operation_id="end_turn", response_model=TurnShown)
 async def end_turn(memory: AgentMemory, run_id: str, end: TurnEnd) -> object:
     """End the present turn."""
     usage = end.usage.usage() if end.usage is not None else None
     return await memory.end_turn(run_id, usage=usage, prompt_tokens=end.prompt_tokens, state=end.state, error=end.error)
 
 
-@router.post("/{run_id}/complete", operation_id="complete_run", response_model=RunShown)
+@runs_router.post("/{run_id}/complete", operation_id="complete_run", response_model=RunShown)
 async def complete_run(memory: AgentMemory, run_id: str, end: RunEnd) -> object:
     """End a run well."""
     usage = end.usage.usage() if end.usage is not None else None
     return await memory.complete_run(run_id, output=end.output, usage=usage)
 
 
-@router.post("/{run_id}/fail", operation_id="fail_run", response_model=RunShown)
+@runs_router.post("/{run_id}/fail", operation_id="fail_run", response_model=RunShown)
 async def fail_run(memory: AgentMemory, run_id: str, end: RunFailure) -> object:
     """End a run that failed, and say why."""
     usage = end.usage.usage() if end.usage is not None else None
     return await memory.fail_run(run_id, error=end.error, output=end.output, usage=usage)
 
 
-@router.post("/{run_id}/tool_calls", operation_id="record_tool_calls", response_model=list[ToolCallShown])
+@runs_router.post("/{run_id}/tool_calls", operation_id="record_tool_calls", response_model=list[ToolCallShown])
 async def record_tool_calls(memory: AgentMemory, run_id: str, wanted: ToolCallsRequest) -> object:
     """Append tool calls in the order given; one with the same `number` again is the same call."""
     return await memory.record_tool_calls(run_id, [NewToolCall(**call.model_dump()) for call in wanted.calls])
 
 
-@router.get("/{run_id}/replay", operation_id="replay_run", response_model=ReplayShown)
+@runs_router.get("/{run_id}/replay", operation_id="replay_run", response_model=ReplayShown)
 async def replay_run(memory: AgentMemory, run_id: str, results: bool = True) -> object:
     """Every turn and tool call in order, exactly as recorded."""
     return await memory.replay_run(run_id, results=results)
 
 
-@router.put("/{run_id}/delegated/{name}", operation_id="delegate", response_model=StateShown)
+@runs_router.put("/{run_id}/delegated/{name}", operation_id="delegate", response_model=StateShown)
 async def delegate(memory: AgentMemory, run_id: str, name: str, handed: DelegationRequest) -> object:
     """Hand something to a run; it lives as long as the run does."""
     return await memory.delegate(name, handed.value, run_id=run_id)
 
 
-@router.get("/{run_id}/delegated", operation_id="delegated", response_model=dict[str, Any])
+@runs_router.get("/{run_id}/delegated", operation_id="delegated", response_model=dict[str, Any])
 async def delegated(memory: AgentMemory, run_id: str) -> object:
     """What the run was handed, by name."""
     return await memory.delegated(run_id=run_id)
@@ -299,3 +311,63 @@ async def append_episode(memory: AgentMemory, episode: EpisodeRequest) -> object
 async def last_episodes(memory: AgentMemory, limit: Number = 10) -> object:
     """The agent's last episodes, oldest first."""
     return await memory.last_episodes(limit=limit)
+
+
+state_router = APIRouter(prefix="/v1/state", tags=["state"], responses=PROBLEMS)
+
+
+class StateShown(Shown):
+    """One key and its value."""
+
+    key: str
+    value: Any
+    version: int
+    updated_at: datetime
+    expires_at: datetime | None
+
+
+class StateRequest(Strict):
+    """A value to keep; `if_version` 0 writes only where there is no such key yet."""
+
+    value: Any
+    ttl_seconds: int | None = Field(default=None, ge=1, le=int(LONGEST_TTL.total_seconds()))
+    if_version: int | None = Field(default=None, ge=0)
+
+
+Version = Annotated[int | None, Query(ge=0)]
+Prefix = Annotated[str, Query(max_length=200)]
+
+
+@state_router.put(
+    "/{owner}/{owner_id}/{state_key:path}", operation_id="set_state", response_model=StateShown, responses=MISMATCH
+)
+async def set_state(
+    memory: AgentMemory, owner: OwnerKind, owner_id: str, state_key: str, wanted: StateRequest
+) -> object:
+    """Keep JSON under a key; all keys of one owner have 128 KiB together."""
+    ttl = timedelta(seconds=wanted.ttl_seconds) if wanted.ttl_seconds is not None else None
+    return await memory.set_state(
+        state_key, wanted.value, owner=owner, owner_id=owner_id, ttl=ttl, if_version=wanted.if_version
+    )
+
+
+@state_router.get("/{owner}/{owner_id}", operation_id="list_state", response_model=list[StateShown])
+async def list_state(memory: AgentMemory, owner: OwnerKind, owner_id: str, prefix: Prefix = "") -> object:
+    """Every key that has not expired."""
+    return await memory.list_state(owner=owner, owner_id=owner_id, prefix=prefix)
+
+
+@state_router.get("/{owner}/{owner_id}/{state_key:path}", operation_id="get_state", response_model=StateShown)
+async def get_state(memory: AgentMemory, owner: OwnerKind, owner_id: str, state_key: str) -> object:
+    """One key that has not expired."""
+    return await memory.get_state(state_key, owner=owner, owner_id=owner_id)
+
+
+@state_router.delete(
+    "/{owner}/{owner_id}/{state_key:path}", operation_id="delete_state", status_code=204, responses=MISMATCH
+)
+async def delete_state(
+    memory: AgentMemory, owner: OwnerKind, owner_id: str, state_key: str, if_version: Version = None
+) -> None:
+    """Remove one key."""
+    await memory.delete_state(state_key, owner=owner, owner_id=owner_id, if_version=if_version)

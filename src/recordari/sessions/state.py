@@ -8,7 +8,10 @@ from typing import Any
 from recordari.core.identity import Identity, RunId, SessionId
 from recordari.core.telemetry import measured
 from recordari.db.database import Transaction
-from recordari.domain.state import (
+from recordari.errors import NotFound
+from recordari.kit.resources import Resources
+from recordari.sessions import run_storage
+from recordari.sessions.rules.state import (
     DELEGATED_PREFIX,
     OWNERS_KEPT,
     NewState,
@@ -24,9 +27,6 @@ from recordari.domain.state import (
     require_write,
     snapshot_text,
 )
-from recordari.errors import NotFound
-from recordari.kit.resources import Resources
-from recordari.storage import state
 
 SWEEP_BATCH = 5_000
 NO_SUCH_KEY = "there is no such key; it was never set, or its time has passed"
@@ -65,7 +65,7 @@ async def delegated(resources: Resources, identity: Identity, *, run_id: str | N
     """Everything that was handed to a run, by name."""
     owner = owner_of(identity, OwnerKind.RUN, run_id)
     async with resources.database.transaction(identity) as tx:
-        entries = await state.list_entries(tx, owner, prefix=DELEGATED_PREFIX, now=resources.clock())
+        entries = await run_storage.list_entries(tx, owner, prefix=DELEGATED_PREFIX, now=resources.clock())
     return {entry.key.removeprefix(DELEGATED_PREFIX): entry.value for entry in entries}
 
 
@@ -84,7 +84,7 @@ async def get_state(
         found = next((each for each in await _cached(resources, identity, whose) if each.key == key), None)
     else:
         async with resources.database.transaction(identity) as tx:
-            found = await state.find_entry(tx, whose, key, now=resources.clock())
+            found = await run_storage.find_entry(tx, whose, key, now=resources.clock())
     if found is None:
         raise NotFound(NO_SUCH_KEY)
     return found
@@ -103,7 +103,7 @@ async def list_state(
     if _is_cached(resources, whose):
         return [each for each in await _cached(resources, identity, whose) if each.key.startswith(prefix)]
     async with resources.database.transaction(identity) as tx:
-        return await state.list_entries(tx, whose, prefix=prefix, now=resources.clock())
+        return await run_storage.list_entries(tx, whose, prefix=prefix, now=resources.clock())
 
 
 async def delete_state(
@@ -118,25 +118,25 @@ async def delete_state(
     """Remove one key; with `if_version` only if it is at that version."""
     whose, now = owner_of(identity, owner, owner_id), resources.clock()
     async with resources.database.transaction(identity) as tx:
-        await state.lock_owner(tx, whose, now=now)
-        held = await state.weigh_owner(tx, whose, key, now=now)
+        await run_storage.lock_owner(tx, whose, now=now)
+        held = await run_storage.weigh_owner(tx, whose, key, now=now)
         if held.version == 0:
             raise NotFound(NO_SUCH_KEY)
         require_version(held.version, if_version)
-        await state.delete_entry(tx, whose, key)
+        await run_storage.delete_entry(tx, whose, key)
     await _changed(resources, identity, whose)
 
 
 async def drop_state_of_run(tx: Transaction, resources: Resources, run_id: RunId) -> None:
     """Remove the state of a run and what was handed to it, and refuse later writes; part of closing the run."""
     owner = Owner(kind=OwnerKind.RUN, owner_id=run_id)
-    await state.close_owner(tx, owner, now=resources.clock())
-    await state.delete_entries(tx, owner)
+    await run_storage.close_owner(tx, owner, now=resources.clock())
+    await run_storage.delete_entries(tx, owner)
 
 
 async def drop_state_of_session(tx: Transaction, session_id: SessionId) -> None:
     """Remove the state of a session; call `resources.session_cache.drop` after the commit."""
-    await state.delete_entries(tx, Owner(kind=OwnerKind.SESSION, owner_id=session_id))
+    await run_storage.delete_entries(tx, Owner(kind=OwnerKind.SESSION, owner_id=session_id))
 
 
 async def sweep(resources: Resources, identity: Identity, **_: Any) -> None:
@@ -144,11 +144,11 @@ async def sweep(resources: Resources, identity: Identity, **_: Any) -> None:
     now = resources.clock()
     while True:
         async with resources.database.transaction(identity) as tx:
-            if await state.delete_expired(tx, now=now, limit=SWEEP_BATCH) < SWEEP_BATCH:
+            if await run_storage.delete_expired(tx, now=now, limit=SWEEP_BATCH) < SWEEP_BATCH:
                 break
     while True:
         async with resources.database.transaction(identity) as tx:
-            if await state.delete_idle_owners(tx, before=now - OWNERS_KEPT, limit=SWEEP_BATCH) < SWEEP_BATCH:
+            if await run_storage.delete_idle_owners(tx, before=now - OWNERS_KEPT, limit=SWEEP_BATCH) < SWEEP_BATCH:
                 break
 
 
@@ -158,10 +158,10 @@ async def _write(
     now = resources.clock()
     async with resources.database.transaction(identity) as tx:
         # Weighed by a statement of its own: only one that begins under the lock sees what the last writer committed.
-        locked = await state.lock_owner(tx, owner, now=now)
-        held = await state.weigh_owner(tx, owner, new.key, now=now)
+        locked = await run_storage.lock_owner(tx, owner, now=now)
+        held = await run_storage.weigh_owner(tx, owner, new.key, now=now)
         require_write(new, held, owner, is_closed=locked.closed_at is not None, if_version=if_version)
-        entry = await state.save_entry(tx, owner, locked, new, now=now)
+        entry = await run_storage.save_entry(tx, owner, locked, new, now=now)
     await _changed(resources, identity, owner)
     return entry
 
@@ -175,7 +175,7 @@ async def _cached(resources: Resources, identity: Identity, owner: Owner) -> lis
 
     async def load() -> str:
         async with resources.database.transaction(identity) as tx:
-            return snapshot_text(await state.list_entries(tx, owner, now=resources.clock()))
+            return snapshot_text(await run_storage.list_entries(tx, owner, now=resources.clock()))
 
     # Row-level security shows a user less than it shows no user: each has a copy of their own.
     text = await resources.session_cache.read(

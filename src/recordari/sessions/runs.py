@@ -15,7 +15,17 @@ from recordari.core.ids import new_id
 from recordari.core.items import Item, Kind, NewItem
 from recordari.core.tokens import cut_to_tokens
 from recordari.db.database import Transaction
-from recordari.domain.runs import (
+from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.kit.resources import Resources
+from recordari.memory import remember
+from recordari.memory import storage as memory_storage
+from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
+from recordari.privacy.rules.masking import sanitise_value
+from recordari.privacy.sanitise import sanitise_calls
+from recordari.sessions import run_storage, storage
+from recordari.sessions.messages import with_usage
+from recordari.sessions.rules.runs import (
     EPISODES_GIVEN,
     MOST_EPISODES_GIVEN,
     NewToolCall,
@@ -37,21 +47,11 @@ from recordari.domain.runs import (
     run_input,
     with_more_episodes,
 )
-from recordari.domain.sessions import Note, NoteKind, may_see
-from recordari.domain.summaries import LONGEST_POINT
-from recordari.errors import Conflict, InvalidInput, NotFound
-from recordari.kit.resources import Resources
-from recordari.memory import remember
-from recordari.memory import storage as memory_storage
-from recordari.memory.index import EMBED_TOPIC
-from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
-from recordari.privacy.rules.masking import sanitise_value
-from recordari.privacy.sanitise import sanitise_calls
-from recordari.service.messages import with_usage
-from recordari.service.sessions import entered, keep_notes, own_only
-from recordari.service.state import drop_state_of_run
-from recordari.storage import runs, sessions
-from recordari.storage.runs import CallRow, NewRun, Result
+from recordari.sessions.rules.sessions import Note, NoteKind, may_see
+from recordari.sessions.rules.summaries import LONGEST_POINT
+from recordari.sessions.run_storage import CallRow, NewRun, Result
+from recordari.sessions.sessions import entered, keep_notes, own_only
+from recordari.sessions.state import drop_state_of_run
 from recordari.tenants.tenants import page_size
 
 NO_SUCH_RUN = "there is no such run"
@@ -84,7 +84,7 @@ async def start_run(
         given = await _last_episodes(tx, session.session_id, episodes)
         ids = [episode.item_id for episode in given]
         ref = new_id()
-        run = await runs.insert_run(
+        run = await run_storage.insert_run(
             tx,
             NewRun(
                 run_id=known or RunId(str(ref)),
@@ -101,8 +101,8 @@ async def start_run(
         )
         if run is None:  # another started it this moment, or it is of a user that this identity may not see
             raise Conflict("this run_id is taken; repeat to see if the run is yours, or use another one")
-        await sessions.touch(tx, session.session_id, now=now)
-        (turn,) = await runs.list_turns(tx, run.run_id)
+        await storage.touch(tx, session.session_id, now=now)
+        (turn,) = await run_storage.list_turns(tx, run.run_id)
     return StartedTurn(run=run, turn=turn, episodes=tuple(given))
 
 
@@ -122,16 +122,16 @@ async def _last_episodes(tx: Transaction, session_id: Any, number: int) -> list[
         raise InvalidInput(f"episodes must lie between 0 and {MOST_EPISODES_GIVEN}", field="episodes")
     if number == 0 or tx.identity.agent_id is None:
         return []
-    return (await runs.newest_episodes(tx, session_id, limit=number))[::-1]
+    return (await run_storage.newest_episodes(tx, session_id, limit=number))[::-1]
 
 
 async def _started_before(resources: Resources, identity: Identity, run_id: RunId) -> StartedTurn | None:
     async with resources.database.transaction(identity) as tx:
-        known = await runs.find_run(tx, run_id)
+        known = await run_storage.find_run(tx, run_id)
         if known is None:
             return None
         run = _shown(identity, known)
-        turn = (await runs.list_turns(tx, run.run_id))[-1]
+        turn = (await run_storage.list_turns(tx, run.run_id))[-1]
         found = await memory_storage.find_items(tx, turn.episodes)
     given = tuple(found[item_id] for item_id in turn.episodes if item_id in found)
     return StartedTurn(run=run, turn=turn, episodes=given, was_new=False)
@@ -145,9 +145,9 @@ def _shown(identity: Identity, run: Run | None) -> Run:
 
 async def _locked(resources: Resources, tx: Transaction, run_id: str) -> Run:
     """The run, locked after its session, as everything that needs both does; its session is active by that."""
-    run = _shown(tx.identity, await runs.find_run(tx, RunId(run_id)))
-    await sessions.touch(tx, run.session_id, now=resources.clock())
-    locked = await runs.find_run(tx, run.run_id, lock=True)
+    run = _shown(tx.identity, await run_storage.find_run(tx, RunId(run_id)))
+    await storage.touch(tx, run.session_id, now=resources.clock())
+    locked = await run_storage.find_run(tx, run.run_id, lock=True)
     return _shown(tx.identity, locked)
 
 
@@ -164,7 +164,7 @@ async def start_turn(
         given = await _last_episodes(tx, run.session_id, episodes)
         ids = [episode.item_id for episode in given]
         recorded = with_more_episodes(run.input, ids)
-        turn = await runs.start_turn(tx, run.run_id, run_input=recorded, episodes=ids, now=now)
+        turn = await run_storage.start_turn(tx, run.run_id, run_input=recorded, episodes=ids, now=now)
         run = replace(run, input=recorded, turns=turn.number)
     return StartedTurn(run=run, turn=turn, episodes=tuple(given))
 
@@ -172,7 +172,7 @@ async def start_turn(
 async def _end_last_turn(
     tx: Transaction, run: Run, status: RunStatus, *, now: datetime, error: str | None = None
 ) -> None:
-    await runs.end_turn(
+    await run_storage.end_turn(
         tx,
         run.run_id,
         run.turns,
@@ -200,7 +200,7 @@ async def end_turn(
     data = None if state is None else checked_json("state", dict(state))
     async with resources.database.transaction(identity) as tx:
         run = await _locked(resources, tx, run_id)
-        ended = await runs.end_turn(
+        ended = await run_storage.end_turn(
             tx,
             run.run_id,
             run.turns,
@@ -214,10 +214,10 @@ async def end_turn(
         if ended is None:
             raise Conflict("this turn has ended already; start the next one")
         if prompt_tokens is not None:
-            standing = await sessions.find_newest(tx, run.session_id)
+            standing = await storage.find_newest(tx, run.session_id)
             assert standing is not None
             session = await with_usage(resources, tx, standing, prompt_tokens)
-            await sessions.save_window(tx, session, now=now)
+            await storage.save_window(tx, session, now=now)
         return ended
 
 
@@ -268,7 +268,7 @@ async def _end_run(
         if not check_end(run, status):
             return run
         await _end_last_turn(tx, run, status, now=now, error=error)
-        ended = await runs.end_run(
+        ended = await run_storage.end_run(
             tx, run.run_id, status=status, usage=usage or Usage(), output=output, error=error, now=now
         )
         assert ended is not None
@@ -279,17 +279,17 @@ async def _end_run(
 async def get_run(resources: Resources, identity: Identity, run_id: str) -> Run:
     """One run."""
     async with resources.database.transaction(identity) as tx:
-        return _shown(identity, await runs.find_run(tx, RunId(run_id)))
+        return _shown(identity, await run_storage.find_run(tx, RunId(run_id)))
 
 
 async def get_turn_state(resources: Resources, identity: Identity, session_id: str) -> TurnState:
     """Where the agent of a session stands; there is none before its first turn."""
     async with resources.database.transaction(identity) as tx:
-        newest = await sessions.find_newest(tx, SessionId(session_id))
-        found = await runs.find_turn_state(tx, newest.session.session_id) if newest else None
+        newest = await storage.find_newest(tx, SessionId(session_id))
+        found = await run_storage.find_turn_state(tx, newest.session.session_id) if newest else None
         if newest is None or found is None:
             raise NotFound("there is no turn in such a session")
-        _shown(identity, await runs.find_run(tx, found.run_id))
+        _shown(identity, await run_storage.find_run(tx, found.run_id))
         return found
 
 
@@ -309,7 +309,7 @@ async def list_runs(
     agent_id, _ = own_only(identity, agent_id=agent_id, user_id=None)
     check_times(since=since, until=until)
     async with resources.database.transaction(identity) as tx:
-        return await runs.list_runs(
+        return await run_storage.list_runs(
             tx,
             agent_id=agent_id,
             session_id=session_id,
@@ -343,8 +343,8 @@ async def record_tool_calls(
         fresh = {place for place in places if place > run.calls}
         kept, changed = await _save_results(tx, run, ready, calls, places, fresh)
         placed = [_placed(row, place, kept.get(place)) for row, place in zip(rows, places, strict=True)]
-        await runs.insert_calls(tx, run, [row for row in placed if row.number in fresh])
-        recorded = await runs.find_calls(tx, run.run_id, places)
+        await run_storage.insert_calls(tx, run, [row for row in placed if row.number in fresh])
+        recorded = await run_storage.find_calls(tx, run.run_id, places)
         _check_same(placed, recorded)
         await _note_useful(resources, tx, run, zip(calls, places, strict=True), kept)
     if changed:
@@ -446,7 +446,7 @@ async def _note_useful(
         if call.useful and call.result and (kept := results.get(place))
     ]
     if notes:
-        session = await sessions.find_session(tx, run.session_id)
+        session = await storage.find_session(tx, run.session_id)
         assert session is not None
         await keep_notes(tx, session, notes, now=now)
 
@@ -457,10 +457,10 @@ async def replay(resources: Resources, identity: Identity, run_id: str, *, resul
     With `results` each call has its whole result too, where that is still kept; `result_sha256` tells if it is the same.
     """
     async with resources.database.transaction(identity) as tx:
-        run = _shown(identity, await runs.find_run(tx, RunId(run_id)))
-        turns = await runs.list_turns(tx, run.run_id)
-        calls = await runs.list_calls(tx, run.run_id)
-        kept = await runs.list_results(tx, run.run_id) if results else {}
+        run = _shown(identity, await run_storage.find_run(tx, RunId(run_id)))
+        turns = await run_storage.list_turns(tx, run.run_id)
+        calls = await run_storage.list_calls(tx, run.run_id)
+        kept = await run_storage.list_results(tx, run.run_id) if results else {}
     if results:
         calls = [
             replace(call, result=await _whole(resources, kept[call.number])) if call.number in kept else call

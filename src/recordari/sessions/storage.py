@@ -13,11 +13,11 @@ from psycopg.types.json import Jsonb
 from recordari.core.identity import AgentId, Identity, RunId, Scope, SessionId, UserId
 from recordari.core.items import Trust
 from recordari.core.tokens import message_tokens
-from recordari.db.database import Asked, Database, Transaction
+from recordari.db.database import Asked, Database, QueueTransaction, Record, Transaction
 from recordari.db.queries import Queries
-from recordari.domain.runs import ABANDONED
-from recordari.domain.sessions import CloseReason, Fold, Session, SessionStatus
-from recordari.domain.window import Message, role_of
+from recordari.sessions.rules.runs import ABANDONED
+from recordari.sessions.rules.sessions import MAX_NOTES, CloseReason, Fold, Note, NoteKind, Session, SessionStatus
+from recordari.sessions.rules.window import Message, role_of
 
 queries = Queries(__name__)
 
@@ -304,3 +304,73 @@ def _messages(session: Session, rows: Sequence[dict[str, Any]]) -> list[Message]
         )
         for row in rows
     ]
+
+
+async def insert_notes(tx: Transaction, session_id: SessionId, notes: Sequence[Note], *, now: datetime) -> None:
+    """Add notes; past the most that a session may have, the least important go. The session must be locked."""
+    surplus = await tx.dicts(
+        queries.insert_notes,
+        session_id=session_id,
+        note_ids=[note.note_id for note in notes],
+        kinds=[str(note.kind) for note in notes],
+        contents=[note.content for note in notes],
+        importances=[note.importance for note in notes],
+        item_ids=[note.item_id for note in notes],
+        now=now,
+        most=MAX_NOTES,
+    )
+    if surplus:
+        await delete_notes(tx, session_id, [row["note_id"] for row in surplus])
+
+
+async def delete_notes(tx: Transaction, session_id: SessionId, note_ids: Sequence[UUID]) -> int:
+    """Remove notes; how many there were."""
+    return await tx.run(queries.delete_notes, session_id=session_id, note_ids=list(note_ids))
+
+
+async def list_notes(tx: Transaction, session_id: SessionId) -> list[Note]:
+    """The notes of a session in the order they were made."""
+    return _notes(await tx.dicts(queries.list_notes, session_id=session_id))
+
+
+def ask_notes(session_id: SessionId) -> Asked[list[Note]]:
+    """The same, sent along with others."""
+    return Asked(queries.list_notes, _notes, session_id=session_id)
+
+
+async def delete_expired(tx: Transaction, *, now: datetime) -> int:
+    """Remove notes that have outlived their sessions' activity; how many there were."""
+    return await tx.run(queries.delete_expired, now=now)
+
+
+def _notes(rows: Sequence[Record]) -> list[Note]:
+    return [Note(**{**row, "kind": NoteKind(row["kind"])}) for row in rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermRow:
+    """The generation that counts, and seconds: since the cache was suspended, until it may be used (≤ 0: now)."""
+
+    generation: str
+    suspended_for: float
+    resumes_in: float
+
+
+async def read_term(rows: QueueTransaction) -> TermRow | None:
+    """The row, or None when nobody has used the cache yet (or the server crashed, which empties the table)."""
+    return await rows.maybe(queries.read_term, TermRow)
+
+
+async def begin_term(rows: QueueTransaction, *, seconds: float) -> None:
+    """Make the row where it is missing; the cache may be used after so many seconds."""
+    await rows.run(queries.begin_term, seconds=seconds)
+
+
+async def suspend(rows: QueueTransaction) -> None:
+    """End the generation; nobody uses the cache until it is resumed."""
+    await rows.run(queries.suspend)
+
+
+async def resume(rows: QueueTransaction, generation: str, *, seconds: float) -> None:
+    """Let the cache be used after so many seconds, unless it was suspended once more in between."""
+    await rows.run(queries.resume, generation=generation, seconds=seconds)

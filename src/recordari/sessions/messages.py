@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 from uuid import UUID
 
 from recordari.core.identity import Identity, Scope, SessionId, checked_id
@@ -14,10 +16,18 @@ from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.domain.decay import REVIEWED_TRUST
-from recordari.domain.runs import checked_json
-from recordari.domain.sessions import Fold, Note, Session, SessionStatus, may_see
-from recordari.domain.summaries import FOLD_TOKENS, SUMMARY_TOKENS, Said, notes_in, rolled_summary
-from recordari.domain.window import (
+from recordari.errors import InvalidInput, NotFound
+from recordari.kit.resources import Resources
+from recordari.memory import remember
+from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
+from recordari.memory.storage import Row
+from recordari.models.base import fail_open
+from recordari.sessions import storage
+from recordari.sessions.rules.runs import checked_json
+from recordari.sessions.rules.sessions import Fold, Note, Session, SessionStatus, may_see
+from recordari.sessions.rules.summaries import FOLD_TOKENS, SUMMARY_TOKENS, Said, notes_in, rolled_summary
+from recordari.sessions.rules.window import (
     COMPRESSED_TAIL,
     SUMMARY_EVERY,
     TRUST,
@@ -32,14 +42,7 @@ from recordari.domain.window import (
     slid_to,
     state_of,
 )
-from recordari.errors import InvalidInput, NotFound
-from recordari.kit.resources import Resources
-from recordari.memory import remember
-from recordari.memory.index import EMBED_TOPIC
-from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
-from recordari.memory.storage import Row
-from recordari.models.base import fail_open
-from recordari.service.sessions import (
+from recordari.sessions.sessions import (
     NO_SUCH_SESSION,
     entered,
     keep_notes,
@@ -48,8 +51,7 @@ from recordari.service.sessions import (
     read_window,
     shown,
 )
-from recordari.storage import sessions
-from recordari.storage.sessions import Standing, thread_of
+from recordari.sessions.storage import Standing, thread_of
 from recordari.tenants.tenants import page_size
 
 SUMMARISE_TOPIC = "summarise"
@@ -96,7 +98,7 @@ async def add_messages(
             session = await _moved(resources, tx, standing, fresh)
             if prompt_tokens is not None:
                 session = await with_usage(resources, tx, replace(standing, session=session), prompt_tokens)
-            await sessions.save_window(tx, session, now=now)
+            await storage.save_window(tx, session, now=now)
             due = _summary_due(standing.session, session)
             if due:
                 await outbox.add(tx, SUMMARISE_TOPIC, [session.session_ref])
@@ -168,7 +170,7 @@ async def _moved(resources: Resources, tx: Transaction, standing: Standing, fres
     session = replace(session, messages=session.messages + len(fresh), window_tokens=tokens)
     if tokens <= limit:
         return session
-    entries = await sessions.window_tokens(tx, session.session_id, first=session.window_from)
+    entries = await storage.window_tokens(tx, session.session_id, first=session.window_from)
     if not entries:
         return session
     first, left = slid_to(entries, limit)
@@ -178,11 +180,11 @@ async def _moved(resources: Resources, tx: Transaction, standing: Standing, fres
 async def with_usage(resources: Resources, tx: Transaction, standing: Standing, prompt_tokens: int) -> Session:
     """The session after a turn reported its prompt: past 80 % of the model's window a new epoch begins (W5)."""
     session = replace(standing.session, prompt_tokens=checked_usage(prompt_tokens))
-    last = await sessions.last_position(tx, session.session_id)
+    last = await storage.last_position(tx, session.session_id)
     model_tokens = model_tokens_of(resources, standing)
     if not compresses(session, prompt_tokens=prompt_tokens, model_tokens=model_tokens, last=last):
         return session
-    tail = await sessions.tail_position(tx, session.session_id, length=COMPRESSED_TAIL)
+    tail = await storage.tail_position(tx, session.session_id, length=COMPRESSED_TAIL)
     return replace(session, epoch=session.epoch + 1, epoch_from=tail or session.window_from, epoch_to=last)
 
 
@@ -196,7 +198,7 @@ async def report_usage(resources: Resources, identity: Identity, session_id: str
     now = resources.clock()
     async with entered(resources, identity, session_id, create=False) as (tx, standing, _):
         session = await with_usage(resources, tx, standing, prompt_tokens)
-        await sessions.save_window(tx, session, now=now)
+        await storage.save_window(tx, session, now=now)
     return state_of(session, limit=limit_of(resources, standing))
 
 
@@ -217,14 +219,14 @@ async def list_messages(
 ) -> list[Message]:
     """Messages of a session in order, after a place and up to another; each with the summary that covers it."""
     async with resources.database.transaction(identity) as tx:
-        session = await sessions.find_session(tx, SessionId(session_id))
+        session = await storage.find_session(tx, SessionId(session_id))
         if session is None or not may_see(identity, user_id=session.user_id, agent_id=session.agent_id):
             raise NotFound(NO_SUCH_SESSION)
-        return await sessions.list_messages(tx, session, first=after + 1, last=until, limit=page_size(limit))
+        return await storage.list_messages(tx, session, first=after + 1, last=until, limit=page_size(limit))
 
 
 async def _newest(tx: Transaction, session_id: str) -> Standing:
-    found = await sessions.find_newest(tx, SessionId(session_id))
+    found = await storage.find_newest(tx, SessionId(session_id))
     if found is None:
         raise NotFound(NO_SUCH_SESSION)
     return shown(tx.identity, found)
@@ -247,11 +249,11 @@ async def summarise_session(resources: Resources, identity: Identity, session_re
 async def _renew_summary(resources: Resources, identity: Identity, session_ref: UUID) -> bool:
     """Bring the rolling summary some messages further; False when there is nothing more to do."""
     async with resources.database.transaction(identity) as tx:
-        found = await sessions.find_by_ref(tx, session_ref)
+        found = await storage.find_by_ref(tx, session_ref)
         if found is None:
             return False
         session = found.session
-        messages = await sessions.list_messages(tx, session, first=session.summarised_to + 1, limit=SUMMARISED_AT_ONCE)
+        messages = await storage.list_messages(tx, session, first=session.summarised_to + 1, limit=SUMMARISED_AT_ONCE)
     if not messages:
         return False
     summary, name = await _summary(resources, session.summary, messages, most_tokens=SUMMARY_TOKENS)
@@ -268,7 +270,7 @@ async def _renew_summary(resources: Resources, identity: Identity, session_ref: 
     ready = await remember.make_ready(resources, who, news if summary else [])
 
     async def save(tx: Transaction, summary_id: UUID | None) -> bool:
-        return await sessions.save_summary(
+        return await storage.save_summary(
             tx, session, summary=summary, summary_id=summary_id or session.summary_id, summarised_to=last
         )
 
@@ -279,13 +281,13 @@ async def _renew_summary(resources: Resources, identity: Identity, session_ref: 
 async def _fold(resources: Resources, identity: Identity, session_ref: UUID) -> bool:
     """Summarise for good some messages that left the window; False when there are none."""
     async with resources.database.transaction(identity) as tx:
-        found = await sessions.find_by_ref(tx, session_ref)
+        found = await storage.find_by_ref(tx, session_ref)
         if found is None:
             return False
         session = found.session
         # Nothing more comes to a closed session: all of it has left the window.
         last_place = None if session.status is SessionStatus.CLOSED else session.window_from - 1
-        messages = await sessions.list_messages(
+        messages = await storage.list_messages(
             tx, session, first=session.folded_to + 1, last=last_place, limit=SUMMARISED_AT_ONCE
         )
     if not messages:
@@ -309,7 +311,7 @@ async def _fold(resources: Resources, identity: Identity, session_ref: UUID) -> 
 
     async def save(tx: Transaction, summary_id: UUID | None) -> bool:
         assert summary_id is not None
-        return await sessions.save_fold(tx, session, Fold(summary_id=summary_id, first=first, last=last))
+        return await storage.save_fold(tx, session, Fold(summary_id=summary_id, first=first, last=last))
 
     await _save_unless_overtaken(resources, who, ready, save)
     return True
@@ -356,3 +358,29 @@ async def _summary(
     if ran:
         return cut_to_tokens(written.strip(), most_tokens), summariser.name
     return rolled_summary(previous, said, most_tokens=most_tokens), "offline"
+
+
+@runtime_checkable
+class Summariser(Protocol):
+    """Renews a summary by what was said since."""
+
+    @property
+    def name(self) -> str:
+        """Which summariser wrote it; kept with the summary."""
+
+    async def summarise(self, previous: str, said: Sequence[Said], *, most_tokens: int) -> str:
+        """The summary of `previous` and what was said since, in at most so many tokens."""
+
+
+class OfflineSummariser:
+    """Chooses the sentences that carry the conversation; no model, no network, always the same answer."""
+
+    @property
+    def name(self) -> str:
+        """Which summariser wrote it."""
+        return "offline"
+
+    async def summarise(self, previous: str, said: Sequence[Said], *, most_tokens: int) -> str:
+        """Choose the best sentences of both."""
+        # In a thread: a hundred long messages would hold up the event loop.
+        return await asyncio.to_thread(rolled_summary, previous, said, most_tokens=most_tokens)

@@ -18,8 +18,8 @@ from uuid import UUID
 from recordari.core.identity import Scope, SessionId
 from recordari.core.items import Trust
 from recordari.core.tokens import MESSAGE_OVERHEAD, cut_to_tokens, message_tokens
-from recordari.domain.sessions import Fold, Session
 from recordari.errors import InvalidInput
+from recordari.sessions.rules.sessions import Fold, Session
 
 DEFAULT_MODEL_TOKENS = 128_000
 FREED = 0.4  # the part of the bound that is free after messages have left

@@ -11,8 +11,6 @@ from pydantic import ConfigDict, Field
 
 from recordari.core.identity import Scope
 from recordari.core.items import Trust
-from recordari.domain.sessions import CloseReason, NoteKind, SessionStatus
-from recordari.domain.window import MessageRole, NewMessage
 from recordari.kit.rest import (
     PROBLEMS,
     AdminMemory,
@@ -27,6 +25,8 @@ from recordari.kit.rest import (
     page_of,
 )
 from recordari.memory.bodies import RememberedShown
+from recordari.sessions.rules.sessions import CloseReason, NoteKind, SessionStatus
+from recordari.sessions.rules.window import MessageRole, NewMessage
 
 MAX_MESSAGES = 500
 WEEK = 7 * 24 * 3600

@@ -151,3 +151,59 @@ SELECT session_id FROM sessions
 WHERE tenant_id = %(tenant_id)s AND root_id = (
     SELECT root_id FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s)
 ORDER BY session_ref DESC LIMIT %(limit)s
+
+-- name: insert_notes
+-- New notes of a session; past the most it may have, the least important and then the oldest go.
+WITH inserted AS (
+    INSERT INTO notes (tenant_id, session_id, note_id, kind, content, importance, item_id, created_at)
+    SELECT %(tenant_id)s, %(session_id)s, note_id, kind, content, importance, item_id, %(now)s
+    FROM unnest(%(note_ids)s::uuid[], %(kinds)s::text[], %(contents)s::text[], %(importances)s::real[], %(item_ids)s::uuid[])
+        AS n (note_id, kind, content, importance, item_id)
+    RETURNING note_id, importance
+), together AS (
+    SELECT note_id, importance FROM inserted
+    UNION ALL
+    SELECT note_id, importance FROM notes WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
+)
+SELECT note_id FROM together ORDER BY importance DESC, note_id DESC OFFSET %(most)s
+
+-- name: delete_notes
+-- Remove notes of a session.
+DELETE FROM notes WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND note_id = ANY(%(note_ids)s)
+
+-- name: list_notes
+-- The notes of a session in the order they were made.
+SELECT note_id, kind, content, importance, item_id, created_at FROM notes
+WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s ORDER BY note_id
+
+-- name: delete_expired
+-- Remove the notes of sessions in which nothing has happened for their notes' lifetime.
+DELETE FROM notes n USING sessions s
+WHERE n.tenant_id = %(tenant_id)s AND s.tenant_id = %(tenant_id)s AND s.session_id = n.session_id
+    AND s.active_at + s.notes_seconds * interval '1 second' < %(now)s
+
+-- name: read_term
+-- Which generation of cached entries counts, for how long the cache has been suspended and when it may be used again.
+SELECT generation::text AS generation,
+    EXTRACT(epoch FROM clock_timestamp() - suspended_at)::float8 AS suspended_for,
+    CASE WHEN resumes_at = 'infinity' THEN 'infinity'::float8
+        ELSE EXTRACT(epoch FROM resumes_at - clock_timestamp())::float8 END AS resumes_in
+FROM cache_term
+
+-- name: begin_term
+-- The first generation; it counts only after everybody had time to learn of it.
+INSERT INTO cache_term (generation, suspended_at, resumes_at)
+VALUES (gen_random_uuid(), clock_timestamp(), clock_timestamp() + make_interval(secs => %(seconds)s::float8))
+ON CONFLICT (only_row) DO NOTHING
+
+-- name: suspend
+-- End the generation and let nobody use the cache until it is resumed; when suspended already, it stays so.
+UPDATE cache_term SET
+    generation = gen_random_uuid(),
+    suspended_at = CASE WHEN resumes_at > clock_timestamp() THEN suspended_at ELSE clock_timestamp() END,
+    resumes_at = 'infinity'
+
+-- name: resume
+-- Let the cache be used again, after everybody had time to learn of it.
+UPDATE cache_term SET resumes_at = clock_timestamp() + make_interval(secs => %(seconds)s::float8)
+WHERE resumes_at = 'infinity' AND generation = %(generation)s::uuid

@@ -15,8 +15,11 @@ from recordari.core.ids import new_id
 from recordari.core.items import checked_content
 from recordari.db import audit
 from recordari.db.database import Transaction
-from recordari.domain.runs import TurnState, checked_json
-from recordari.domain.sessions import (
+from recordari.errors import InvalidInput, NotFound
+from recordari.kit.resources import Resources
+from recordari.sessions import run_storage, storage
+from recordari.sessions.rules.runs import TurnState, checked_json
+from recordari.sessions.rules.sessions import (
     CloseReason,
     Note,
     NoteKind,
@@ -26,12 +29,9 @@ from recordari.domain.sessions import (
     may_see,
     session_policy,
 )
-from recordari.domain.window import DEFAULT_MODEL_TOKENS, Window, window_limit, window_of
-from recordari.errors import InvalidInput, NotFound
-from recordari.kit.resources import Resources
-from recordari.service.state import drop_state_of_run, drop_state_of_session
-from recordari.storage import notes, runs, sessions
-from recordari.storage.sessions import NewSession, Standing
+from recordari.sessions.rules.window import DEFAULT_MODEL_TOKENS, Window, window_limit, window_of
+from recordari.sessions.state import drop_state_of_run, drop_state_of_session
+from recordari.sessions.storage import NewSession, Standing
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.tenants import page_size, require_admin
 
@@ -78,7 +78,7 @@ async def open_session(
         was_new,
     ):
         if not was_new:
-            await sessions.touch(tx, standing.session.session_id, now=resources.clock())
+            await storage.touch(tx, standing.session.session_id, now=resources.clock())
     return Opened(session=standing.session, was_new=was_new)
 
 
@@ -118,20 +118,20 @@ async def _enter(
     wanted = SessionId(checked_id("session_id", session_id)) if session_id is not None else None
     before: Session | None = None
     if wanted is not None:
-        found = await sessions.lock_open(tx, wanted)
+        found = await storage.lock_open(tx, wanted)
         if found is not None and not found.session.is_idle(now):
             return shown(tx.identity, found), False
         if found is not None:
             shown(tx.identity, found)
             await _close(resources, tx, found.session.session_id, CloseReason.IDLE)
             before = found.session
-        elif (newest := await sessions.find_newest(tx, wanted)) is not None:
+        elif (newest := await storage.find_newest(tx, wanted)) is not None:
             before = shown(tx.identity, newest).session
     if before is None and not create:
         raise NotFound(NO_SUCH_SESSION)
     new = await _new_session(tx, wanted, before, idle_limit=idle_limit, metadata=metadata)
-    was_new = await sessions.insert_session(tx, new, now=now)
-    entered = await sessions.lock_open(tx, new.root_id)
+    was_new = await storage.insert_session(tx, new, now=now)
+    entered = await storage.lock_open(tx, new.root_id)
     if entered is None:  # the id is taken by a session that this identity may not see
         raise NotFound(NO_SUCH_SESSION)
     return shown(tx.identity, entered), was_new
@@ -175,7 +175,7 @@ def shown(identity: Identity, standing: Standing) -> Standing:
 
 async def _close(resources: Resources, tx: Transaction, session_id: SessionId, reason: CloseReason) -> None:
     """Close a session with its state and the runs in it; `session_cache.drop` follows the commit."""
-    abandoned = await sessions.close_session(tx, session_id, reason, now=resources.clock())
+    abandoned = await storage.close_session(tx, session_id, reason, now=resources.clock())
     if abandoned is None:
         return
     for run_id in abandoned:
@@ -186,7 +186,7 @@ async def _close(resources: Resources, tx: Transaction, session_id: SessionId, r
 
 async def _newest(tx: Transaction, session_id: str) -> Session:
     """The newest session of the line that goes on under an id."""
-    newest = await sessions.find_newest(tx, SessionId(session_id))
+    newest = await storage.find_newest(tx, SessionId(session_id))
     if newest is None:
         raise NotFound(NO_SUCH_SESSION)
     return shown(tx.identity, newest).session
@@ -197,7 +197,7 @@ async def close_session(resources: Resources, identity: Identity, session_id: st
     async with resources.database.transaction(identity) as tx:
         session = await _newest(tx, session_id)
         await _close(resources, tx, session.session_id, CloseReason.ASKED)
-        closed = await sessions.find_session(tx, session.session_id)
+        closed = await storage.find_session(tx, session.session_id)
     await resources.session_cache.drop(identity.tenant_id, session.session_id)
     assert closed is not None
     return closed
@@ -206,7 +206,7 @@ async def close_session(resources: Resources, identity: Identity, session_id: st
 async def get_session(resources: Resources, identity: Identity, session_id: str) -> Session:
     """One session by its own id, open or closed."""
     async with resources.database.transaction(identity) as tx:
-        found = await sessions.find_session(tx, SessionId(session_id))
+        found = await storage.find_session(tx, SessionId(session_id))
     if found is None or not may_see(identity, user_id=found.user_id, agent_id=found.agent_id):
         raise NotFound(NO_SUCH_SESSION)
     return found
@@ -228,7 +228,7 @@ async def list_sessions(
     agent_id, user_id = own_only(identity, agent_id=agent_id, user_id=user_id)
     check_times(since=since, until=until)
     async with resources.database.transaction(identity) as tx:
-        return await sessions.list_sessions(
+        return await storage.list_sessions(
             tx,
             agent_id=agent_id,
             user_id=user_id,
@@ -255,11 +255,11 @@ async def resume_session(resources: Resources, identity: Identity, session_id: s
     async with entered(resources, identity, session_id, create=False) as (tx, standing, was_new):
         session = standing.session
         window = await read_window(resources, tx, standing)
-        kept = await notes.list_notes(tx, session.session_id) if session.has_notes(now) else []
-        before = await sessions.find_session(tx, session.continues) if session.continues else None
-        turn_state = await runs.find_turn_state(tx, session.session_id)
+        kept = await storage.list_notes(tx, session.session_id) if session.has_notes(now) else []
+        before = await storage.find_session(tx, session.continues) if session.continues else None
+        turn_state = await run_storage.find_turn_state(tx, session.session_id)
         if not was_new:
-            await sessions.touch(tx, session.session_id, now=now)
+            await storage.touch(tx, session.session_id, now=now)
     return Resumed(
         session=session,
         summary=session.summary,
@@ -283,7 +283,7 @@ def model_tokens_of(resources: Resources, standing: Standing) -> int:
 async def read_window(resources: Resources, tx: Transaction, standing: Standing) -> Window:
     """The window of a session with its messages."""
     session = standing.session
-    messages = await sessions.list_newest_messages(tx, session, first=session.window_from, limit=MAX_WINDOW_MESSAGES)
+    messages = await storage.list_newest_messages(tx, session, first=session.window_from, limit=MAX_WINDOW_MESSAGES)
     return window_of(session, messages, limit=limit_of(resources, standing))
 
 
@@ -305,23 +305,23 @@ async def add_note(
     note = Note(note_id=new_id(), kind=kind, content=content, importance=importance, item_id=None, created_at=now)
     async with entered(resources, identity, session_id) as (tx, standing, _):
         await keep_notes(tx, standing.session, [note], now=now)
-        await sessions.touch(tx, standing.session.session_id, now=now)
+        await storage.touch(tx, standing.session.session_id, now=now)
     return note
 
 
 async def keep_notes(tx: Transaction, session: Session, new: list[Note], *, now: datetime) -> None:
     """Add notes to a locked session; those that outlived its last activity go first."""
     if not session.has_notes(now):
-        expired = [note.note_id for note in await notes.list_notes(tx, session.session_id)]
-        await notes.delete_notes(tx, session.session_id, expired)
-    await notes.insert_notes(tx, session.session_id, new, now=now)
+        expired = [note.note_id for note in await storage.list_notes(tx, session.session_id)]
+        await storage.delete_notes(tx, session.session_id, expired)
+    await storage.insert_notes(tx, session.session_id, new, now=now)
 
 
 async def list_notes(resources: Resources, identity: Identity, session_id: str) -> list[Note]:
     """The notes of a session that still live, in the order they were made."""
     async with resources.database.transaction(identity) as tx:
         session = await _newest(tx, session_id)
-        return await notes.list_notes(tx, session.session_id) if session.has_notes(resources.clock()) else []
+        return await storage.list_notes(tx, session.session_id) if session.has_notes(resources.clock()) else []
 
 
 async def close_idle(resources: Resources, identity: Identity, **_: Any) -> None:
@@ -330,7 +330,7 @@ async def close_idle(resources: Resources, identity: Identity, **_: Any) -> None
     now = resources.clock()
     while True:
         async with resources.database.transaction(identity) as tx:
-            idle = await sessions.list_idle(tx, now=now, limit=IDLE_PAGE)
+            idle = await storage.list_idle(tx, now=now, limit=IDLE_PAGE)
             for session_id in idle:
                 await _close(resources, tx, session_id, CloseReason.IDLE)
         for session_id in idle:
@@ -338,4 +338,4 @@ async def close_idle(resources: Resources, identity: Identity, **_: Any) -> None
         if len(idle) < IDLE_PAGE:
             break
     async with resources.database.transaction(identity) as tx:
-        await notes.delete_expired(tx, now=now)
+        await storage.delete_expired(tx, now=now)

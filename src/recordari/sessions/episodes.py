@@ -13,19 +13,13 @@ from recordari.core.telemetry import get_log
 from recordari.db import audit, outbox
 from recordari.db.database import RETENTION_ROLE
 from recordari.db.outbox import Batch
-from recordari.domain.runs import (
-    EPISODE_DAYS,
-    EPISODES_GIVEN,
-    MAX_EPISODES,
-    MOST_EPISODES_GIVEN,
-    checked_json,
-)
 from recordari.errors import InvalidInput, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.memory import remember
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import Remembered
-from recordari.storage import runs
+from recordari.sessions import run_storage
+from recordari.sessions.rules.runs import EPISODE_DAYS, EPISODES_GIVEN, MAX_EPISODES, MOST_EPISODES_GIVEN, checked_json
 from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
@@ -83,7 +77,7 @@ async def last_episodes(resources: Resources, identity: Identity, *, limit: int 
     if not 1 <= limit <= MOST_EPISODES_GIVEN:
         raise InvalidInput(f"limit must lie between 1 and {MOST_EPISODES_GIVEN}", field="limit")
     async with resources.database.transaction(identity) as tx:
-        return (await runs.newest_episodes(tx, identity.session_id, limit=limit))[::-1]
+        return (await run_storage.newest_episodes(tx, identity.session_id, limit=limit))[::-1]
 
 
 async def prune_episodes(resources: Resources, identity: Identity, **_: Any) -> None:
@@ -93,7 +87,7 @@ async def prune_episodes(resources: Resources, identity: Identity, **_: Any) -> 
     old = 0
     while True:
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-            deleted = await runs.delete_old_episodes(tx, before=before, limit=DELETED_AT_ONCE)
+            deleted = await run_storage.delete_old_episodes(tx, before=before, limit=DELETED_AT_ONCE)
         old += deleted
         if deleted < DELETED_AT_ONCE:
             break
@@ -109,13 +103,13 @@ async def trim_episodes(resources: Resources, identity: Identity, batch: Batch) 
 async def trim(resources: Resources, identity: Identity, *, most: int = MAX_EPISODES, keep: int = TRIM_TO) -> int:
     """Remove the oldest episodes of a tenant that has `most` or more, until `keep` are left; how many."""
     async with resources.database.transaction(identity) as tx:
-        surplus = await runs.count_episodes(tx) - keep
+        surplus = await run_storage.count_episodes(tx) - keep
     if surplus < most - keep:
         return 0
     removed = 0
     while removed < surplus:
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-            deleted = await runs.delete_oldest_episodes(tx, limit=min(DELETED_AT_ONCE, surplus - removed))
+            deleted = await run_storage.delete_oldest_episodes(tx, limit=min(DELETED_AT_ONCE, surplus - removed))
         removed += deleted
         if deleted == 0:
             break

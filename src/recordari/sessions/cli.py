@@ -1,0 +1,178 @@
+"""`recordari sessions`: list, show, messages, close."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from recordari.app import Memory
+from recordari.kit.commands import Agent, Session, Tenant, User, ask
+from recordari.kit.output import AsJson, print_json, print_note, print_record, print_table, record
+from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.sessions.rules.runs import Run, RunStatus
+from recordari.sessions.rules.sessions import Session, SessionStatus
+
+sessions_commands = typer.Typer()
+
+SessionId = Annotated[str, typer.Argument(help="Id of the session.")]
+Limit = Annotated[int, typer.Option(min=1, max=200, help="Most lines.")]
+COLUMNS = ("session_id", "status", "user_id", "agent_id", "messages", "opened_at", "active_at", "closed_at")
+
+
+@sessions_commands.command("list")
+def list_sessions(
+    *,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    user: User = None,
+    agent: Agent = None,
+    status: Annotated[SessionStatus | None, typer.Option(help="Only those.")] = None,
+    before: Annotated[UUID | None, typer.Option(help="Go on after this `session_ref`.")] = None,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List sessions, newest first."""
+    found = ask(
+        lambda memory: memory.list_sessions(status=status, user_id=user, agent_id=agent, before=before, limit=limit),
+        tenant,
+    )
+    if as_json:
+        print_json(found)
+        return
+    print_table([_row(session) for session in found], empty="there are no sessions")
+    if len(found) == limit:
+        print_note(f"there may be more: --before {found[-1].session_ref}")
+
+
+@sessions_commands.command()
+def show_session(session_id: SessionId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+    """Show a session with its summary and notes."""
+
+    async def run(memory: Memory) -> tuple[Session, list[object]]:
+        return await memory.get_session(session_id), list(await memory.list_notes(session_id))
+
+    session, notes = ask(run, tenant)
+    if as_json:
+        print_json({**record(session), "notes": notes})
+        return
+    print_record({**_row(session), "summary": session.summary})
+    print_table([record(note) for note in notes], empty="it has no notes")
+
+
+@sessions_commands.command()
+def messages(
+    session_id: SessionId,
+    *,
+    after: Annotated[int, typer.Option(min=0, help="Go on after this place.")] = 0,
+    limit: Limit = 50,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    as_json: AsJson = False,
+) -> None:
+    """List the messages of a session in order."""
+    found = ask(lambda memory: memory.list_messages(session_id, after=after, limit=limit), tenant)
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        {"place": one.position, "role": one.role, "speaker": one.speaker, "when": one.event_time, "text": one.content}
+        for one in found
+    ]
+    print_table(rows, empty="it has no messages there")
+
+
+@sessions_commands.command()
+def close(session_id: SessionId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+    """Close a session; activity under its id goes on in a successor."""
+    closed = ask(lambda memory: memory.close_session(session_id), tenant)
+    if as_json:
+        print_json(record(closed))
+    else:
+        print_record(_row(closed))
+
+
+def _row(session: Session) -> dict[str, object]:
+    return {name: getattr(session, name) for name in COLUMNS}
+
+
+runs_commands = typer.Typer()
+
+RunId = Annotated[str, typer.Argument(help="Id of the run.")]
+RUN_COLUMNS = (
+    "run_id",
+    "status",
+    "agent_id",
+    "session_id",
+    "turns",
+    "calls",
+    "cost",
+    "currency",
+    "started_at",
+    "ended_at",
+)
+STYLES = {"completed": "green", "running": "cyan", "failed": "bold red"}
+
+
+@runs_commands.command("list")
+def list_runs(
+    *,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    agent: Agent = None,
+    session: Session = None,
+    status: Annotated[RunStatus | None, typer.Option(help="Only those.")] = None,
+    before: Annotated[UUID | None, typer.Option(help="Go on after this `run_ref`.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="Most lines.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, newest first."""
+    found = ask(
+        lambda memory: memory.list_runs(status=status, agent_id=agent, session_id=session, before=before, limit=limit),
+        tenant,
+    )
+    if as_json:
+        print_json(found)
+        return
+    print_table([_run_row(run) for run in found], empty="there are no runs", styles=STYLES)
+    if len(found) == limit:
+        print_note(f"there may be more: --before {found[-1].run_ref}")
+
+
+@runs_commands.command()
+def show_run(run_id: RunId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+    """Show one run."""
+    run = ask(lambda memory: memory.get_run(run_id), tenant)
+    if as_json:
+        print_json(record(run))
+    else:
+        print_record({**_run_row(run), "input": run.input, "error": run.error})
+
+
+@runs_commands.command()
+def replay(
+    run_id: RunId,
+    *,
+    results: Annotated[bool, typer.Option("--results/--no-results", help="With the whole results.")] = False,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    as_json: AsJson = False,
+) -> None:
+    """Print every tool call of a run in order, exactly as recorded."""
+    found = ask(lambda memory: memory.replay_run(run_id, results=results), tenant)
+    if as_json:
+        print_json(record(found))
+        return
+    rows = [
+        {
+            "call": call.number,
+            "turn": call.turn,
+            "tool": call.name,
+            "arguments": call.arguments,
+            "result": call.result if results else (f"{call.result_bytes} bytes" if call.result_bytes else None),
+            "error": call.error,
+        }
+        for call in found.calls
+    ]
+    print_table(rows, empty="it called no tool")
+
+
+def _run_row(run: Run) -> dict[str, object]:
+    return {name: getattr(run, name) for name in RUN_COLUMNS}
