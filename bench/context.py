@@ -39,11 +39,11 @@ from recall_scale import (
 )
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.context.assemble import RECALLED
 from recordari.kit.resources import Resources
 from recordari.memory import vector_indexes
 from recordari.models.base import Embedder
 from recordari.models.embedding import Embedders
-from recordari.service.assemble import RECALLED
 from recordari.sessions.rules.window import NewMessage
 from recordari.tenants.rules import AgentDefinition
 from recordari.wiring import bring_up_to_date, make_embedders, open_address, open_resources

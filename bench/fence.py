@@ -15,9 +15,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from recordari.context.rules.context import ContextItem, Rendering, SectionName, Share
+from recordari.context.rules.rendering import compose
 from recordari.core.tokens import prudent_tokens
-from recordari.domain.composition import compose
-from recordari.domain.context import ContextItem, Rendering, SectionName, Share
 
 BEGIN = re.compile(r"\[begin memory ([0-9a-f]{8}): ")
 NEIGHBOURS = ("The text before.", "The text after.")

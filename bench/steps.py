@@ -18,10 +18,10 @@ from rich.console import Console
 from recall import Score, ingest, locomo, open_store, table
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.context.assemble import MORE_BY_STEPS
 from recordari.core.items import Kind
 from recordari.recall.request import RecalledItem
 from recordari.recall.rules.steps import is_multi_step, joined, next_questions
-from recordari.service.assemble import MORE_BY_STEPS
 from recordari.wiring import open_resources
 
 KEPT = 5

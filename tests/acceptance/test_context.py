@@ -19,14 +19,14 @@ from tests.working import at, work_off
 
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.context.assemble import Context
+from recordari.context.rules.context import PROFILES, SECTIONS, SectionName
 from recordari.core.identity import Identity, Role
 from recordari.core.tokens import prudent_tokens
-from recordari.domain.context import PROFILES, SECTIONS, SectionName
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.models.embedding import Embedders
 from recordari.models.registry import find_model
-from recordari.service.assemble import Context
 from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.tenants import tenants
 from recordari.tenants.rules import AgentDefinition

@@ -19,8 +19,8 @@ from tests.patience import PATIENCE
 
 from recordari import NewItem
 from recordari.client import Client
+from recordari.context.rules.context import SectionName
 from recordari.core.identity import tenant_id_of
-from recordari.domain.context import SectionName
 from recordari.domain.events import Event, EventType
 from recordari.domain.sharing import LinkStatus
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, ProviderError, TooLarge, Unauthenticated

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recordari.context.rules.budget import Bid, Reason, cut_at_sentence, fill, packed, sentence_ends
+from recordari.context.rules.context import INSTRUCTIONS, SECTIONS, ContextItem, Rendering, SectionName, Share
+from recordari.context.rules.rendering import Composed, bid_of, compose, cost, preface_cost
 from recordari.core import tokens
 from recordari.core.items import normalised
 from recordari.core.tokens import TokenCounter, prudent_tokens
-from recordari.domain.budget import Bid, Reason, cut_at_sentence, fill, packed, sentence_ends
-from recordari.domain.composition import Composed, compose
-from recordari.domain.context import INSTRUCTIONS, SECTIONS, ContextItem, Rendering, SectionName, Share
-from recordari.domain.rendering import bid_of, cost, preface_cost
 from recordari.models.language import make_token_counter
 
 NOON = datetime(2026, 5, 2, 12, tzinfo=UTC)

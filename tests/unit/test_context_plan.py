@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
+from recordari.context.rules.context import PROFILES, ROUTER, STABLE, SectionName, Situation, plan, steady_tail
 from recordari.core.identity import Scope
 from recordari.core.tokens import prudent_tokens
-from recordari.domain.context import PROFILES, ROUTER, STABLE, SectionName, Situation, plan, steady_tail
 from recordari.errors import ConfigurationError
 from recordari.models.language import make_token_counter
 from recordari.recall.rules.steps import is_multi_step, joined, next_questions

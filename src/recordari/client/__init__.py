@@ -27,12 +27,12 @@ from recordari.app import Memory
 from recordari.client.bodies import STREAM, document_wire, place_of, read_lines, told, written_lines
 from recordari.client.routes import IDENTITY, ROUTES, UNPIN, USER_PROFILE, Route, Wire, answer_of, wire_of
 from recordari.client.transport import DEFAULT_TIMEOUT, Transport
+from recordari.context.rules.profiles import Profile
 from recordari.core.checks import Progress
 from recordari.core.identity import Identity, checked_id
 from recordari.core.ids import new_id
 from recordari.core.items import NewItem
 from recordari.domain.events import Event, EventType
-from recordari.domain.profiles import Profile
 from recordari.errors import InvalidInput, RecordariError, Unauthenticated
 from recordari.memory.remember import News, Remembered, kept_in_batches
 from recordari.service.add_document import AddedDocument, NewDocument

@@ -17,10 +17,10 @@ from urllib.parse import quote
 import httpx2
 from pydantic_core import to_jsonable_python
 
+from recordari.context.rules.context import ContextItem, SectionName
 from recordari.core.identity import Scope, tenant_id_of
 from recordari.core.items import Trust
 from recordari.domain.bandit import Posterior
-from recordari.domain.context import ContextItem, SectionName
 from recordari.domain.procedures import Choice, Procedure
 from recordari.errors import InvalidInput
 from recordari.sessions.rules.window import MessageRole

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
+from recordari.context.rules.context import ContextSettings
 from recordari.core.identity import Identity, TenantId, UserId
 from recordari.core.telemetry import get_log
 from recordari.db.database import Database
-from recordari.domain.context import ContextSettings
 from recordari.errors import InvalidInput, RecordariError
 from recordari.memory import vector_storage
 from recordari.privacy.rules.masking import PrivacyPolicy

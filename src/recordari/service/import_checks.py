@@ -11,10 +11,10 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 from uuid import UUID
 
+from recordari.context.rules.context import ContextSettings
 from recordari.core.checks import json_text
 from recordari.core.identity import Scope, checked_choice, checked_id
 from recordari.core.items import MAX_CONTENT_BYTES, Kind, Tier, Trust, checked_content
-from recordari.domain.context import ContextSettings
 from recordari.domain.knowledge import MAX_DESCRIPTION, MAX_SOURCE_NAME, MAX_TOOL, SourceKind, checked_text
 from recordari.domain.procedures import spec_text
 from recordari.domain.reports import ReportKind

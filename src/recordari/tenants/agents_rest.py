@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Response
 from pydantic import ConfigDict, Field
 
-from recordari.domain.profiles import Profile
+from recordari.context.rules.profiles import Profile
 from recordari.errors import PreconditionFailed
 from recordari.kit.problems import Problem
 from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory, Cursor, Limit, Page, Shown, Strict, page_of, position

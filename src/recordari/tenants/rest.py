@@ -9,8 +9,8 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 from pydantic import ConfigDict, Field
 
+from recordari.context.rules.profiles import Profile
 from recordari.core.identity import Identity, Role
-from recordari.domain.profiles import Profile
 from recordari.entry.auth import Authenticator
 from recordari.errors import InvalidInput
 from recordari.kit.rest import (

@@ -9,11 +9,11 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from recordari.context.rules.context import ContextSettings
 from recordari.core.identity import AgentId, Identity, Role, UserId, checked_id, tenant_id_of
 from recordari.core.ids import new_id
 from recordari.db import audit, jobs
 from recordari.db.audit import AuditEntry
-from recordari.domain.context import ContextSettings
 from recordari.domain.jobs import next_run
 from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
 from recordari.kit.resources import Resources

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from recordari.context import assemble, profiles
+from recordari.context.assemble import Context, ContextRequest
+from recordari.context.rules.context import Iteration, Rendering
+from recordari.context.rules.profiles import Profile
 from recordari.core.identity import AskedScope, Scope, checked_choice
 from recordari.core.items import Kind
-from recordari.domain.context import Iteration, Rendering
-from recordari.domain.profiles import Profile
 from recordari.recall import recall
 from recordari.recall.request import RecallAnswer, RecallRequest
-from recordari.service import assemble, profiles
-from recordari.service.assemble import Context, ContextRequest
 from recordari.verbs.bound import Bound
 
 

@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from recordari.context import profiles
 from recordari.domain.jobs import Schedule
 from recordari.facts import extract, judge
 from recordari.memory import index, vector_indexes
@@ -37,7 +38,6 @@ from recordari.service import (
     follow,
     idempotency,
     jobs,
-    profiles,
     propose,
     reports,
     retain,

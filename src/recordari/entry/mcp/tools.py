@@ -16,10 +16,10 @@ import mcp_types as types
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from recordari.app import Memory
+from recordari.context.rules.context import LEAST_BUDGET
 from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import Kind
 from recordari.core.telemetry import get_log
-from recordari.domain.context import LEAST_BUDGET
 from recordari.errors import RecordariError
 from recordari.kit.problems import field_errors, public_detail
 from recordari.kit.rest import Moment, Shown

@@ -17,10 +17,10 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from recordari.config import Settings, load_settings
+from recordari.context import rest as context_rest
 from recordari.domain import readonly_sql
 from recordari.entry.auth import Authenticator
 from recordari.entry.rest import (
-    contexts,
     databases,
     entries,
     events,
@@ -74,7 +74,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     memory_rest.router,
     facts_rest.router,
     recall_rest.router,
-    contexts.router,
+    context_rest.router,
     sessions_rest.router,
     run_rest.runs_router,
     run_rest.episodes_router,

@@ -10,12 +10,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from recordari.core.checks import check_times
-from recordari.core.identity import Identity
-from recordari.core.items import Kind, checked_content
-from recordari.domain.budget import Filled
-from recordari.domain.composition import compose
-from recordari.domain.context import (
+from recordari.context.rules.budget import Filled
+from recordari.context.rules.context import (
     ContextItem,
     Iteration,
     Plan,
@@ -26,7 +22,11 @@ from recordari.domain.context import (
     checked_budget,
     plan,
 )
-from recordari.domain.rendering import ChatMessage, Section
+from recordari.context.rules.rendering import ChatMessage, Section, compose
+from recordari.context.sources import Base, Fetched, item_of, read_base
+from recordari.core.checks import check_times
+from recordari.core.identity import Identity
+from recordari.core.items import Kind, checked_content
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.models.base import fail_open
@@ -35,7 +35,6 @@ from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnsw
 from recordari.recall.rules.steps import joined, next_questions
 from recordari.recall.rules.temporal.times import Interval
 from recordari.recall.rules.tracing import written_interval
-from recordari.service.context_sources import Base, Fetched, item_of, read_base
 
 RECALLED = tuple(kind for kind in Kind if kind is not Kind.DOCUMENT_CHUNK)  # documents are looked up by the agent
 MORE_BY_STEPS = 3

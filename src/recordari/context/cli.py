@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from recordari.domain.context import Iteration, Rendering
-from recordari.entry.rest.contexts import shown
+from recordari.context.assemble import Context
+from recordari.context.rest import shown
+from recordari.context.rules.context import Iteration, Rendering
 from recordari.kit.commands import Agent, Session, Tenant, User, open_memory
 from recordari.kit.output import AsJson, print_json, print_line, print_note, print_table
-from recordari.service.assemble import Context
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 
 

@@ -9,10 +9,10 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
-from recordari.domain.context import LEAST_BUDGET, MOST_BUDGET, Iteration, Layer, Rendering, SectionName
+from recordari.context.assemble import Context
+from recordari.context.rules.context import LEAST_BUDGET, MOST_BUDGET, Iteration, Layer, Rendering, SectionName
 from recordari.kit.rest import PROBLEMS, AgentMemory, Moment, Shown, Strict
 from recordari.memory.bodies import Query
-from recordari.service.assemble import Context
 from recordari.sessions.rules.window import MessageRole
 
 router = APIRouter(prefix="/v1/context", tags=["context"], responses=PROBLEMS)

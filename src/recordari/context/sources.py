@@ -13,16 +13,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from recordari.context import storage
+from recordari.context.profiles import NOTHING_KNOWN
+from recordari.context.profiles import profile as read_profile
+from recordari.context.rules.context import ContextItem, Plan, SectionName, steady_tail
+from recordari.context.rules.profiles import Profile
+from recordari.context.storage import Owner, ProfileRow
 from recordari.core.identity import Identity
 from recordari.core.items import Item, Trust, normalised
 from recordari.db.database import Asked
-from recordari.domain.context import ContextItem, Plan, SectionName, steady_tail
 from recordari.domain.knowledge import Entry, knowledge_map
-from recordari.domain.profiles import Profile
 from recordari.kit.resources import Resources
 from recordari.recall.request import RecalledItem
-from recordari.service.profiles import NOTHING_KNOWN
-from recordari.service.profiles import profile as read_profile
 from recordari.sessions import run_storage
 from recordari.sessions import storage as sessions_storage
 from recordari.sessions.rules.sessions import Note, Session, SessionStatus, may_see
@@ -31,8 +33,7 @@ from recordari.sessions.rules.state import Owner as StateOwner
 from recordari.sessions.rules.window import HINT, TAIL, Message, Window, window_of
 from recordari.sessions.sessions import MAX_WINDOW_MESSAGES, limit_of
 from recordari.sessions.storage import END, Standing
-from recordari.storage import context, profiles, sources
-from recordari.storage.profiles import Owner, ProfileRow
+from recordari.storage import sources
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.rules import Agent
 
@@ -127,7 +128,7 @@ class _Reader:
             # What is known of the user, then of the agent.
             owners = [Owner(user_id=identity.user_id)] if identity.user_id is not None else []
             owners += [Owner(agent_id=identity.agent_id)] if identity.agent_id is not None else []
-            self.profiles = [_AskedProfile(one, profiles.ask_profile(one), profiles.ask_due(one)) for one in owners]
+            self.profiles = [_AskedProfile(one, storage.ask_profile(one), storage.ask_due(one)) for one in owners]
         asked = [self.agent, self.newest, self.entries, self.delegated, self.activity, self.shared]
         return [*asked, *(each for one in self.profiles for each in (one.row, one.is_due))]
 
@@ -147,7 +148,7 @@ class _Reader:
             first = session.window_from
             self.messages = sessions_storage.ask_newest_messages(session, first=first, limit=MAX_WINDOW_MESSAGES)
             if self._waits_for_epoch:
-                self.began = context.ask_written_at(session.session_id, session.epoch_to or 1)
+                self.began = storage.ask_written_at(session.session_id, session.epoch_to or 1)
 
     async def base(self) -> Base:
         """Everything that was found, as sections."""
@@ -245,8 +246,8 @@ class _Reader:
 
     def _ask_shared(self, before: datetime) -> Asked[list[Item]]:
         if self.as_of is not None:
-            return context.ask_shared_as_of(as_of=self.as_of, limit=SHARED_READ)
-        return context.ask_shared(before=before, limit=SHARED_READ)
+            return storage.ask_shared_as_of(as_of=self.as_of, limit=SHARED_READ)
+        return storage.ask_shared(before=before, limit=SHARED_READ)
 
     def _delegated_items(self, entries: Sequence[StateEntry]) -> list[ContextItem]:
         return [
@@ -268,7 +269,7 @@ class _Reader:
         until = interval.end if interval is not None and interval.end is not None else self.now + ACTIVITY_SPAN
         if self.as_of is not None:
             until = min(until, self.as_of)
-        return context.ask_activity(self.identity, since=since, until=until, limit=ACTIVITY_READ)
+        return storage.ask_activity(self.identity, since=since, until=until, limit=ACTIVITY_READ)
 
     async def _profiles(self) -> list[ContextItem]:
         """The standing profiles that say anything; one that is out of date is made anew first."""

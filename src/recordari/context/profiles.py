@@ -12,18 +12,18 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
+from recordari.context import storage
+from recordari.context.rules.profiles import MOST_FACTS, PROFILE_TOKENS, KnownFact, Profile, profile_text
+from recordari.context.storage import Owner, ProfileRow
 from recordari.core.identity import AgentId, Identity, Role, UserId, checked_id
 from recordari.core.ids import new_id
 from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
-from recordari.domain.profiles import MOST_FACTS, PROFILE_TOKENS, KnownFact, Profile, profile_text
 from recordari.errors import InvalidInput, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.models.base import fail_open
 from recordari.sessions.rules.summaries import Said
-from recordari.storage import profiles
-from recordari.storage.profiles import Owner, ProfileRow
 
 PROFILE_TOPIC = "profile"  # the trigger on items writes it too
 OFFLINE = "offline"
@@ -40,7 +40,7 @@ async def profile(
         return NOTHING_KNOWN
     bound = replace(identity, user_id=owner.user_id)
     async with resources.database.transaction(bound) as tx:
-        row = await profiles.find_profile(tx, owner)
+        row = await storage.find_profile(tx, owner)
         if row is not None and not row.is_stale:
             return row.profile
         return await _rebuilt(tx, owner, row, now=resources.clock())
@@ -49,11 +49,11 @@ async def profile(
 async def refresh_profiles(resources: Resources, identity: Identity, batch: Batch) -> None:
     """Make profiles anew whose facts have changed. A job of the outbox."""
     async with resources.database.transaction(identity) as tx:
-        rows = await profiles.find_profiles(tx, sorted(set(batch.refs)))
+        rows = await storage.find_profiles(tx, sorted(set(batch.refs)))
     for row in rows:
         async with resources.database.transaction(identity) as tx:
             made = await _rebuilt(tx, row.owner, row, now=resources.clock())
-            facts = await profiles.list_facts(tx, row.owner, limit=MOST_FACTS)
+            facts = await storage.list_facts(tx, row.owner, limit=MOST_FACTS)
         if facts and resources.summariser.name != OFFLINE:
             await _written_by_model(resources, identity, row, facts, made)
     async with resources.database.transaction(identity) as tx:
@@ -64,16 +64,16 @@ async def _rebuilt(tx: Transaction, owner: Owner, row: ProfileRow | None, *, now
     """Make a profile by the offline rules and keep it; changes that come meanwhile leave their note."""
     if row is None:
         # Only for those of whom something is known: a question alone leaves no row behind.
-        if not await profiles.list_facts(tx, owner, limit=1):
+        if not await storage.list_facts(tx, owner, limit=1):
             return NOTHING_KNOWN
-        await profiles.insert_profile(tx, new_id(), owner, now=now)
-        row = await profiles.find_profile(tx, owner)
+        await storage.insert_profile(tx, new_id(), owner, now=now)
+        row = await storage.find_profile(tx, owner)
         assert row is not None
-    await profiles.clear_changes(tx, row.profile_id)
-    facts = await profiles.list_facts(tx, owner, limit=MOST_FACTS)
+    await storage.clear_changes(tx, row.profile_id)
+    facts = await storage.list_facts(tx, owner, limit=MOST_FACTS)
     content, told = profile_text(facts)
     made = Profile(content=content, facts=told, writer=OFFLINE, made_at=now)
-    await profiles.save_profile(tx, row.profile_id, made)
+    await storage.save_profile(tx, row.profile_id, made)
     return made
 
 
@@ -91,10 +91,10 @@ async def _written_by_model(
     if not ran or not content.strip():
         return
     async with resources.database.transaction(identity) as tx:
-        now = await profiles.list_facts(tx, row.owner, limit=MOST_FACTS)
+        now = await storage.list_facts(tx, row.owner, limit=MOST_FACTS)
         if _told(now) == _told(facts):
             written = replace(made, content=content.strip(), facts=len(facts), writer=resources.summariser.name)
-            await profiles.save_profile(tx, row.profile_id, written)
+            await storage.save_profile(tx, row.profile_id, written)
 
 
 def _told(facts: Sequence[KnownFact]) -> set[tuple[UUID, str]]:
