@@ -1,6 +1,6 @@
 """Draw how recent memory fades, as an SVG for the docs: `python bench/decay_plot.py docs/images/decay.svg`.
 
-The curves come from `recordari.domain.decay` itself, so that the picture cannot differ from what the daily job does.
+The curves come from `recordari.lifetime.rules` itself, so that the picture cannot differ from what the daily job does.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import svg
-from recordari.domain.decay import ARCHIVE_BELOW, STRONGEST, WEAKEST, lifetime, retention
+from recordari.lifetime.rules import ARCHIVE_BELOW, STRONGEST, WEAKEST, lifetime, retention
 
 WIDTH, HEIGHT = 760, 420
 DAYS = 40

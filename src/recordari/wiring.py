@@ -22,6 +22,7 @@ from recordari.db.outbox import Wakeups
 from recordari.db.pool import PoolOptions
 from recordari.errors import ConfigurationError, ProviderError, RecordariError
 from recordari.kit.resources import Resources
+from recordari.lifetime.decay import AccessCounts
 from recordari.memory.objects import EncryptedObjects, LocalObjects, Objects, S3Objects, S3Spec, StoresByKey
 from recordari.memory.vector_storage import VectorIndexes
 from recordari.models import install
@@ -35,7 +36,6 @@ from recordari.providers.sql_writing import ModelSqlWriter
 from recordari.recall.answer_cache import RecallCache
 from recordari.recall.tenant_view import TenantViews
 from recordari.service import doctor
-from recordari.service.access import AccessCounts
 from recordari.service.doctor import Check
 from recordari.sessions.cache import Cache, NoCache, RedisCache, SessionCache
 from recordari.tenants.usage import Usages

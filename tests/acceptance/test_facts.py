@@ -19,9 +19,9 @@ from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.facts import storage as facts_storage
 from recordari.facts.rules.evidence import Trend
 from recordari.kit.resources import Resources
+from recordari.lifetime import storage as lifetime_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.recall import storage as recall_storage
-from recordari.storage import access, retention
 
 JANUARY = datetime(2026, 1, 10, tzinfo=UTC)
 
@@ -145,7 +145,7 @@ async def test_a_fact_counts_as_text_of_its_own_once_its_message_is_gone(chat: M
     await database.together(chat.identity, [counted])
     assert counted.answer[:2] == (2, 1)
     async with database.transaction(chat.identity) as tx:
-        await retention.archive_items(tx, [said.id], now=JANUARY)
+        await lifetime_storage.archive_items(tx, [said.id], now=JANUARY)
     await database.together(chat.identity, [counted])
     assert counted.answer[:2] == (1, 1)
 
@@ -167,7 +167,7 @@ async def test_a_fact_that_is_shown_as_its_message_does_not_fade_for_it(chat: Me
     await chat.recall("which seats on flights does Ana prefer")
     await chat.resources.accesses.flush()
     async with chat.resources.database.transaction(chat.identity) as tx:
-        page = await access.list_recent(tx, after=UUID(int=0), limit=10)
+        page = await lifetime_storage.list_recent(tx, after=UUID(int=0), limit=10)
     assert {trace.accesses for trace in page} == {1} and fact.item_id in {trace.item_id for trace in page}
 
 

@@ -18,14 +18,14 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, Scope
 from recordari.core.items import REDACTED, Kind, NewItem
-from recordari.domain.retention import RetentionPolicy, Verdict
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.facts import storage as facts_storage
 from recordari.facts.storage import Link
-from recordari.service import erase, retain
-from recordari.service.journal import journal_file
+from recordari.lifetime import erase, retain
+from recordari.lifetime.erase_storage import ERASED_TABLES
+from recordari.lifetime.journal import journal_file
+from recordari.lifetime.rules import RetentionPolicy, Verdict
 from recordari.sessions.rules.window import MessageRole, NewMessage
-from recordari.storage.erasures import ERASED_TABLES
 from recordari.tenants import tenants
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)

@@ -25,9 +25,9 @@ from recordari.domain.events import Event, EventType
 from recordari.domain.sharing import LinkStatus
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, ProviderError, TooLarge, Unauthenticated
 from recordari.kit.resources import Resources
+from recordari.lifetime.erase import Reapplied
 from recordari.privacy.rules.masking import Action, DataType
 from recordari.service import organise
-from recordari.service.erase import Reapplied
 from recordari.sessions.rules.window import NewMessage
 from recordari.tenants.rules import AgentDefinition
 

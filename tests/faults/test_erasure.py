@@ -28,8 +28,8 @@ from recordari.core.identity import Identity, Role
 from recordari.core.items import NewItem
 from recordari.facts import storage as facts_storage
 from recordari.facts.storage import Link
-from recordari.service import erase
-from recordari.service.journal import journal_file
+from recordari.lifetime import erase
+from recordari.lifetime.journal import journal_file
 from recordari.sessions.rules.runs import NewToolCall
 from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.tenants import tenants

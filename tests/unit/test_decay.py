@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recordari.core.items import Kind, Tier, Trust
-from recordari.domain.decay import (
+from recordari.lifetime.rules import (
     ARCHIVE_BELOW,
     BASE,
     Fate,

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recordari.core.items import Tier
-from recordari.domain.retention import (
+from recordari.errors import InvalidInput, QuotaExceeded
+from recordari.lifetime.rules import (
     Ended,
     RetentionPolicy,
     Verdict,
@@ -22,7 +23,6 @@ from recordari.domain.retention import (
     verdict,
     without_fold,
 )
-from recordari.errors import InvalidInput, QuotaExceeded
 from recordari.sessions.rules.sessions import Fold
 from recordari.tenants.rules import PLANS, Quota, Usage, quota_of, require_room, warnings_of
 

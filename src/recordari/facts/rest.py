@@ -31,8 +31,8 @@ from recordari.kit.rest import (
     id_position,
     require_match,
 )
+from recordari.lifetime.forget import Forgotten
 from recordari.memory.bodies import ItemShown, RememberedShown
-from recordari.service.forget import Forgotten
 
 router = APIRouter(prefix="/v1/items", tags=["items"], responses=PROBLEMS)
 

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from recordari.domain.entries import Entry, FoundEntry
 from recordari.errors import ConfigurationError
+from recordari.lifetime.forget import Forgotten
 from recordari.memory.remember import Remembered
 from recordari.recall.request import RecallAnswer
-from recordari.service.forget import Forgotten
 from recordari.sessions.messages import Added
 from recordari.sessions.rules.window import Message, NewMessage
 from recordari.sessions.sessions import Opened

@@ -14,6 +14,7 @@ from recordari.db.database import Database
 from recordari.db.outbox import Wakeups
 from recordari.domain.jobs import Schedule
 from recordari.facts.language import LLM, OfflineRules, Splitter
+from recordari.lifetime.decay import AccessCounts
 from recordari.memory.index import Threads
 from recordari.memory.objects import Objects
 from recordari.memory.vector_storage import VectorIndexes
@@ -26,7 +27,6 @@ from recordari.providers.sql_writing import SqlWriter
 from recordari.recall.answer_cache import RecallCache
 from recordari.recall.process_cache import Shelves
 from recordari.recall.tenant_view import TenantViews
-from recordari.service.access import AccessCounts
 from recordari.service.query_places import QueryPlaces
 from recordari.sessions.cache import SessionCache
 from recordari.sessions.messages import OfflineSummariser, Summariser

@@ -32,6 +32,7 @@ from recordari.facts import storage as facts_storage
 from recordari.facts.rules.extraction import SETTING, Extraction
 from recordari.facts.versions import Stated, follow, make_way
 from recordari.kit.resources import Resources
+from recordari.lifetime import storage as lifetime_storage
 from recordari.memory import storage
 from recordari.memory.index import EMBED_TOPIC, EXTRACT_TOPIC, NEXT_TOPICS, derive
 from recordari.memory.rules import embedded_text, entities_in, searched_text
@@ -40,7 +41,6 @@ from recordari.models.base import fail_open_now
 from recordari.privacy.sanitise import sanitise_items
 from recordari.sessions import storage as sessions_storage
 from recordari.sessions.storage import thread_of
-from recordari.storage import retention
 
 MAX_BATCH = 1_000
 TAKEN = "this source_ref stands for another item already; use another one, or leave it out"
@@ -393,8 +393,8 @@ async def _found(tx: Transaction, row: Row, key: Key | None, object_key: str | N
         if await storage.is_taken(tx, row.item):  # by a row that this identity may not see
             raise Conflict(TAKEN, field="source_ref")
         # It was forgotten: its empty row still stands for it, or none when its user was erased.
-        buried = await retention.find_buried(tx, row.item)
-        await retention.discard_object(tx, object_key)
+        buried = await lifetime_storage.find_buried(tx, row.item)
+        await lifetime_storage.discard_object(tx, object_key)
         return buried or row.item_id, False
     if not key.belongs_to(row.item):
         line = await sessions_storage.line_of(tx, row.item.session_id)

@@ -23,10 +23,10 @@ from recordari.domain.documents import Chunk, Document, chunked, title_of
 from recordari.domain.knowledge import Source, SourceKind, checked_text
 from recordari.errors import Conflict, InvalidInput, NotFound, TooLarge
 from recordari.kit.resources import Resources
+from recordari.lifetime import forget
 from recordari.memory.index import EMBED_TOPIC
 from recordari.privacy.sanitise import sanitise_items
 from recordari.providers.extraction import Extracted, ReadingLimits, media_type_of
-from recordari.service import forget
 from recordari.service.documents import get_document
 from recordari.service.knowledge import DEFAULT_SOURCE, NO_SUCH_SOURCE, find_named
 from recordari.service.revise import GivenDocument, ReadDocument, prepare_revision, write_revision

@@ -18,7 +18,6 @@ from recordari.core.items import Kind, NewItem, Tier, Trust
 from recordari.core.telemetry import get_log
 from recordari.db import audit
 from recordari.db.database import Transaction
-from recordari.domain.decay import CORROBORATION
 from recordari.domain.patterns import MOST_PATTERNS, Observed, Pattern, pattern_ref, patterns_in, trusted
 from recordari.errors import Conflict, NotFound, RecordariError
 from recordari.facts import storage as facts_storage
@@ -26,6 +25,7 @@ from recordari.facts.rules.conflict import Retirement
 from recordari.facts.storage import Link, RefStanding
 from recordari.facts.versions import retire
 from recordari.kit.resources import Resources
+from recordari.lifetime.rules import CORROBORATION
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import Ready, make_ready, save_ready
 from recordari.models.base import fail_open

@@ -10,7 +10,7 @@ from recordari.db import audit
 from recordari.domain.documents import SEPARATOR, Document, DocumentChunk
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
-from recordari.service import forget
+from recordari.lifetime import forget
 from recordari.service.knowledge import require_named
 from recordari.storage import documents
 from recordari.tenants.tenants import MAX_PAGE, require_admin

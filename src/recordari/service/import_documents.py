@@ -13,11 +13,12 @@ from recordari.core.items import Kind, NewItem
 from recordari.db.database import Transaction
 from recordari.errors import Forbidden, InvalidInput, TooLarge
 from recordari.kit.resources import Resources
+from recordari.lifetime import storage as lifetime_storage
 from recordari.memory.remember import OBJECT_BYTES
 from recordari.privacy.sanitise import sanitise_items
 from recordari.service.import_checks import Row, decoded, row_id, whole_number
 from recordari.service.knowledge import allowed_folder
-from recordari.storage import documents, imports, retention
+from recordari.storage import documents, imports
 from recordari.storage.documents import Original
 
 NOT_WHOLE = "the parts of a file of the export do not follow each other"
@@ -101,7 +102,7 @@ class DocumentImport:
         original = Original(media_type=media_type, body=None if object_key else body, object_key=object_key)
         async with self.resources.database.transaction(self.identity) as tx:
             if not await imports.lacks_file(tx, document_id, revision=revision):
-                await retention.discard_object(tx, object_key)  # something of it was forgotten meanwhile
+                await lifetime_storage.discard_object(tx, object_key)  # something of it was forgotten meanwhile
                 return 0
             await documents.save_original(
                 tx,

@@ -13,8 +13,8 @@ from recordari.db import backup, migrate
 from recordari.db import backup as db_backup
 from recordari.errors import ConfigurationError, Conflict, NotFound
 from recordari.kit.resources import Resources
-from recordari.service import erase
-from recordari.service.journal import journal_file
+from recordari.lifetime import erase
+from recordari.lifetime.journal import journal_file
 from recordari.tenants import tenants as tenant_verbs
 from recordari.tenants.rules import Tenant
 from recordari.tenants.tenants import NewKey

@@ -22,12 +22,13 @@ from recordari.db.database import Transaction
 from recordari.domain.documents import SEPARATOR, Chunk, context_of
 from recordari.domain.knowledge import Source
 from recordari.kit.resources import Resources
+from recordari.lifetime import storage as lifetime_storage
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import OBJECT_BYTES, make_ready
 from recordari.memory.storage import Row
 from recordari.providers.extraction import BINARY
-from recordari.storage import documents, retention, sources
+from recordari.storage import documents, sources
 from recordari.storage.documents import DocumentRow, KeptChunk, Original, Place, Standing
 
 AT_ONCE = 500  # chunks made ready or written together
@@ -192,7 +193,7 @@ async def _keep_original(
 ) -> None:
     if not is_whole:
         await documents.delete_original(tx, document_id)
-        await retention.discard_object(tx, original.object_key)
+        await lifetime_storage.discard_object(tx, original.object_key)
         return
     await documents.save_original(
         tx,

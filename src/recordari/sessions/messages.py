@@ -15,9 +15,9 @@ from recordari.core.tokens import cut_to_tokens, message_tokens
 from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
-from recordari.domain.decay import REVIEWED_TRUST
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
+from recordari.lifetime.rules import REVIEWED_TRUST
 from recordari.memory import remember
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref

@@ -9,10 +9,10 @@ from recordari.core.items import Item
 from recordari.facts import curate, versions
 from recordari.facts.curate import ItemPage, ListRequest, Standing
 from recordari.facts.rules.evidence import Opinion
+from recordari.lifetime import forget
+from recordari.lifetime.forget import Forgotten
+from recordari.lifetime.storage import Hold
 from recordari.memory.remember import Remembered
-from recordari.service import forget
-from recordari.service.forget import Forgotten
-from recordari.storage.holds import Hold
 from recordari.verbs.bound import Bound
 
 

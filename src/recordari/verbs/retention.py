@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.retention import RetentionPolicy
-from recordari.service import collect, decay, erase, retain
-from recordari.service.decay import Faded
-from recordari.service.erase import Reapplied
-from recordari.service.retain import Sweep
-from recordari.storage.erasures import Erasure
+from recordari.lifetime import decay, erase, retain
+from recordari.lifetime import retain as lifetime_retain
+from recordari.lifetime.decay import Faded
+from recordari.lifetime.erase import Reapplied
+from recordari.lifetime.erase_storage import Erasure
+from recordari.lifetime.retain import Sweep
+from recordari.lifetime.rules import RetentionPolicy
 from recordari.verbs.bound import Bound
 
 
@@ -36,7 +37,7 @@ class RetentionVerbs(Bound):
 
     async def collect_objects(self) -> int:
         """Remove objects that nothing points to, now; how many."""
-        return await collect.collect_objects(self.resources, self.identity)
+        return await lifetime_retain.collect_objects(self.resources, self.identity)
 
     async def erase_user(self, user_id: str) -> Erasure:
         """Erase a user everywhere, and return when it is done."""

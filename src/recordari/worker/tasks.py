@@ -26,21 +26,19 @@ from datetime import timedelta
 from recordari.context import profiles
 from recordari.domain.jobs import Schedule
 from recordari.facts import extract, judge
+from recordari.lifetime import decay, erase, retain
+from recordari.lifetime import retain as lifetime_retain
 from recordari.memory import index, vector_indexes
 from recordari.service import (
     choose,
-    collect,
     connect,
     consolidate,
-    decay,
     entries,
-    erase,
     follow,
     idempotency,
     jobs,
     propose,
     reports,
-    retain,
     share,
     synchronise,
     webhooks,
@@ -104,7 +102,7 @@ JOBS: dict[str, Job] = {
     "trim_events": Job(run=follow.trim_events, cron="45 3 * * *"),
     "refresh_databases": Job(run=connect.refresh_databases, cron="0 1 * * *", timeout=3_600.0),
     "measure_usage": Job(run=usage.measure, cron="30 5 * * *"),
-    collect.JOB: Job(run=collect.collect_objects, cron="0 1 * * 6", timeout=3_600.0),
+    lifetime_retain.JOB: Job(run=lifetime_retain.collect_objects, cron="0 1 * * 6", timeout=3_600.0),
     erase.JOB: Job(run=erase.run_erasure, timeout=A_DAY),
     synchronise.JOB: Job(run=synchronise.run_sync, timeout=A_DAY),
     "reindex": Job(run=index.reindex, timeout=A_DAY),

@@ -32,7 +32,6 @@ from recordari.entry.rest import (
     procedures,
     proposals,
     reports,
-    retention,
     shares,
     stats,
 )
@@ -45,6 +44,7 @@ from recordari.kit import problems
 from recordari.kit.problems import ProblemResponse
 from recordari.kit.resources import Resources
 from recordari.kit.rest import Gate, known_query
+from recordari.lifetime import rest as lifetime_rest
 from recordari.memory import rest as memory_rest
 from recordari.privacy import rest as privacy_rest
 from recordari.recall import rest as recall_rest
@@ -93,9 +93,9 @@ ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
     reports.router,
     stats.router,
-    retention.router,
-    retention.fade_router,
-    retention.erasures_router,
+    lifetime_rest.router,
+    lifetime_rest.fade_router,
+    lifetime_rest.erasures_router,
     exports.router,
     privacy_rest.router,
     privacy_rest.privacy_router,

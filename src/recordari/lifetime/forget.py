@@ -18,19 +18,18 @@ from recordari.core.items import Kind
 from recordari.core.telemetry import get_log
 from recordari.db import audit, outbox
 from recordari.db.database import RETENTION_ROLE, Transaction
-from recordari.domain.retention import without_fold
 from recordari.errors import Conflict, InvalidInput, NotFound, ProviderError
 from recordari.facts import storage as facts_storage
 from recordari.kit.resources import Resources
+from recordari.lifetime import storage
+from recordari.lifetime.journal import write_journal
+from recordari.lifetime.rules import without_fold
+from recordari.lifetime.storage import Doomed, Hold, Summaries, Tombstone
 from recordari.memory import remember
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import refuse_shared
-from recordari.service.journal import write_journal
 from recordari.service.share import take_back
 from recordari.sessions.messages import SUMMARISE_TOPIC
-from recordari.storage import holds, retention
-from recordari.storage.holds import Hold
-from recordari.storage.retention import Doomed, Summaries, Tombstone
 from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
@@ -120,11 +119,11 @@ async def redact(
     named = set(item_ids) if of_erased_user else set()
     buried = [item_id for item_id in everything if item_id not in named]
     await take_back(tx, everything)
-    tombstones = await retention.bury(tx, buried, now=now)
-    followers = await retention.unembed_followers(tx, everything)
-    await retention.redact(tx, everything, now=now, keep_place=not of_erased_user)
+    tombstones = await storage.bury(tx, buried, now=now)
+    followers = await storage.unembed_followers(tx, everything)
+    await storage.redact(tx, everything, now=now, keep_place=not of_erased_user)
     for session in cascade.sessions.values():
-        await retention.reset_summary(tx, session)
+        await storage.reset_summary(tx, session)
     await outbox.add(tx, EMBED_TOPIC, followers)
     await outbox.add(tx, SUMMARISE_TOPIC, [session.session_ref for session in cascade.sessions.values()])
     return Redaction(
@@ -149,10 +148,10 @@ async def _reach(tx: Transaction, item_ids: Sequence[UUID]) -> _Cascade:
     cascade = _Cascade()
     frontier = list(item_ids)
     while frontier:
-        locked = await retention.lock_items(tx, sorted(frontier))
+        locked = await storage.lock_items(tx, sorted(frontier))
         cascade.doomed.update({one.item_id: one for one in locked})
         told = await _told_by(tx, locked, cascade.sessions)
-        derived = await retention.resting_only_on(tx, list(cascade.doomed))
+        derived = await storage.resting_only_on(tx, list(cascade.doomed))
         frontier = [item_id for item_id in {*told, *derived} if item_id not in cascade.doomed]
         if not locked:
             break
@@ -166,7 +165,7 @@ async def _told_by(tx: Transaction, locked: Sequence[Doomed], sessions: dict[Ses
         if one.kind == Kind.CHAT_MESSAGE and one.session_id is not None and one.position is not None:
             places.setdefault(one.session_id, []).append(one.position)
     unknown = [session_id for session_id in places if session_id not in sessions]
-    sessions.update({one.session_id: one for one in await retention.lock_sessions(tx, unknown)})
+    sessions.update({one.session_id: one for one in await storage.lock_sessions(tx, unknown)})
     told: list[UUID] = []
     for session_id, positions in places.items():
         if (session := sessions.get(session_id)) is None:
@@ -224,7 +223,7 @@ async def remove_discarded(resources: Resources, identity: Identity) -> int:
     removed = 0
     while True:
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-            found = await retention.list_discarded(tx, limit=OBJECTS_AT_ONCE)
+            found = await storage.list_discarded(tx, limit=OBJECTS_AT_ONCE)
         if not found:
             return removed
         for one in found:
@@ -232,7 +231,7 @@ async def remove_discarded(resources: Resources, identity: Identity) -> int:
                 await resources.objects.delete(one.object_key)
                 removed += 1
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-            await retention.delete_discarded(tx, [one.object_key for one in found])
+            await storage.delete_discarded(tx, [one.object_key for one in found])
 
 
 async def hold(resources: Resources, identity: Identity, item_id: UUID, action_id: str) -> bool:
@@ -240,7 +239,7 @@ async def hold(resources: Resources, identity: Identity, item_id: UUID, action_i
     refuse_shared(await remember.get_item(resources, identity, item_id))
     checked_id("action_id", action_id)
     async with resources.database.transaction(identity) as tx:
-        made = await holds.insert_hold(tx, item_id, action_id)
+        made = await storage.insert_hold(tx, item_id, action_id)
         if made:
             await audit.record(tx, "memory.hold", "item", item_id, action_id=action_id)
     return made
@@ -250,7 +249,7 @@ async def release(resources: Resources, identity: Identity, item_id: UUID, actio
     """Note that an action rests on an item no longer."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        if not await holds.delete_hold(tx, item_id, action_id):
+        if not await storage.delete_hold(tx, item_id, action_id):
             raise NotFound("there is no such hold")
         await audit.record(tx, "memory.release", "item", item_id, action_id=action_id)
 
@@ -259,4 +258,4 @@ async def list_holds(resources: Resources, identity: Identity, item_id: UUID) ->
     """The actions that rest on an item."""
     await remember.get_item(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
-        return await holds.list_holds(tx, item_id)
+        return await storage.list_holds(tx, item_id)

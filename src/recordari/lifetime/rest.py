@@ -9,9 +9,9 @@ from uuid import UUID
 from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field
 
-from recordari.domain.retention import MOST_DAYS, RetentionPolicy, Verdict
 from recordari.kit.problems import Problem
 from recordari.kit.rest import MISMATCH, PROBLEMS, AdminMemory, IfMatch, Shown, Strict, etag_of, require_match
+from recordari.lifetime.rules import MOST_DAYS, RetentionPolicy, Verdict
 
 router = APIRouter(prefix="/v1/retention", tags=["retention"], responses=PROBLEMS)
 fade_router = APIRouter(prefix="/v1/fade", tags=["retention"], responses=PROBLEMS)

@@ -7,7 +7,9 @@ ids of rows, never content or names. Its first line carries the tenant's salt: k
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -16,11 +18,10 @@ from uuid import UUID
 
 from recordari.core.identity import Identity
 from recordari.db.database import RETENTION_ROLE
-from recordari.errors import InvalidInput
+from recordari.errors import InvalidInput, ProviderError
 from recordari.kit.resources import Resources
-from recordari.providers import journal
-from recordari.storage import erasures
-from recordari.storage.retention import Tombstone
+from recordari.lifetime import erase_storage
+from recordari.lifetime.storage import Tombstone
 
 FORMAT = "recordari-erasures"
 VERSION = 1
@@ -37,11 +38,9 @@ async def write_journal(resources: Resources, identity: Identity, tombstones: Se
     if not tombstones:
         return
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        salt = await erasures.find_salt(tx)
+        salt = await erase_storage.find_salt(tx)
     header = {"format": FORMAT, "version": VERSION, "tenant_id": str(identity.tenant_id), "salt": salt.hex()}
-    await journal.append(
-        journal_file(resources, identity), [_written(one) for one in tombstones], header=json.dumps(header)
-    )
+    await append(journal_file(resources, identity), [_written(one) for one in tombstones], header=json.dumps(header))
 
 
 async def complete_journal(resources: Resources, identity: Identity) -> int:
@@ -50,7 +49,7 @@ async def complete_journal(resources: Resources, identity: Identity) -> int:
     added, after = 0, b""
     while True:
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-            page = await erasures.list_tombstones(tx, after=after, limit=PAGE)
+            page = await erase_storage.list_tombstones(tx, after=after, limit=PAGE)
         if not page:
             return added
         missing = [one for one in page if one.hash not in known or known[one.hash] < one.forgotten_at]
@@ -70,15 +69,15 @@ async def restore_tombstones(resources: Resources, identity: Identity, file: Pat
     if salt is None:
         return 0
     async with resources.database.transaction(identity) as tx:
-        await erasures.set_salt(tx, salt)
+        await erase_storage.set_salt(tx, salt)
         for start in range(0, len(tombstones), PAGE):
-            await erasures.insert_tombstones(tx, tombstones[start : start + PAGE])
+            await erase_storage.insert_tombstones(tx, tombstones[start : start + PAGE])
     return len(tombstones)
 
 
 async def _read(resources: Resources, identity: Identity, file: Path | None) -> tuple[bytes | None, list[Tombstone]]:
     path = file or journal_file(resources, identity)
-    lines = await journal.read(path)
+    lines = await read(path)
     if not lines:
         return None, []
     try:
@@ -112,3 +111,38 @@ def _tombstone(line: dict[str, Any]) -> Tombstone:
         is_final=bool(line["is_final"]),
         forgotten_at=datetime.fromisoformat(line["forgotten_at"]),
     )
+
+
+async def append(path: Path, lines: Sequence[str], *, header: str) -> None:
+    """Append lines durably; a new file begins with the header."""
+    await asyncio.to_thread(_append, path, lines, header)
+
+
+async def read(path: Path) -> list[str]:
+    """Every whole line; none where there is no file. A last line that a crash cut short is left out."""
+    return await asyncio.to_thread(_read_file, path)
+
+
+def _append(path: Path, lines: Sequence[str], header: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "rb+") as file:
+            size = file.seek(0, os.SEEK_END)
+            written = [header, *lines] if size == 0 else list(lines)
+            is_cut = size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
+            file.write(("\n" * is_cut + "".join(f"{line}\n" for line in written)).encode())
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise ProviderError(f"the journal of erasures cannot be written: {error.strerror}") from error
+
+
+def _read_file(path: Path) -> list[str]:
+    try:
+        text = path.read_bytes().decode(errors="replace")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ProviderError(f"the journal of erasures cannot be read: {error.strerror}") from error
+    return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]

@@ -10,10 +10,10 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from recordari.core.identity import Scope, SessionId
-from recordari.core.items import REDACTED, Kind, Prepared, Tier
+from recordari.core.items import REDACTED, Kind, Prepared, Tier, Trust
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.domain.retention import Ended
+from recordari.lifetime.rules import Ended, Trace
 from recordari.sessions.rules.sessions import Fold
 
 queries = Queries(__name__)
@@ -181,3 +181,68 @@ async def list_used_objects(tx: Transaction, object_keys: Sequence[str]) -> set[
     """Which of these objects a row points to."""
     rows = await tx.dicts(queries.list_used_objects, object_keys=list(object_keys))
     return {row["object_key"] for row in rows}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accesses:
+    """How often an item was recalled lately, and when last."""
+
+    item_id: UUID
+    times: int
+    last_at: datetime
+
+
+async def add_counts(tx: Transaction, counts: Sequence[Accesses]) -> None:
+    """Add to what is known of the use of items."""
+    await tx.run(
+        queries.add_counts,
+        item_ids=[one.item_id for one in counts],
+        times=[one.times for one in counts],
+        last_ats=[one.last_at for one in counts],
+    )
+
+
+async def list_recent(tx: Transaction, *, after: UUID, limit: int) -> list[Trace]:
+    """Some of recent memory by id, which is the order it was kept in, after the one given."""
+    rows = await tx.dicts(queries.list_recent, after=after, limit=limit)
+    return [
+        Trace(**{**row, "kind": Kind(row["kind"]), "tier": Tier(row["tier"]), "trust": Trust(row["trust"])})
+        for row in rows
+    ]
+
+
+async def archive_faded(
+    tx: Transaction, item_ids: Sequence[UUID], *, now: datetime, recalled_since: datetime
+) -> list[UUID]:
+    """Take faded items out of recall; which those were."""
+    rows = await tx.dicts(queries.archive_faded, item_ids=list(item_ids), now=now, recalled_since=recalled_since)
+    return [row["item_id"] for row in rows]
+
+
+async def promote_items(tx: Transaction, item_ids: Sequence[UUID]) -> list[UUID]:
+    """Let recent items last; which those were."""
+    return [row["item_id"] for row in await tx.dicts(queries.promote_items, item_ids=list(item_ids))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """An action that rests on an item, which nothing may remove meanwhile."""
+
+    item_id: UUID
+    action_id: str
+    created_at: datetime
+
+
+async def insert_hold(tx: Transaction, item_id: UUID, action_id: str) -> bool:
+    """Note that an action rests on an item; False when it does already."""
+    return await tx.run(queries.insert_hold, item_id=item_id, action_id=action_id) == 1
+
+
+async def delete_hold(tx: Transaction, item_id: UUID, action_id: str) -> bool:
+    """Note that it does no longer; False when it did not."""
+    return await tx.run(queries.delete_hold, item_id=item_id, action_id=action_id) == 1
+
+
+async def list_holds(tx: Transaction, item_id: UUID) -> list[Hold]:
+    """The actions that rest on an item."""
+    return await tx.all(queries.list_holds, Hold, item_id=item_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +12,12 @@ from recordari.core.identity import Identity
 from recordari.core.telemetry import get_log
 from recordari.db import audit
 from recordari.db.database import RETENTION_ROLE, Transaction
-from recordari.domain.retention import (
+from recordari.errors import Conflict
+from recordari.kit.resources import Resources
+from recordari.lifetime import storage
+from recordari.lifetime.forget import Redaction, follow_up, record, redact, remove_discarded
+from recordari.lifetime.journal import complete_journal
+from recordari.lifetime.rules import (
     SETTING,
     Ended,
     RetentionPolicy,
@@ -21,11 +27,6 @@ from recordari.domain.retention import (
     retention_policy,
     verdict,
 )
-from recordari.errors import Conflict
-from recordari.kit.resources import Resources
-from recordari.service.forget import Redaction, follow_up, record, redact, remove_discarded
-from recordari.service.journal import complete_journal
-from recordari.storage import retention
 from recordari.tenants.tenants import get_tenant, require_admin, update_tenant
 
 log = get_log(__name__)
@@ -79,7 +80,7 @@ async def sweep(resources: Resources, identity: Identity, *, dry_run: bool | Non
         return planned
     ending = sum(planned.counts[one] for one in ENDING)
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        total = await retention.count_kept(tx)
+        total = await storage.count_kept(tx)
         refused = is_too_much(ending, total, policy) and not force
         if refused:
             await audit.record(tx, "retention.refuse", "tenant", identity.tenant_id, ending=ending, total=total)
@@ -119,7 +120,7 @@ async def _pages(resources: Resources, identity: Identity) -> AsyncIterator[list
     after = _FIRST
     while True:
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-            page = await retention.list_ended(tx, after=after, limit=PAGE)
+            page = await storage.list_ended(tx, after=after, limit=PAGE)
         if not page:
             return
         yield page
@@ -159,9 +160,9 @@ async def _batch(resources: Resources, identity: Identity, asked: Verdict, item_
 
 async def _ended(resources: Resources, tx: Transaction, asked: Verdict, item_ids: Sequence[UUID]) -> int:
     if asked is Verdict.ARCHIVE:
-        changed = await retention.archive_items(tx, item_ids, now=resources.clock())
+        changed = await storage.archive_items(tx, item_ids, now=resources.clock())
     else:
-        changed = await retention.purge_items(tx, item_ids)
+        changed = await storage.purge_items(tx, item_ids)
     await audit.record(
         tx, f"memory.{asked}", "tenant", tx.identity.tenant_id, reason="policy", item_ids=[str(one) for one in item_ids]
     )
@@ -177,3 +178,42 @@ async def retain(resources: Resources, identity: Identity, **_: Any) -> None:
         log.warning("retention_sweep_refused", ending=refusal.details.get("ending"), total=refusal.details.get("total"))
     await remove_discarded(resources, identity)
     await complete_journal(resources, identity)
+
+
+JOB = "collect_objects"
+AT_ONCE = 500
+
+
+async def collect_objects(resources: Resources, identity: Identity, **_: Any) -> int:
+    """Remove the tenant's objects that no row points to; how many. A weekly job."""
+    removed = await remove_discarded(resources, identity)
+    before = resources.clock() - timedelta(hours=resources.settings.object_grace_hours)
+    held: list[str] = []
+    async for found in resources.objects.list_of(str(identity.tenant_id)):
+        if found.modified_at < before:
+            held.append(found.key)
+        if len(held) >= AT_ONCE:
+            removed += await _collect(resources, identity, held)
+            held = []
+    removed += await _collect(resources, identity, held)
+    if removed:
+        log.info("objects_collected", objects=removed)
+    return removed
+
+
+async def _collect(resources: Resources, identity: Identity, keys: list[str]) -> int:
+    before = resources.clock() - timedelta(hours=resources.settings.object_grace_hours)
+    removed = 0
+    for key in await _unused(resources, identity, keys):
+        # Once more for this one alone: the page may have taken long.
+        if await _unused(resources, identity, [key]) and await resources.objects.delete_older(key, before):
+            removed += 1
+    return removed
+
+
+async def _unused(resources: Resources, identity: Identity, keys: list[str]) -> list[str]:
+    if not keys:
+        return []
+    async with resources.database.transaction(identity) as tx:
+        used = await storage.list_used_objects(tx, keys)
+    return [key for key in keys if key not in used]

@@ -1,33 +1,169 @@
-"""`recordari policy`: how long memory is kept, what may never be removed or copied, and what is masked."""
+"""`recordari forget`, `erase` and `export`: what a person may ask of a memory about them."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
-from recordari.domain.retention import RetentionPolicy
-from recordari.kit.commands import Tenant, ask
-from recordari.kit.output import AsJson, Yes, confirm, print_json, print_line, print_record, print_table, record
+from recordari.app import Memory
+from recordari.core.checks import Progress
+from recordari.errors import InvalidInput
+from recordari.kit.commands import Tenant, ask, open_memory
+from recordari.kit.output import (
+    AsJson,
+    Yes,
+    confirm,
+    counted,
+    print_json,
+    print_line,
+    print_note,
+    print_record,
+    print_table,
+    record,
+)
+from recordari.lifetime.forget import Forgotten
+from recordari.lifetime.retain import Sweep
+from recordari.lifetime.rules import RetentionPolicy
+from recordari.memory.cli import progress_bar
 from recordari.service.maintenance import DEVELOPMENT_TENANT
-from recordari.service.retain import Sweep
 
-app = typer.Typer()
+LOOK_SECONDS = 0.2
+
+
+def forget(
+    item_id: Annotated[UUID, typer.Argument(help="Id of the item: `recordari facts list`, `recall --json`.")],
+    *,
+    reason: Annotated[str | None, typer.Option(help="Why; it stands in the audit.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Redact an item with everything derived from it; it does not come back."""
+
+    async def run(*, only_look: bool) -> Forgotten:
+        async with open_memory(tenant) as memory:
+            return await memory.forget(item_id, reason=reason, dry_run=only_look)
+
+    if not dry_run:
+        if not yes and sys.stdin.isatty():
+            reached = len(asyncio.run(run(only_look=True)).item_ids)
+            question = f"Forget this item and {reached - 1} derived from it? Nothing brings them back."
+        else:
+            question = "Forget this item and everything derived from it? Nothing brings them back."
+        confirm(question, yes=yes)
+    done = asyncio.run(run(only_look=dry_run))
+    if as_json:
+        print_json(done)
+        return
+    for each in done.item_ids:
+        print_line(each)
+    print_note(f"{counted(len(done.item_ids), 'item')} {'to be forgotten' if dry_run else 'forgotten'}")
+
+
+def erase(
+    user_id: Annotated[str, typer.Argument(help="Id of the user.")],
+    *,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Erase a user everywhere: memories, sessions, keys, work that waits. Stopped, it is ended by a worker."""
+    confirm(f"Erase everything of the user {user_id}? Nothing brings it back.", yes=yes)
+
+    async def run() -> dict[str, Any]:
+        async with open_memory(tenant) as memory:
+            with progress_bar("items erased", hidden=as_json) as progress:
+                return await _erased(memory, user_id, progress)
+
+    done = asyncio.run(run())
+    if as_json:
+        print_json(done)
+    else:
+        print_line(f"{counted(done['items'], 'item')} and {counted(done['sessions'], 'session')} erased")
+
+
+async def _erased(memory: Memory, user_id: str, progress: Progress) -> dict[str, Any]:
+    started = await memory.start_erasing_user(user_id)
+    erasing = asyncio.create_task(memory.erase_user(user_id))
+    while not erasing.done():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(erasing), LOOK_SECONDS)
+        progress((await memory.get_erasure(started.erasure_id)).items, 0)
+    return record(await erasing, without=("user_id", "user_hash"))
+
+
+def export(
+    file: Annotated[Path, typer.Argument(help="Where to write it; `-` is standard output.")],
+    *,
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Only this user's.")] = None,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write everything of a tenant or of one user as JSON Lines; `recordari import` reads it again."""
+    if file.exists() and file.is_file():
+        confirm(f"Write over {file}?", yes=yes)
+
+    async def run() -> int:
+        async with open_memory(tenant) as memory:
+            with progress_bar("lines", hidden=as_json or str(file) == "-") as progress:
+                return await _write(memory.export(user_id=user), file, progress)
+
+    written = asyncio.run(run())
+    if as_json and str(file) != "-":
+        print_json({"file": str(file), "lines": written})
+    else:
+        print_note(f"{counted(written, 'line')} written")
+
+
+async def _write(lines: AsyncIterator[str], file: Path, progress: Progress) -> int:
+    """Write to a file beside it first: what is there already is whole, whatever happens."""
+    if str(file) == "-":
+        count = 0
+        async for line in lines:
+            # JSON has no raw control characters; what could turn a line around is escaped as well.
+            sys.stdout.write(line.encode("ascii", "backslashreplace").decode() if sys.stdout.isatty() else line)
+            sys.stdout.write("\n")
+            count += 1
+        return count
+    part, count = file.with_name(f"{file.name}.part"), 0
+    try:
+        with part.open("w", encoding="utf-8") as target:
+            async for line in lines:
+                target.write(f"{line}\n")
+                count += 1
+                progress(count, 0)
+        part.replace(file)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {file}: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return count
+
+
+policy_commands = typer.Typer()
 
 ItemId = Annotated[UUID, typer.Argument(help="Id of the item.")]
 ActionId = Annotated[str, typer.Argument(help="Your own id of the action.")]
 SourceId = Annotated[UUID, typer.Argument(help="Id of the source.")]
 
 
-@app.command()
+@policy_commands.command()
 def show(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show how long the tenant keeps what it has ended."""
     _show(ask(lambda memory: memory.get_retention_policy(), tenant), as_json=as_json)
 
 
-@app.command("set")
+@policy_commands.command("set")
 def change(
     values: Annotated[list[str], typer.Argument(help="NAME=VALUE, such as deleted_days=7; repeatable.")],
     *,
@@ -39,13 +175,13 @@ def change(
     _show(ask(lambda memory: memory.set_retention_policy(**changes), tenant), as_json=as_json)
 
 
-@app.command("dry-run")
+@policy_commands.command("dry-run")
 def dry_run(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Say what a sweep by the policy would do now."""
     _show_sweep(ask(lambda memory: memory.sweep(dry_run=True), tenant), as_json=as_json)
 
 
-@app.command()
+@policy_commands.command()
 def sweep(
     *,
     force: Annotated[bool, typer.Option("--force", help="Pass over the safety floor.")] = False,
@@ -58,14 +194,14 @@ def sweep(
     _show_sweep(ask(lambda memory: memory.sweep(dry_run=False, force=force), tenant), as_json=as_json)
 
 
-@app.command()
+@policy_commands.command()
 def fade(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Archive recent memory that has faded and promote what matters, now instead of at its time."""
     done = ask(lambda memory: memory.fade(), tenant)
     (print_json if as_json else print_record)(record(done))
 
 
-@app.command()
+@policy_commands.command()
 def hold(item_id: ItemId, action_id: ActionId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Note that an action rests on an item: nothing may remove it from then on."""
     made = ask(lambda memory: memory.hold(item_id, action_id), tenant)
@@ -75,7 +211,7 @@ def hold(item_id: ItemId, action_id: ActionId, *, tenant: Tenant = DEVELOPMENT_T
         print_line("held" if made else "was held already")
 
 
-@app.command()
+@policy_commands.command()
 def release(
     item_id: ItemId,
     action_id: ActionId,
@@ -93,7 +229,7 @@ def release(
         print_line("released")
 
 
-@app.command()
+@policy_commands.command()
 def holds(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """List the actions that rest on an item."""
     found = [record(each) for each in ask(lambda memory: memory.list_holds(item_id), tenant)]
@@ -103,7 +239,7 @@ def holds(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJs
         print_table(found, empty="no action rests on it")
 
 
-@app.command()
+@policy_commands.command()
 def protect(source_id: SourceId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Let no fact copy the documents of a source."""
     texts = ask(lambda memory: memory.protect_source(source_id), tenant)
@@ -113,7 +249,7 @@ def protect(source_id: SourceId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json
         print_line(f"{texts} texts came under guard")
 
 
-@app.command()
+@policy_commands.command()
 def unprotect(
     source_id: SourceId, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False, as_json: AsJson = False
 ) -> None:
@@ -126,7 +262,7 @@ def unprotect(
         print_line("unprotected")
 
 
-@app.command()
+@policy_commands.command()
 def protected(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """List the sources that no fact may copy."""
     found = [record(each) for each in ask(lambda memory: memory.list_protected_sources(), tenant)]
@@ -136,7 +272,7 @@ def protected(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -
         print_table(found, empty="no source is protected")
 
 
-@app.command()
+@policy_commands.command()
 def privacy(
     values: Annotated[
         list[str] | None, typer.Argument(help="NAME=VALUE, such as default=mask email=keep; none: only show.")

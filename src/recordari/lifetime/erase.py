@@ -19,10 +19,10 @@ from recordari.db import audit, jobs
 from recordari.db.database import RETENTION_ROLE
 from recordari.errors import Conflict, NotFound
 from recordari.kit.resources import Resources
-from recordari.service.forget import follow_up, forget_items, redact, remove_discarded
-from recordari.service.journal import complete_journal, restore_tombstones
-from recordari.storage import erasures
-from recordari.storage.erasures import Erasure
+from recordari.lifetime import erase_storage
+from recordari.lifetime.erase_storage import Erasure
+from recordari.lifetime.forget import follow_up, forget_items, redact, remove_discarded
+from recordari.lifetime.journal import complete_journal, restore_tombstones
 from recordari.tenants.tenants import require_admin
 
 JOB = "erase_user"
@@ -46,9 +46,9 @@ async def start_erasing(resources: Resources, identity: Identity, user_id: str) 
     who = UserId(checked_id("user_id", user_id))
     identity = replace(identity, user_id=None)  # an administrator who acts for a user would see that user's rows only
     async with resources.database.transaction(identity) as tx:
-        if held := await erasures.count_held(tx, who):
+        if held := await erase_storage.count_held(tx, who):
             raise Conflict(f"actions rest on {held} memories of this user; release the holds first")
-        erasure = await erasures.start_erasure(tx, new_id(), who)
+        erasure = await erase_storage.start_erasure(tx, new_id(), who)
         name = f"{JOB}:{erasure.erasure_id}"
         await jobs.defer(tx, JOB, args={"erasure_id": str(erasure.erasure_id)}, queueing_lock=name, lock=name)
         await audit.record(tx, "user.erase.start", "erasure", erasure.erasure_id)
@@ -65,7 +65,7 @@ async def get_erasure(resources: Resources, identity: Identity, erasure_id: UUID
     """How far an erasure has come."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        found = await erasures.find_erasure(tx, erasure_id)
+        found = await erase_storage.find_erasure(tx, erasure_id)
     if found is None:
         raise NotFound("there is no such erasure")
     return found
@@ -88,7 +88,7 @@ async def _wait_for_writers(resources: Resources, identity: Identity, erasure: E
     """Wait until whoever began to write before the erasure has ended: their rows can be seen only then."""
     while True:
         async with resources.database.transaction(identity) as tx:
-            if not await erasures.has_older_writers(tx, erasure.erasure_id):
+            if not await erase_storage.has_older_writers(tx, erasure.erasure_id):
                 return
         await asyncio.sleep(WRITERS_SECONDS)
 
@@ -97,12 +97,12 @@ async def _erase_items(resources: Resources, identity: Identity, erasure: Erasur
     """Redact some of the user's items; False when there are none left."""
     assert erasure.user_id is not None
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        item_ids = await erasures.list_items(tx, erasure.user_id, before=erasure.requested_at, limit=ITEMS_AT_ONCE)
+        item_ids = await erase_storage.list_items(tx, erasure.user_id, before=erasure.requested_at, limit=ITEMS_AT_ONCE)
         if not item_ids:
             return False
         # The tombstone of the user stands for all that is the user's own.
         redaction = await redact(tx, item_ids, now=resources.clock(), of_erased_user=True)
-        await erasures.progress(tx, erasure.erasure_id, items=len(redaction.forgotten.item_ids))
+        await erase_storage.progress(tx, erasure.erasure_id, items=len(redaction.forgotten.item_ids))
     await follow_up(resources, identity, redaction)
     return True
 
@@ -111,16 +111,18 @@ async def _erase_sessions(resources: Resources, identity: Identity, erasure: Era
     """Remove some of the user's sessions with all that ends with them; False when there are none left."""
     assert erasure.user_id is not None
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        await erasures.unplace_items(tx, erasure.user_id, before=erasure.requested_at)
-        found = await erasures.list_sessions(tx, erasure.user_id, before=erasure.requested_at, limit=SESSIONS_AT_ONCE)
+        await erase_storage.unplace_items(tx, erasure.user_id, before=erasure.requested_at)
+        found = await erase_storage.list_sessions(
+            tx, erasure.user_id, before=erasure.requested_at, limit=SESSIONS_AT_ONCE
+        )
         run_ids = [run_id for session in found for run_id in session.run_ids]
-        run_ids += await erasures.list_runs(tx, erasure.user_id, before=erasure.requested_at)
+        run_ids += await erase_storage.list_runs(tx, erasure.user_id, before=erasure.requested_at)
         if not found and not run_ids:
             return False
-        await erasures.pseudonymise_audit(tx, [*(session.session_id for session in found), *run_ids])
-        await erasures.delete_runs(tx, run_ids)
-        await erasures.delete_sessions(tx, found)
-        await erasures.progress(tx, erasure.erasure_id, sessions=len(found))
+        await erase_storage.pseudonymise_audit(tx, [*(session.session_id for session in found), *run_ids])
+        await erase_storage.delete_runs(tx, run_ids)
+        await erase_storage.delete_sessions(tx, found)
+        await erase_storage.progress(tx, erasure.erasure_id, sessions=len(found))
     for session in found:
         await resources.session_cache.drop(identity.tenant_id, session.session_id)
     return True
@@ -130,13 +132,13 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
     """Remove the user's own row and keys, and close the erasure."""
     assert erasure.user_id is not None
     async with resources.database.transaction(identity) as tx:
-        await erasures.delete_jobs(tx, erasure.user_id)
+        await erase_storage.delete_jobs(tx, erasure.user_id)
     await remove_discarded(resources, identity)
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        cached = await erasures.list_state_sessions(tx, erasure.user_id, before=erasure.requested_at)
-        await erasures.delete_user(tx, erasure.user_id, before=erasure.requested_at)
-        await erasures.pseudonymise_audit(tx, [erasure.user_id])
-        finished = await erasures.finish_erasure(tx, erasure.erasure_id)
+        cached = await erase_storage.list_state_sessions(tx, erasure.user_id, before=erasure.requested_at)
+        await erase_storage.delete_user(tx, erasure.user_id, before=erasure.requested_at)
+        await erase_storage.pseudonymise_audit(tx, [erasure.user_id])
+        finished = await erase_storage.finish_erasure(tx, erasure.erasure_id)
         if finished is not None:
             await audit.record(
                 tx, "user.erase", "erasure", erasure.erasure_id, items=finished.items, sessions=finished.sessions
@@ -157,8 +159,8 @@ async def reapply(resources: Resources, identity: Identity, *, file: Path | None
     require_admin(identity)
     restored = await restore_tombstones(resources, identity, file)
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        items = await erasures.find_returned_items(tx)
-        users = await erasures.find_returned_users(tx)
+        items = await erase_storage.find_returned_items(tx)
+        users = await erase_storage.find_returned_users(tx)
     for start in range(0, len(items), ITEMS_AT_ONCE):
         try:
             await forget_items(

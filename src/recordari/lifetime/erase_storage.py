@@ -11,7 +11,7 @@ from recordari.core.identity import RunId, SessionId, UserId
 from recordari.core.items import REDACTED
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.storage.retention import Tombstone
+from recordari.lifetime.storage import Tombstone
 
 queries = Queries(__name__)
 
