@@ -16,10 +16,10 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity
 from recordari.core.items import Kind
-from recordari.domain.patterns import Observed, Pattern
 from recordari.errors import Conflict, NotFound
 from recordari.facts.rules.extraction import Category
 from recordari.kit.resources import Resources
+from recordari.learning.rules.patterns import Observed, Pattern
 from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.worker.tasks import JOBS
 

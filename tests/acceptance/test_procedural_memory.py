@@ -21,10 +21,10 @@ from recordari.app import Memory
 from recordari.core.identity import Role
 from recordari.core.ids import new_id
 from recordari.db.queries import Query
-from recordari.domain.bandit import Posterior
-from recordari.domain.procedures import MAX_SPEC_BYTES, Procedure
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, PreconditionFailed
-from recordari.service import choose as choose_verbs
+from recordari.learning import workflows as choose_verbs
+from recordari.learning.rules.bandit import Posterior
+from recordari.learning.rules.workflows import MAX_SPEC_BYTES, Procedure
 from recordari.tenants.tenants import ensure_tenant
 
 TASK: dict[str, Any] = {"agent_type": "sdr", "task_type": "first_email"}

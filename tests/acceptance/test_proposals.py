@@ -13,11 +13,11 @@ from tests.working import at, run_job, work_off
 from recordari.app import Memory
 from recordari.core.identity import Identity
 from recordari.core.items import Kind
-from recordari.domain.proposals import Proposal
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.facts import storage as facts_storage
 from recordari.facts.storage import Link
 from recordari.kit.resources import Resources
+from recordari.learning.rules.proposals import Proposal
 
 TWICE = ("Ana prefers tea without sugar in the morning", "In the morning Ana prefers tea without any sugar")
 

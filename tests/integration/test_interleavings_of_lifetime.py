@@ -16,11 +16,11 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.core.items import Kind
-from recordari.domain.patterns import Observed, Pattern, patterns_in
 from recordari.errors import Conflict, NotFound
 from recordari.kit.resources import Resources
+from recordari.learning.consolidate import ENDED_FOR
+from recordari.learning.rules.patterns import Observed, Pattern, patterns_in
 from recordari.service import organise
-from recordari.service.consolidate import ENDED_FOR
 from recordari.sessions.rules.window import NewMessage
 from recordari.tenants import tenants
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recordari.domain.bandit import Posterior, checked_prior, checked_score, thompson
 from recordari.errors import InvalidInput
+from recordari.learning.rules.bandit import Posterior, checked_prior, checked_score, thompson
 
 parameters = st.floats(min_value=0.05, max_value=2_000)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from recordari.core.identity import Scope
 from recordari.core.items import Kind, Trust
-from recordari.domain.patterns import Observed, patterns_in, shape_of, topic_of
 from recordari.facts.rules.extraction import Category
+from recordari.learning.rules.patterns import Observed, patterns_in, shape_of, topic_of
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from recordari.core.items import Trust
-from recordari.domain.proposals import (
+from recordari.learning.rules.proposals import (
     Input,
     InputNow,
     NewProposal,

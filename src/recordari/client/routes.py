@@ -20,9 +20,9 @@ from pydantic_core import to_jsonable_python
 from recordari.context.rules.context import ContextItem, SectionName
 from recordari.core.identity import Scope, tenant_id_of
 from recordari.core.items import Trust
-from recordari.domain.bandit import Posterior
-from recordari.domain.procedures import Choice, Procedure
 from recordari.errors import InvalidInput
+from recordari.learning.rules.bandit import Posterior
+from recordari.learning.rules.workflows import Choice, Procedure
 from recordari.sessions.rules.window import MessageRole
 from recordari.tenants.rules import AgentDefinition
 

@@ -14,6 +14,7 @@ from recordari.db.database import Database
 from recordari.db.outbox import Wakeups
 from recordari.domain.jobs import Schedule
 from recordari.facts.language import LLM, OfflineRules, Splitter
+from recordari.learning.consolidate import Distiller, OfflineDistiller
 from recordari.lifetime.decay import AccessCounts
 from recordari.memory.index import Threads
 from recordari.memory.objects import Objects
@@ -21,7 +22,6 @@ from recordari.memory.vector_storage import VectorIndexes
 from recordari.models.base import Reranker
 from recordari.models.embedding import Embedders
 from recordari.models.static import StaticTokens
-from recordari.providers.distilling import Distiller, OfflineDistiller
 from recordari.providers.extraction import Extractor
 from recordari.providers.sql_writing import SqlWriter
 from recordari.recall.answer_cache import RecallCache

@@ -13,13 +13,13 @@ from recordari.core.identity import Identity, TenantId
 from recordari.core.telemetry import get_log
 from recordari.db import audit
 from recordari.db.database import Database
-from recordari.domain.proposals import NewProposal, ProposalKind
 from recordari.kit.resources import Resources
+from recordari.learning import storage as learning_storage
+from recordari.learning.rules.proposals import NewProposal, ProposalKind
 from recordari.lifetime import storage
 from recordari.lifetime.rules import WEAKEST as WEAKEST_STRENGTH
 from recordari.lifetime.rules import Fate, Trace, fate, lifetime, review_of
 from recordari.lifetime.storage import Accesses
-from recordari.storage import proposals
 from recordari.tenants.tenants import require_admin
 
 PAGE = 1_000
@@ -59,7 +59,7 @@ async def fade(resources: Resources, identity: Identity, **_: Any) -> Faded:
             for item_id in kept:
                 await audit.record(tx, "memory.promote", "item", item_id, reason="importance")
             waiting = [one for trace in page if (one := _to_review(trace, fates[trace.item_id], now)) is not None]
-            made = [await proposals.insert_proposal(tx, one, now=now) for one in waiting]
+            made = [await learning_storage.insert_proposal(tx, one, now=now) for one in waiting]
         examined, promoted = examined + len(page), promoted + len(kept)
         reviews += sum(one is not None for one in made)
         after = page[-1].item_id

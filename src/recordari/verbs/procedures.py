@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.bandit import Posterior
-from recordari.domain.procedures import Choice, Outcome, Procedure
-from recordari.service import choose
-from recordari.service.choose import Rewarded, SavedProcedure
+from recordari.learning import workflows
+from recordari.learning.rules.bandit import Posterior
+from recordari.learning.rules.workflows import Choice, Outcome, Procedure
+from recordari.learning.workflows import Rewarded, SavedProcedure
 from recordari.verbs.bound import Bound
 
 
@@ -26,7 +26,7 @@ class ProcedureVerbs(Bound):
         expected_version: int | None = None,
     ) -> SavedProcedure:
         """Make this spec the active version of a procedure; another one before it is superseded."""
-        return await choose.save_procedure(
+        return await workflows.save_procedure(
             self.resources,
             self.identity,
             agent_type=agent_type,
@@ -39,7 +39,9 @@ class ProcedureVerbs(Bound):
 
     async def choose(self, agent_type: str, task_type: str, *, seed: int | str | None = None) -> Choice:
         """Draw one of the active procedures, each as often as it is likely to be the best."""
-        return await choose.choose(self.resources, self.identity, agent_type=agent_type, task_type=task_type, seed=seed)
+        return await workflows.choose(
+            self.resources, self.identity, agent_type=agent_type, task_type=task_type, seed=seed
+        )
 
     async def reward(
         self, target: Choice | Procedure | UUID, score: float, *, outcome_id: str | None = None
@@ -52,34 +54,36 @@ class ProcedureVerbs(Bound):
                 target_id = target.procedure_id
             case _:
                 target_id = target
-        return await choose.reward(self.resources, self.identity, target_id, score, outcome_id=outcome_id)
+        return await workflows.reward(self.resources, self.identity, target_id, score, outcome_id=outcome_id)
 
     async def retire_procedure(self, procedure_id: UUID, *, reason: str | None = None) -> Procedure:
         """Never choose this version again."""
-        return await choose.retire_procedure(self.resources, self.identity, procedure_id, reason=reason)
+        return await workflows.retire_procedure(self.resources, self.identity, procedure_id, reason=reason)
 
     async def get_procedure(self, procedure_id: UUID) -> Procedure:
         """One version, with its posterior."""
-        return await choose.get_procedure(self.resources, self.identity, procedure_id)
+        return await workflows.get_procedure(self.resources, self.identity, procedure_id)
 
     async def active_procedures(self, agent_type: str, task_type: str) -> list[Procedure]:
         """What is neither superseded nor retired."""
-        return await choose.active_procedures(self.resources, self.identity, agent_type=agent_type, task_type=task_type)
+        return await workflows.active_procedures(
+            self.resources, self.identity, agent_type=agent_type, task_type=task_type
+        )
 
     async def list_procedures(
         self, *, also_ended: bool = False, after: UUID | None = None, limit: int = 50
     ) -> list[Procedure]:
         """Versions of all tasks, oldest first."""
-        return await choose.list_procedures(
+        return await workflows.list_procedures(
             self.resources, self.identity, also_ended=also_ended, after=after, limit=limit
         )
 
     async def procedure_history(self, agent_type: str, task_type: str, name: str) -> list[Procedure]:
         """Every version of a procedure, newest first."""
-        return await choose.procedure_history(
+        return await workflows.procedure_history(
             self.resources, self.identity, agent_type=agent_type, task_type=task_type, name=name
         )
 
     async def list_outcomes(self, procedure_id: UUID, *, before: str | None = None, limit: int = 50) -> list[Outcome]:
         """What came of a procedure, newest first."""
-        return await choose.list_outcomes(self.resources, self.identity, procedure_id, before=before, limit=limit)
+        return await workflows.list_outcomes(self.resources, self.identity, procedure_id, before=before, limit=limit)

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from recordari.core.identity import Scope, checked_choice, optional_choice
-from recordari.service import consolidate
-from recordari.service.consolidate import Consolidated
+from recordari.learning import consolidate
+from recordari.learning.consolidate import Consolidated
 from recordari.sessions import messages, runs, sessions
 from recordari.sessions.messages import Added
 from recordari.sessions.rules.runs import TurnState

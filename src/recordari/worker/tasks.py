@@ -26,23 +26,11 @@ from datetime import timedelta
 from recordari.context import profiles
 from recordari.domain.jobs import Schedule
 from recordari.facts import extract, judge
+from recordari.learning import consolidate, proposals, workflows
 from recordari.lifetime import decay, erase, retain
 from recordari.lifetime import retain as lifetime_retain
 from recordari.memory import index, vector_indexes
-from recordari.service import (
-    choose,
-    connect,
-    consolidate,
-    entries,
-    follow,
-    idempotency,
-    jobs,
-    propose,
-    reports,
-    share,
-    synchronise,
-    webhooks,
-)
+from recordari.service import connect, entries, follow, idempotency, jobs, reports, share, synchronise, webhooks
 from recordari.service.dispatch import Handler
 from recordari.sessions import episodes, messages, sessions, state
 from recordari.tenants import usage
@@ -91,10 +79,10 @@ JOBS: dict[str, Job] = {
     "daily_brief": Job(run=reports.write_daily_brief, cron="0 6 * * *"),
     "sweep_state": Job(run=state.sweep, cron="15 * * * *"),
     "sweep_entries": Job(run=entries.sweep_entries, cron="45 * * * *"),
-    "sweep_choices": Job(run=choose.sweep_choices, cron="30 2 * * *"),
+    "sweep_choices": Job(run=workflows.sweep_choices, cron="30 2 * * *"),
     "fade": Job(run=decay.fade, cron="0 4 * * *", timeout=3_600.0),
     "consolidate_sessions": Job(run=consolidate.consolidate_sessions, cron="40 * * * *", timeout=3_600.0),
-    "dream": Job(run=propose.dream, cron="30 4 * * 0", timeout=3_600.0),
+    "dream": Job(run=proposals.dream, cron="30 4 * * 0", timeout=3_600.0),
     "reconcile_shares": Job(run=share.reconcile, cron="45 3 * * *"),
     "retain": Job(run=retain.retain, cron="0 5 * * *", timeout=3_600.0),
     "sweep_answers": Job(run=idempotency.sweep_answers, cron="45 * * * *"),

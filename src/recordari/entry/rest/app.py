@@ -29,8 +29,6 @@ from recordari.entry.rest import (
     jobs,
     knowledge,
     mem0,
-    procedures,
-    proposals,
     reports,
     shares,
     stats,
@@ -44,6 +42,8 @@ from recordari.kit import problems
 from recordari.kit.problems import ProblemResponse
 from recordari.kit.resources import Resources
 from recordari.kit.rest import Gate, known_query
+from recordari.learning import rest as learning_rest
+from recordari.learning import workflow_rest
 from recordari.lifetime import rest as lifetime_rest
 from recordari.memory import rest as memory_rest
 from recordari.privacy import rest as privacy_rest
@@ -80,9 +80,9 @@ ROUTERS: tuple[APIRouter, ...] = (
     run_rest.episodes_router,
     run_rest.state_router,
     entries.router,
-    procedures.router,
+    workflow_rest.router,
     databases.router,
-    proposals.router,
+    learning_rest.router,
     shares.router,
     shares.links_router,
     tenants_rest.tenants_router,

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from recordari.core.checks import json_text
 from recordari.core.identity import AgentId, RunId, SessionId
-from recordari.domain.bandit import Posterior
 from recordari.errors import InvalidInput
+from recordari.learning.rules.bandit import Posterior
 
 MAX_SPEC_BYTES = 64 * 1024
 

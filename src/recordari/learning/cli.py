@@ -10,12 +10,12 @@ from uuid import UUID
 import typer
 
 from recordari.app import Memory
-from recordari.domain.proposals import Proposal, ProposalKind, ProposalStatus
 from recordari.kit.commands import Tenant, ask, open_memory
 from recordari.kit.output import AsJson, print_json, print_record, print_table, record
+from recordari.learning.rules.proposals import Proposal, ProposalKind, ProposalStatus
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 
-app = typer.Typer()
+proposals_commands = typer.Typer()
 
 ProposalId = Annotated[UUID, typer.Argument(help="Id of the proposal, from `recordari proposals list`.")]
 Reason = Annotated[str | None, typer.Option(help="Why; kept in the audit.")]
@@ -25,13 +25,13 @@ def _decided(tenant: str, decide: Callable[[Memory], Awaitable[Proposal]], *, as
     (print_json if as_json else print_record)(record(ask(decide, tenant)))
 
 
-@app.command()
+@proposals_commands.command()
 def dream(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Compare memory with itself now, and propose what should change."""
     (print_json if as_json else print_record)(record(ask(lambda memory: memory.dream(), tenant)))
 
 
-@app.command("list")
+@proposals_commands.command("list")
 def list_all(
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,
@@ -51,13 +51,13 @@ def list_all(
         print_table(shown, empty=f"nothing is {status}; `recordari proposals dream` looks now")
 
 
-@app.command()
+@proposals_commands.command()
 def show(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show one proposal."""
     _decided(tenant, lambda memory: memory.get_proposal(proposal_id), as_json=as_json)
 
 
-@app.command()
+@proposals_commands.command()
 def accept(
     proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None, as_json: AsJson = False
 ) -> None:
@@ -65,7 +65,7 @@ def accept(
     _decided(tenant, lambda memory: memory.accept_proposal(proposal_id, reason=reason), as_json=as_json)
 
 
-@app.command()
+@proposals_commands.command()
 def reject(
     proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None, as_json: AsJson = False
 ) -> None:
@@ -73,7 +73,7 @@ def reject(
     _decided(tenant, lambda memory: memory.reject_proposal(proposal_id, reason=reason), as_json=as_json)
 
 
-@app.command()
+@proposals_commands.command()
 def undo(
     proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None, as_json: AsJson = False
 ) -> None:
@@ -81,7 +81,7 @@ def undo(
     _decided(tenant, lambda memory: memory.undo_proposal(proposal_id, reason=reason), as_json=as_json)
 
 
-@app.command()
+@proposals_commands.command()
 def policy(
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,

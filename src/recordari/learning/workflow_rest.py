@@ -9,8 +9,6 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
-from recordari.domain.bandit import Posterior
-from recordari.domain.procedures import Procedure
 from recordari.kit.rest import (
     MISMATCH,
     PROBLEMS,
@@ -25,6 +23,8 @@ from recordari.kit.rest import (
     page_of,
     position,
 )
+from recordari.learning.rules.bandit import Posterior
+from recordari.learning.rules.workflows import Procedure
 
 router = APIRouter(prefix="/v1/procedures", tags=["procedures"], responses=PROBLEMS)
 

@@ -12,12 +12,12 @@ from recordari.core.identity import Identity, checked_id
 from recordari.core.ids import new_id
 from recordari.core.telemetry import measured
 from recordari.db import audit
-from recordari.domain.bandit import Posterior, checked_prior, checked_score, thompson
-from recordari.domain.procedures import Choice, Outcome, Procedure, spec_text
 from recordari.errors import Conflict, NotFound, PreconditionFailed
 from recordari.kit.resources import Resources
-from recordari.storage import procedures
-from recordari.storage.procedures import Named
+from recordari.learning import workflow_storage
+from recordari.learning.rules.bandit import Posterior, checked_prior, checked_score, thompson
+from recordari.learning.rules.workflows import Choice, Outcome, Procedure, spec_text
+from recordari.learning.workflow_storage import Named
 from recordari.tenants.tenants import MAX_PAGE, require_admin
 
 CHOICES_KEPT = timedelta(days=90)  # as long as the episodes they belong to (E3)
@@ -68,23 +68,23 @@ async def save_procedure(
     text, spec_hash = spec_text(spec)
     begins_with, now, procedure_id = checked_prior(prior or Posterior()), resources.clock(), new_id()
     async with resources.database.transaction(identity) as tx:
-        current = await procedures.lock_current(tx, named)
+        current = await workflow_storage.lock_current(tx, named)
         if expected_version is not None and expected_version != (current.version if current else 0):
             raise PreconditionFailed
         if current is not None and current.spec_hash == spec_hash:
-            found = await procedures.find_procedure(tx, current.procedure_id)
+            found = await workflow_storage.find_procedure(tx, current.procedure_id)
             assert found is not None
             return SavedProcedure(procedure=found, was_new=False)
         if current is not None:
-            await procedures.end_procedure(tx, current.procedure_id, superseded_by=procedure_id, now=now)
+            await workflow_storage.end_procedure(tx, current.procedure_id, superseded_by=procedure_id, now=now)
             await audit.record(
                 tx, "procedure.supersede", "procedure", current.procedure_id, successor=str(procedure_id)
             )
-        procedure = await procedures.insert_procedure(
+        procedure = await workflow_storage.insert_procedure(
             tx,
             procedure_id,
             named,
-            version=await procedures.last_version(tx, named) + 1,
+            version=await workflow_storage.last_version(tx, named) + 1,
             spec=text,
             spec_hash=spec_hash,
             prior=begins_with,
@@ -100,8 +100,8 @@ async def retire_procedure(
     """Never choose this version again; it stays readable, and nothing takes its place."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        ended = await procedures.end_procedure(tx, procedure_id, superseded_by=None, now=resources.clock())
-        found = await procedures.find_procedure(tx, procedure_id)
+        ended = await workflow_storage.end_procedure(tx, procedure_id, superseded_by=None, now=resources.clock())
+        found = await workflow_storage.find_procedure(tx, procedure_id)
         if found is None:
             raise NotFound(NO_SUCH_PROCEDURE)
         if ended:
@@ -126,7 +126,7 @@ async def choose(
     """
     chance = random.Random(seed)  # noqa: S311 - a draw that can be repeated, not a secret
     async with resources.database.transaction(identity) as tx:
-        active = await procedures.list_active(tx, agent_type=agent_type, task_type=task_type)
+        active = await workflow_storage.list_active(tx, agent_type=agent_type, task_type=task_type)
         if not active:
             raise NotFound("there is no active procedure for this agent type and task type; save one first")
         place, sample = thompson([each.posterior for each in active], chance)
@@ -137,7 +137,7 @@ async def choose(
             candidates=len(active),
             chosen_at=resources.clock(),
         )
-        await procedures.insert_choice(tx, choice)
+        await workflow_storage.insert_choice(tx, choice)
     return choice
 
 
@@ -152,7 +152,7 @@ async def reward(
     """
     kept = checked_score(score)
     async with resources.database.transaction(identity) as tx:
-        choice = await procedures.find_choice(tx, target)
+        choice = await workflow_storage.find_choice(tx, target)
         given = outcome_id or str(target if choice is not None else new_id())
         outcome = Outcome(
             outcome_id=checked_id("outcome_id", given),
@@ -161,16 +161,16 @@ async def reward(
             score=kept,
             rewarded_at=resources.clock(),
         )
-        if choice is None and await procedures.find_procedure(tx, target) is None:
+        if choice is None and await workflow_storage.find_procedure(tx, target) is None:
             raise NotFound("there is no such choice or procedure")
-        was_new = await procedures.reward(tx, outcome)
+        was_new = await workflow_storage.reward(tx, outcome)
         if not was_new:
-            known = await procedures.find_outcome(tx, outcome.outcome_id)
+            known = await workflow_storage.find_outcome(tx, outcome.outcome_id)
             if known is None or (known.procedure_id, known.score) != (outcome.procedure_id, outcome.score):
                 raise Conflict(
                     "this outcome_id already stands for another outcome; use another one", field="outcome_id"
                 )
-        procedure = await procedures.find_procedure(tx, outcome.procedure_id)
+        procedure = await workflow_storage.find_procedure(tx, outcome.procedure_id)
     assert procedure is not None
     return Rewarded(procedure=procedure, outcome_id=outcome.outcome_id, was_new=was_new)
 
@@ -178,7 +178,7 @@ async def reward(
 async def get_procedure(resources: Resources, identity: Identity, procedure_id: UUID) -> Procedure:
     """One version, with its posterior."""
     async with resources.database.transaction(identity) as tx:
-        found = await procedures.find_procedure(tx, procedure_id)
+        found = await workflow_storage.find_procedure(tx, procedure_id)
     if found is None:
         raise NotFound(NO_SUCH_PROCEDURE)
     return found
@@ -189,7 +189,7 @@ async def active_procedures(
 ) -> list[Procedure]:
     """The active set of a task: what is neither superseded nor retired."""
     async with resources.database.transaction(identity) as tx:
-        return await procedures.list_active(tx, agent_type=agent_type, task_type=task_type)
+        return await workflow_storage.list_active(tx, agent_type=agent_type, task_type=task_type)
 
 
 async def list_procedures(
@@ -202,7 +202,7 @@ async def list_procedures(
 ) -> list[Procedure]:
     """Versions of all tasks, oldest first, after the one given."""
     async with resources.database.transaction(identity) as tx:
-        return await procedures.list_procedures(
+        return await workflow_storage.list_procedures(
             tx, also_ended=also_ended, after=after or _FIRST, limit=min(limit, MAX_PAGE)
         )
 
@@ -212,7 +212,7 @@ async def procedure_history(
 ) -> list[Procedure]:
     """Every version of a procedure, newest first."""
     async with resources.database.transaction(identity) as tx:
-        return await procedures.list_history(tx, Named(agent_type=agent_type, task_type=task_type, name=name))
+        return await workflow_storage.list_history(tx, Named(agent_type=agent_type, task_type=task_type, name=name))
 
 
 async def list_outcomes(
@@ -225,10 +225,10 @@ async def list_outcomes(
 ) -> list[Outcome]:
     """What came of a procedure, newest first, before the outcome given."""
     async with resources.database.transaction(identity) as tx:
-        place = await procedures.find_outcome(tx, before) if before is not None else None
+        place = await workflow_storage.find_outcome(tx, before) if before is not None else None
         if before is not None and place is None:
             raise NotFound("there is no such outcome")
-        return await procedures.list_outcomes(tx, procedure_id, before=place, limit=min(limit, MAX_PAGE))
+        return await workflow_storage.list_outcomes(tx, procedure_id, before=place, limit=min(limit, MAX_PAGE))
 
 
 async def sweep_choices(resources: Resources, identity: Identity, **_: Any) -> None:
@@ -236,5 +236,5 @@ async def sweep_choices(resources: Resources, identity: Identity, **_: Any) -> N
     before = resources.clock() - CHOICES_KEPT
     while True:
         async with resources.database.transaction(identity) as tx:
-            if await procedures.delete_choices(tx, before=before, limit=SWEEP_BATCH) < SWEEP_BATCH:
+            if await workflow_storage.delete_choices(tx, before=before, limit=SWEEP_BATCH) < SWEEP_BATCH:
                 break

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
 from recordari.core.identity import Identity, Scope, SessionId
@@ -18,13 +18,15 @@ from recordari.core.items import Kind, NewItem, Tier, Trust
 from recordari.core.telemetry import get_log
 from recordari.db import audit
 from recordari.db.database import Transaction
-from recordari.domain.patterns import MOST_PATTERNS, Observed, Pattern, pattern_ref, patterns_in, trusted
 from recordari.errors import Conflict, NotFound, RecordariError
 from recordari.facts import storage as facts_storage
 from recordari.facts.rules.conflict import Retirement
 from recordari.facts.storage import Link, RefStanding
 from recordari.facts.versions import retire
 from recordari.kit.resources import Resources
+from recordari.learning import storage
+from recordari.learning.rules.patterns import MOST_PATTERNS, Observed, Pattern, pattern_ref, patterns_in, trusted
+from recordari.learning.storage import Closed, Due
 from recordari.lifetime.rules import CORROBORATION
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import Ready, make_ready, save_ready
@@ -33,8 +35,6 @@ from recordari.sessions import storage as sessions_storage
 from recordari.sessions.messages import summarise_session
 from recordari.sessions.rules.sessions import SessionStatus
 from recordari.sessions.sessions import NO_SUCH_SESSION
-from recordari.storage import consolidation
-from recordari.storage.consolidation import Closed, Due
 from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
@@ -99,7 +99,7 @@ async def consolidate_sessions(resources: Resources, identity: Identity, **_: An
     failed: RecordariError | None = None
     while True:
         async with resources.database.transaction(identity) as tx:
-            due = await consolidation.list_due(tx, before=before, after=place, limit=PAGE)
+            due = await storage.list_due(tx, before=before, after=place, limit=PAGE)
         for one in due:
             try:
                 done += await _consolidate(resources, identity, one.session_ref) is not None
@@ -133,11 +133,11 @@ async def _consolidate(resources: Resources, identity: Identity, session_ref: UU
 async def _learn(resources: Resources, identity: Identity, session_ref: UUID) -> _Learned | None:
     """What the session teaches, ready to be written; no transaction is open while a model reads it."""
     async with resources.database.transaction(identity) as tx:
-        closed = await consolidation.lock_closed(tx, session_ref)
+        closed = await storage.lock_closed(tx, session_ref)
         if closed is None:
             return None
-        observed = await consolidation.list_observed(tx, closed.session_id, limit=MOST_OBSERVED)
-        earlier = await consolidation.list_earlier(tx, closed, limit=MOST_EARLIER) if closed.agent_id else []
+        observed = await storage.list_observed(tx, closed.session_id, limit=MOST_OBSERVED)
+        earlier = await storage.list_earlier(tx, closed, limit=MOST_EARLIER) if closed.agent_id else []
     observed = [one for one in observed if trusted(one)]
     patterns: Sequence[Pattern] = patterns_in(observed, earlier)
     distiller = "offline"
@@ -196,7 +196,7 @@ async def _save(resources: Resources, identity: Identity, session_ref: UUID, lea
     """Write what a session taught and mark it, all or nothing; None when another worker was faster."""
     now = resources.clock()
     async with resources.database.transaction(identity) as tx:
-        closed = await consolidation.lock_closed(tx, session_ref)
+        closed = await storage.lock_closed(tx, session_ref)
         if closed is None:
             return None
         saved, changed = await _save_patterns(tx, learned)
@@ -204,10 +204,10 @@ async def _save(resources: Resources, identity: Identity, session_ref: UUID, lea
         for item_id, _ in saved:
             superseded += await _take_the_place(tx, item_id, judge=learned.distiller)
         sources = sorted({item_id for _, pattern in saved for item_id in pattern.sources})
-        archived = await consolidation.archive_sources(tx, sources, now=now)
-        summaries = await consolidation.promote_summaries(tx, closed.summary_ids)
-        corroborated = await consolidation.promote_session_facts(tx, closed.session_id, sources=CORROBORATION)
-        await consolidation.mark_consolidated(tx, session_ref, now=now)
+        archived = await storage.archive_sources(tx, sources, now=now)
+        summaries = await storage.promote_summaries(tx, closed.summary_ids)
+        corroborated = await storage.promote_session_facts(tx, closed.session_id, sources=CORROBORATION)
+        await storage.mark_consolidated(tx, session_ref, now=now)
         await audit.record(
             tx,
             "session.consolidate",
@@ -277,7 +277,7 @@ def _placed(source_ref: str, moment: datetime, known: dict[str, RefStanding]) ->
 
 async def _take_the_place(tx: Transaction, item_id: UUID, *, judge: str) -> int:
     """Let a pattern take the place of older ones about the same thing, or be overtaken by a newer one; how many ended."""
-    others = await consolidation.same_topic(tx, item_id)
+    others = await storage.same_topic(tx, item_id)
     if not others:
         return 0
     mine = (await facts_storage.lock_items(tx, [item_id]))[item_id]
@@ -293,3 +293,28 @@ async def _take_the_place(tx: Transaction, item_id: UUID, *, judge: str) -> int:
             for one in others
         ]
     return len(await retire(tx, ended, judge=judge))
+
+
+@runtime_checkable
+class Distiller(Protocol):
+    """Reads one session of one tenant at a time."""
+
+    @property
+    def name(self) -> str:
+        """Which one ran; kept with what came of it."""
+
+    async def distil(self, observed: Sequence[Observed], earlier: Sequence[Observed]) -> Sequence[Pattern]:
+        """What holds beyond the session, each pattern with the ids of what it was learned from."""
+
+
+class OfflineDistiller:
+    """The rules of the domain: no model, no network, always the same answer."""
+
+    @property
+    def name(self) -> str:
+        """Which one ran."""
+        return "offline"
+
+    async def distil(self, observed: Sequence[Observed], earlier: Sequence[Observed]) -> Sequence[Pattern]:
+        """What the patterns find."""
+        return patterns_in(observed, earlier)

@@ -9,9 +9,9 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from recordari.domain.proposals import ProposalKind, ProposalStatus
 from recordari.kit.problems import Problem
 from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, Strict, id_position, page_of
+from recordari.learning.rules.proposals import ProposalKind, ProposalStatus
 
 router = APIRouter(prefix="/v1/proposals", tags=["proposals"], responses=PROBLEMS)
 VOID: dict[int | str, dict[str, Any]] = {

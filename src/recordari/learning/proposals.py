@@ -17,7 +17,16 @@ from recordari.core.items import Tier
 from recordari.core.telemetry import get_log
 from recordari.db import audit
 from recordari.db.database import Transaction
-from recordari.domain.proposals import (
+from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.facts import storage as facts_storage
+from recordari.facts.curate import MAX_REASON
+from recordari.facts.judge import CANDIDATES, near_distance
+from recordari.facts.rules.conflict import Retirement, Statement, Verdict, is_newer, ruling
+from recordari.facts.storage import FactRow
+from recordari.facts.versions import retire
+from recordari.kit.resources import Resources
+from recordari.learning import storage
+from recordari.learning.rules.proposals import (
     SETTING,
     NewProposal,
     Proposal,
@@ -32,17 +41,8 @@ from recordari.domain.proposals import (
     proposal_policy,
     retirement_of,
 )
-from recordari.errors import Conflict, InvalidInput, NotFound
-from recordari.facts import storage as facts_storage
-from recordari.facts.curate import MAX_REASON
-from recordari.facts.judge import CANDIDATES, near_distance
-from recordari.facts.rules.conflict import Retirement, Statement, Verdict, is_newer, ruling
-from recordari.facts.storage import FactRow
-from recordari.facts.versions import retire
-from recordari.kit.resources import Resources
+from recordari.learning.storage import FIRST
 from recordari.memory import vector_storage
-from recordari.storage import proposals
-from recordari.storage.proposals import FIRST
 from recordari.tenants.tenants import MAX_PAGE, get_tenant, require_admin, update_tenant
 
 log = get_log(__name__)
@@ -71,16 +71,16 @@ async def dream(resources: Resources, identity: Identity, **_: Any) -> Dreamt:
     voided = await _void_changed(resources, identity)
     policy = await get_policy(resources, identity)
     async with resources.database.transaction(identity) as tx:
-        mark = await proposals.find_mark(tx)
+        mark = await storage.find_mark(tx)
         model_id = (await vector_storage.find_models(tx)).active
     examined, proposed, accepted, after = 0, 0, 0, FIRST
     while True:
         async with resources.database.transaction(identity) as tx:
-            page = await proposals.list_lasting(tx, after=after, limit=PAGE)
+            page = await storage.list_lasting(tx, after=after, limit=PAGE)
             found = await _proposals_of(resources, tx, page, mark=mark, model_id=model_id)
-            made = [(new, await proposals.insert_proposal(tx, new, now=resources.clock())) for new in found]
+            made = [(new, await storage.insert_proposal(tx, new, now=resources.clock())) for new in found]
             if page:
-                await proposals.save_mark(tx, page[-1], now=resources.clock())
+                await storage.save_mark(tx, page[-1], now=resources.clock())
         for new, proposal_id in made:
             if proposal_id is not None:
                 proposed += 1
@@ -100,7 +100,7 @@ async def _proposals_of(
     resources: Resources, tx: Transaction, item_ids: Sequence[UUID], *, mark: UUID, model_id: str | None
 ) -> list[NewProposal]:
     """What is proposed about items: each of them is weighed, and those that are new are compared with their neighbours."""
-    weighed = await proposals.weigh(tx, item_ids)
+    weighed = await storage.weigh(tx, item_ids)
     found = [one for each in weighed.values() if (one := retirement_of(each, now=resources.clock())) is not None]
     taken = {item_id for one in found for item_id in one.item_ids}
     for item_id in item_ids:
@@ -121,7 +121,7 @@ async def _compared(tx: Transaction, item_id: UUID, near: Sequence[FactRow]) -> 
     """What follows from one item and its neighbours: the same said twice, or the contrary."""
     if not near:
         return []
-    others = await proposals.weigh(tx, [item_id, *(one.item_id for one in near)])
+    others = await storage.weigh(tx, [item_id, *(one.item_id for one in near)])
     mine = others.pop(item_id, None)
     if mine is None:
         return []
@@ -169,7 +169,7 @@ async def _void_changed(resources: Resources, identity: Identity) -> int:
     voided, before = 0, None
     while True:
         async with resources.database.transaction(identity) as tx:
-            page = await proposals.list_proposals(tx, status=ProposalStatus.OPEN, kind=None, before=before, limit=PAGE)
+            page = await storage.list_proposals(tx, status=ProposalStatus.OPEN, kind=None, before=before, limit=PAGE)
             for one in page:
                 voided += await _void_if_changed(resources, tx, one) is not None
         if len(page) < PAGE:
@@ -179,15 +179,15 @@ async def _void_changed(resources: Resources, identity: Identity) -> int:
 
 async def _void_if_changed(resources: Resources, tx: Transaction, proposal: Proposal) -> str | None:
     """Let a proposal fall if its inputs changed; why it did. They are locked from here on."""
-    locked = await proposals.lock_proposal(tx, proposal.proposal_id)
-    before = await proposals.inputs_of(tx, proposal.proposal_id)
+    locked = await storage.lock_proposal(tx, proposal.proposal_id)
+    before = await storage.inputs_of(tx, proposal.proposal_id)
     item_ids = [one.item_id for one in before]
     await facts_storage.lock_items(tx, sorted(item_ids))
-    now = await proposals.inputs_now(tx, item_ids)
+    now = await storage.inputs_now(tx, item_ids)
     gone = locked is None or len(before) < locked.inputs
     why = "an item was removed" if gone else changed(proposal, before, now)
     if why is not None:
-        await proposals.decide(
+        await storage.decide(
             tx, proposal.proposal_id, ProposalStatus.VOID, now=resources.clock(), reason=f"void: {why}"
         )
         await audit.record(tx, "proposal.void", "proposal", proposal.proposal_id, reason=why)
@@ -218,7 +218,7 @@ async def list_proposals(
     """Proposals, newest first; `status` None lists all, `before` is the id of the last one seen."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        return await proposals.list_proposals(
+        return await storage.list_proposals(
             tx,
             status=optional_choice("status", ProposalStatus, status),
             kind=optional_choice("kind", ProposalKind, kind),
@@ -235,7 +235,7 @@ async def get_proposal(resources: Resources, identity: Identity, proposal_id: UU
 
 
 async def _found(tx: Transaction, proposal_id: UUID) -> Proposal:
-    found = await proposals.find_proposal(tx, proposal_id)
+    found = await storage.find_proposal(tx, proposal_id)
     if found is None:
         raise NotFound(NO_SUCH_PROPOSAL)
     return found
@@ -249,7 +249,7 @@ async def accept(resources: Resources, identity: Identity, proposal_id: UUID, *,
         why = await _void_if_changed(resources, tx, proposal)
         if why is None:
             links = await _carry_out(resources, tx, proposal)
-            await proposals.decide(
+            await storage.decide(
                 tx, proposal_id, ProposalStatus.ACCEPTED, now=resources.clock(), reason=reason, links_made=links
             )
             await audit.record(tx, "proposal.accept", "proposal", proposal_id, reason=reason, **_details(proposal))
@@ -264,7 +264,7 @@ async def reject(resources: Resources, identity: Identity, proposal_id: UUID, *,
     identity = _governing(identity, reason)
     async with resources.database.transaction(identity) as tx:
         await _open(tx, proposal_id)
-        await proposals.decide(tx, proposal_id, ProposalStatus.REJECTED, now=resources.clock(), reason=reason)
+        await storage.decide(tx, proposal_id, ProposalStatus.REJECTED, now=resources.clock(), reason=reason)
         await audit.record(tx, "proposal.reject", "proposal", proposal_id, reason=reason)
         return await _found(tx, proposal_id)
 
@@ -273,21 +273,21 @@ async def undo(resources: Resources, identity: Identity, proposal_id: UUID, *, r
     """Take back what accepting a proposal did; `Conflict` where something else was done to its items since."""
     identity = _governing(identity, reason)
     async with resources.database.transaction(identity) as tx:
-        locked = await proposals.lock_proposal(tx, proposal_id)
+        locked = await storage.lock_proposal(tx, proposal_id)
         proposal = await _found(tx, proposal_id)
         if locked is None or proposal.status is not ProposalStatus.ACCEPTED:
             raise Conflict(f"only an accepted proposal can be undone; this one is {proposal.status}")
         await _take_back(tx, proposal)
         if proposal.successor_id is not None:
-            await proposals.return_links(tx, locked.links_made, successor_id=proposal.successor_id)
-        await proposals.decide(tx, proposal_id, ProposalStatus.UNDONE, now=resources.clock(), reason=reason)
+            await storage.return_links(tx, locked.links_made, successor_id=proposal.successor_id)
+        await storage.decide(tx, proposal_id, ProposalStatus.UNDONE, now=resources.clock(), reason=reason)
         await audit.record(tx, "proposal.undo", "proposal", proposal_id, reason=reason, **_details(proposal))
         return await _found(tx, proposal_id)
 
 
 async def _open(tx: Transaction, proposal_id: UUID) -> Proposal:
     """A proposal that can still be decided, locked."""
-    await proposals.lock_proposal(tx, proposal_id)
+    await storage.lock_proposal(tx, proposal_id)
     proposal = await _found(tx, proposal_id)
     if proposal.status is not ProposalStatus.OPEN:
         raise Conflict(f"the proposal is {proposal.status} already", status=str(proposal.status))
@@ -298,7 +298,7 @@ async def _carry_out(resources: Resources, tx: Transaction, proposal: Proposal) 
     """Do what a proposal says to its inputs, which are locked and stand as they did; evidence given to its successor."""
     now, item_ids, successor = resources.clock(), proposal.item_ids, proposal.successor_id
     if proposal.kind is ProposalKind.PROMOTE:
-        for item_id in await proposals.set_tier(tx, item_ids, was=Tier.RECENT, tier=Tier.PERSISTENT):
+        for item_id in await storage.set_tier(tx, item_ids, was=Tier.RECENT, tier=Tier.PERSISTENT):
             await audit.record(tx, "memory.promote", "item", item_id, reason="reviewed")
         return []
     if successor is None:
@@ -307,7 +307,7 @@ async def _carry_out(resources: Resources, tx: Transaction, proposal: Proposal) 
             await audit.record(tx, "item.invalidate", "item", item_id, reason=f"proposal: {proposal.rule}")
         return []
     merges = proposal.kind is ProposalKind.MERGE
-    links = await proposals.lend_links(tx, item_ids, successor_id=successor) if merges else []
+    links = await storage.lend_links(tx, item_ids, successor_id=successor) if merges else []
     moment = now if merges else (await facts_storage.lock_items(tx, [successor]))[successor].valid_at
     rule = "merged" if merges else proposal.rule
     ended = [Retirement(item_id=item_id, superseded_by=successor, invalid_at=moment, rule=rule) for item_id in item_ids]
@@ -319,7 +319,7 @@ async def _take_back(tx: Transaction, proposal: Proposal) -> None:
     inputs = [*proposal.item_ids, *([proposal.successor_id] if proposal.successor_id is not None else [])]
     rows = await facts_storage.lock_items(tx, sorted(inputs))
     if proposal.kind is ProposalKind.PROMOTE:
-        moved = await proposals.set_tier(tx, proposal.item_ids, was=Tier.PERSISTENT, tier=Tier.RECENT)
+        moved = await storage.set_tier(tx, proposal.item_ids, was=Tier.PERSISTENT, tier=Tier.RECENT)
         if len(moved) < len(proposal.item_ids):
             raise Conflict("what was promoted has ended since; there is nothing to undo")
         return

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.domain.bandit import Posterior
-from recordari.domain.procedures import Choice, ChoiceRow, Outcome, Procedure
+from recordari.learning.rules.bandit import Posterior
+from recordari.learning.rules.workflows import Choice, ChoiceRow, Outcome, Procedure
 
 queries = Queries(__name__)
 _LAST = datetime(9999, 1, 1, tzinfo=UTC)
