@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from recordari.app import Memory
-from recordari.domain.knowledge import Source
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
+from recordari.knowledge.rules.knowledge_map import Source
 from recordari.worker.tasks import JOBS
 
 

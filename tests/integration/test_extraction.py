@@ -11,9 +11,19 @@ import pypdf
 import pytest
 from tests.pdf_writer import written
 
-from recordari.domain.documents import Block, BlockKind
 from recordari.errors import InvalidInput
-from recordari.providers.extraction import DOCX, HTML, PDF, PPTX, XLSX, Extractor, ReadingLimits, decoded, media_type_of
+from recordari.knowledge.reading.reader import (
+    DOCX,
+    HTML,
+    PDF,
+    PPTX,
+    XLSX,
+    Extractor,
+    ReadingLimits,
+    decoded,
+    media_type_of,
+)
+from recordari.knowledge.rules.chunks import Block, BlockKind
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 P = (

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recordari.core.tokens import estimated_tokens
-from recordari.domain.documents import (
+from recordari.knowledge.rules.chunks import (
     MOST_CHARACTERS,
     MOST_TOKENS,
     Block,
@@ -15,7 +15,7 @@ from recordari.domain.documents import (
     context_of,
     title_of,
 )
-from recordari.domain.markup import blocks_of_html, blocks_of_markdown, blocks_of_text
+from recordari.knowledge.rules.markup import blocks_of_html, blocks_of_markdown, blocks_of_text
 
 SENTENCE = "The tall ship sails past the old harbour wall every morning. "
 

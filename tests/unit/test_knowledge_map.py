@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recordari.core.tokens import estimated_tokens
-from recordari.domain.knowledge import MAP_TOKENS, MOST_MAP_TOKENS, Entry, SourceKind, knowledge_map
+from recordari.knowledge.rules.knowledge_map import MAP_TOKENS, MOST_MAP_TOKENS, Entry, SourceKind, knowledge_map
 
 
 def test_the_map_names_each_source_with_the_tool_that_reaches_it() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recordari.domain.questions import LONG_CHARACTERS, MOST_PARTS, fused, parts_of
+from recordari.knowledge.rules.chunks import LONG_CHARACTERS, MOST_PARTS, fused, parts_of
 
 LONG = "My card was declined twice today. " + "I was at the airport with two children and no cash at all. " * 12
 

@@ -34,8 +34,8 @@ from recordari.core.ids import new_id
 from recordari.core.items import NewItem
 from recordari.domain.events import Event, EventType
 from recordari.errors import InvalidInput, RecordariError, Unauthenticated
+from recordari.knowledge.ingest import AddedDocument, NewDocument
 from recordari.memory.remember import News, Remembered, kept_in_batches
-from recordari.service.add_document import AddedDocument, NewDocument
 from recordari.service.import_export import Imported, Lines
 
 if TYPE_CHECKING:

@@ -22,8 +22,9 @@ from recordari.context.storage import Owner, ProfileRow
 from recordari.core.identity import Identity
 from recordari.core.items import Item, Trust, normalised
 from recordari.db.database import Asked
-from recordari.domain.knowledge import Entry, knowledge_map
 from recordari.kit.resources import Resources
+from recordari.knowledge import storage as knowledge_storage
+from recordari.knowledge.rules.knowledge_map import Entry, knowledge_map
 from recordari.recall.request import RecalledItem
 from recordari.sessions import run_storage
 from recordari.sessions import storage as sessions_storage
@@ -33,7 +34,6 @@ from recordari.sessions.rules.state import Owner as StateOwner
 from recordari.sessions.rules.window import HINT, TAIL, Message, Window, window_of
 from recordari.sessions.sessions import MAX_WINDOW_MESSAGES, limit_of
 from recordari.sessions.storage import END, Standing
-from recordari.storage import sources
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.rules import Agent
 
@@ -115,7 +115,7 @@ class _Reader:
         if identity.session_id is not None and _OF_SESSION & shares.keys():
             self.newest = sessions_storage.ask_newest(identity.session_id)
         if SectionName.KNOWLEDGE_MAP in shares:
-            self.entries = sources.ask_entries()
+            self.entries = knowledge_storage.ask_entries()
         if SectionName.DELEGATED in shares:
             assert identity.run_id is not None
             owner = StateOwner(kind=OwnerKind.RUN, owner_id=identity.run_id)

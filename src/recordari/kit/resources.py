@@ -14,6 +14,7 @@ from recordari.db.database import Database
 from recordari.db.outbox import Wakeups
 from recordari.domain.jobs import Schedule
 from recordari.facts.language import LLM, OfflineRules, Splitter
+from recordari.knowledge.reading.reader import Extractor
 from recordari.learning.consolidate import Distiller, OfflineDistiller
 from recordari.lifetime.decay import AccessCounts
 from recordari.memory.index import Threads
@@ -22,7 +23,6 @@ from recordari.memory.vector_storage import VectorIndexes
 from recordari.models.base import Reranker
 from recordari.models.embedding import Embedders
 from recordari.models.static import StaticTokens
-from recordari.providers.extraction import Extractor
 from recordari.providers.sql_writing import SqlWriter
 from recordari.recall.answer_cache import RecallCache
 from recordari.recall.process_cache import Shelves

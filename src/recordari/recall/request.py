@@ -11,8 +11,8 @@ from uuid import UUID
 from recordari.core.checks import check_times
 from recordari.core.identity import Identity, Role, Scope
 from recordari.core.items import Kind, checked_content
-from recordari.domain.documents import Citation
 from recordari.errors import Forbidden, InvalidInput
+from recordari.knowledge.rules.chunks import Citation
 
 MAX_TOP_K = 20  # R1
 MAX_QUERY_CHARACTERS = 8_000

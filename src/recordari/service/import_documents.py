@@ -13,13 +13,14 @@ from recordari.core.items import Kind, NewItem
 from recordari.db.database import Transaction
 from recordari.errors import Forbidden, InvalidInput, TooLarge
 from recordari.kit.resources import Resources
+from recordari.knowledge import storage as knowledge_storage
+from recordari.knowledge.sources import allowed_folder
+from recordari.knowledge.storage import Original
 from recordari.lifetime import storage as lifetime_storage
 from recordari.memory.remember import OBJECT_BYTES
 from recordari.privacy.sanitise import sanitise_items
 from recordari.service.import_checks import Row, decoded, row_id, whole_number
-from recordari.service.knowledge import allowed_folder
-from recordari.storage import documents, imports
-from recordari.storage.documents import Original
+from recordari.storage import imports
 
 NOT_WHOLE = "the parts of a file of the export do not follow each other"
 
@@ -63,7 +64,7 @@ class DocumentImport:
     async def end_others(self, tx: Transaction, rows: Sequence[Row]) -> None:
         """Take the chunks out of recall whose document was not taken over: the one of that name that is here stands."""
         orphans = await imports.chunks_of_none(tx, [row_id(row, "document_id") for row in rows])
-        await documents.end_chunks(tx, orphans, now=self.resources.clock())
+        await knowledge_storage.end_chunks(tx, orphans, now=self.resources.clock())
 
     async def take_part(self, row: Mapping[str, Any]) -> int:
         """Read a part of a file; with the last one the file is kept, if its document stands here whole. How many were."""
@@ -97,14 +98,14 @@ class DocumentImport:
                 return 0
         object_key = None
         if len(body) > OBJECT_BYTES:
-            owner = f"{self.identity.tenant_id}/{documents.payload_key_of(document_id)}"
+            owner = f"{self.identity.tenant_id}/{knowledge_storage.payload_key_of(document_id)}"
             object_key = await self.resources.objects.put(body, owner=owner)
         original = Original(media_type=media_type, body=None if object_key else body, object_key=object_key)
         async with self.resources.database.transaction(self.identity) as tx:
             if not await imports.lacks_file(tx, document_id, revision=revision):
                 await lifetime_storage.discard_object(tx, object_key)  # something of it was forgotten meanwhile
                 return 0
-            await documents.save_original(
+            await knowledge_storage.save_original(
                 tx,
                 document_id,
                 media_type=media_type,

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.documents import Document
-from recordari.domain.knowledge import Source, SourceKind
+from recordari.knowledge import documents, ingest, search, sources, sync
+from recordari.knowledge.documents import DocumentText
+from recordari.knowledge.ingest import AddedDocument, NewDocument
+from recordari.knowledge.rules.chunks import Document
+from recordari.knowledge.rules.knowledge_map import Source, SourceKind
+from recordari.knowledge.sync import Synchronised
 from recordari.recall.request import RecallAnswer
-from recordari.service import add_document, documents, knowledge, search_knowledge, synchronise
-from recordari.service.add_document import AddedDocument, NewDocument
-from recordari.service.documents import DocumentText
-from recordari.service.synchronise import Synchronised
 from recordari.verbs.bound import Bound
 
 
@@ -22,15 +22,13 @@ class KnowledgeVerbs(Bound):
 
     async def knowledge_map(self) -> str:
         """Which sources can be looked up and which tool reaches each, in about 100 tokens."""
-        return await knowledge.map_knowledge(self.resources, self.identity)
+        return await sources.map_knowledge(self.resources, self.identity)
 
     async def search_knowledge(
         self, query: str, *, top_k: int = 5, source: str | UUID | None = None, **more: Any
     ) -> RecallAnswer:
         """What the documents say, each with its citation; `source` is a name or id, `more` as of `RecallRequest`."""
-        return await search_knowledge.search_knowledge(
-            self.resources, self.identity, query, top_k=top_k, source=source, **more
-        )
+        return await search.search_knowledge(self.resources, self.identity, query, top_k=top_k, source=source, **more)
 
     async def add_document(
         self,
@@ -43,7 +41,7 @@ class KnowledgeVerbs(Bound):
     ) -> AddedDocument:
         """Take a document or its next revision in; `more` are `media_type`, `source` and `metadata`."""
         new = NewDocument(name=name, data=data, text=text, **more)
-        return await add_document.add_document(self.resources, self.identity, new, progress=progress)
+        return await ingest.add_document(self.resources, self.identity, new, progress=progress)
 
     async def get_document(self, document_id: UUID) -> Document:
         """One document."""
@@ -75,30 +73,30 @@ class KnowledgeVerbs(Bound):
         folder: Path | None = None,
     ) -> Source:
         """Register something that can be looked up; `folder` must lie in one that the settings allow."""
-        return await knowledge.add_source(
+        return await sources.add_source(
             self.resources, self.identity, name, kind=kind, description=description, tool=tool, folder=folder
         )
 
     async def update_source(self, source_id: UUID, **changes: Any) -> Source:
         """Change the `name`, `description` or `tool` of a source."""
-        return await knowledge.update_source(self.resources, self.identity, source_id, **changes)
+        return await sources.update_source(self.resources, self.identity, source_id, **changes)
 
     async def get_source(self, source_id: UUID) -> Source:
         """One source, and how far its last synchronisation came."""
-        return await knowledge.get_source(self.resources, self.identity, source_id)
+        return await sources.get_source(self.resources, self.identity, source_id)
 
     async def list_sources(self, *, after: str = "", limit: int = 50) -> list[Source]:
         """Sources by name."""
-        return await knowledge.list_sources(self.resources, self.identity, after=after, limit=limit)
+        return await sources.list_sources(self.resources, self.identity, after=after, limit=limit)
 
     async def remove_source(self, source_id: UUID) -> int:
         """Remove a source with its documents; how many there were."""
-        return await synchronise.remove_source(self.resources, self.identity, source_id)
+        return await sync.remove_source(self.resources, self.identity, source_id)
 
     async def start_sync(self, source_id: UUID) -> int | None:
         """Synchronise a source with its folder in the background; the job's id, None when one waits already."""
-        return await synchronise.start_sync(self.resources, self.identity, source_id)
+        return await sync.start_sync(self.resources, self.identity, source_id)
 
     async def sync_source(self, source_id: UUID, *, progress: Callable[[int, int], None] | None = None) -> Synchronised:
         """Bring a source in line with its folder, and return when it is done."""
-        return await synchronise.sync_source(self.resources, self.identity, source_id, progress=progress)
+        return await sync.sync_source(self.resources, self.identity, source_id, progress=progress)

@@ -26,11 +26,12 @@ from datetime import timedelta
 from recordari.context import profiles
 from recordari.domain.jobs import Schedule
 from recordari.facts import extract, judge
+from recordari.knowledge import sync
 from recordari.learning import consolidate, proposals, workflows
 from recordari.lifetime import decay, erase, retain
 from recordari.lifetime import retain as lifetime_retain
 from recordari.memory import index, vector_indexes
-from recordari.service import connect, entries, follow, idempotency, jobs, reports, share, synchronise, webhooks
+from recordari.service import connect, entries, follow, idempotency, jobs, reports, share, webhooks
 from recordari.service.dispatch import Handler
 from recordari.sessions import episodes, messages, sessions, state
 from recordari.tenants import usage
@@ -92,7 +93,7 @@ JOBS: dict[str, Job] = {
     "measure_usage": Job(run=usage.measure, cron="30 5 * * *"),
     lifetime_retain.JOB: Job(run=lifetime_retain.collect_objects, cron="0 1 * * 6", timeout=3_600.0),
     erase.JOB: Job(run=erase.run_erasure, timeout=A_DAY),
-    synchronise.JOB: Job(run=synchronise.run_sync, timeout=A_DAY),
+    sync.JOB: Job(run=sync.run_sync, timeout=A_DAY),
     "reindex": Job(run=index.reindex, timeout=A_DAY),
     "reembed": Job(run=index.reembed, timeout=A_DAY),
     vector_indexes.JOB: Job(run=vector_indexes.maintain, cron="0 3 * * *", concurrency=2, timeout=3_600.0),

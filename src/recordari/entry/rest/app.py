@@ -20,19 +20,7 @@ from recordari.config import Settings, load_settings
 from recordari.context import rest as context_rest
 from recordari.domain import readonly_sql
 from recordari.entry.auth import Authenticator
-from recordari.entry.rest import (
-    databases,
-    entries,
-    events,
-    exports,
-    health,
-    jobs,
-    knowledge,
-    mem0,
-    reports,
-    shares,
-    stats,
-)
+from recordari.entry.rest import databases, entries, events, exports, health, jobs, mem0, reports, shares, stats
 from recordari.entry.rest.admission import Admission
 from recordari.entry.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
@@ -42,6 +30,7 @@ from recordari.kit import problems
 from recordari.kit.problems import ProblemResponse
 from recordari.kit.resources import Resources
 from recordari.kit.rest import Gate, known_query
+from recordari.knowledge import rest as knowledge_rest
 from recordari.learning import rest as learning_rest
 from recordari.learning import workflow_rest
 from recordari.lifetime import rest as lifetime_rest
@@ -101,7 +90,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     privacy_rest.privacy_router,
     events.router,
     events.webhooks_router,
-    knowledge.router,
+    knowledge_rest.router,
     mem0.router,
 )
 

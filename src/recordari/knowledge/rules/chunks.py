@@ -8,11 +8,11 @@ sentence alone is too long. Each chunk knows the headings above it, which are em
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from recordari.core.tokens import cut_to_tokens, estimated_tokens
@@ -264,3 +264,41 @@ def _joined(pieces: Sequence[_Piece]) -> Chunk:
 def _heading(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= MOST_HEADING else f"{line[: MOST_HEADING - 1].rstrip()}…"
+
+
+LONG_CHARACTERS = 600  # a question of at most so many is asked as it is
+FEWEST_SENTENCES = 4
+SHORTEST_PART = 4  # words; less asks nothing
+MOST_PARTS = 24
+
+_END = re.compile(r"(?<=[.!?。！？])[\"'”’)*\]]{0,3}\s+|\n+")
+
+K = TypeVar("K", bound=Hashable)
+
+
+def parts_of(question: str) -> list[str]:
+    """The sentences of a long question, the longest where there are many; of any other the question itself."""
+    if len(question) <= LONG_CHARACTERS:
+        return [question]
+    sentences = [part.strip() for part in _END.split(question)]
+    parts = list(dict.fromkeys(part for part in sentences if len(part.split()) >= SHORTEST_PART))
+    if len(parts) < FEWEST_SENTENCES:
+        return [question]
+    chosen = set(sorted(parts, key=len, reverse=True)[:MOST_PARTS])
+    return [part for part in parts if part in chosen]
+
+
+def fused(answers: Sequence[Sequence[tuple[K, float]]]) -> dict[K, float]:
+    """Join answers to the parts of one question, best first.
+
+    Each thing counts by how far it stands above the last of each answer that has it: a part that finds nothing in
+    particular, whose answers all score alike, has little to say.
+    """
+    scores: dict[K, float] = {}
+    for answer in answers:
+        if not answer:
+            continue
+        floor = min(score for _, score in answer)
+        for key, score in answer:
+            scores[key] = scores.get(key, 0.0) + score - floor
+    return dict(sorted(scores.items(), key=lambda pair: -pair[1]))

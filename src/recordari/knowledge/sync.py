@@ -16,14 +16,14 @@ from uuid import UUID
 from recordari.core.checks import Progress
 from recordari.core.identity import Identity
 from recordari.db import audit, jobs
-from recordari.domain.knowledge import Source
 from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError, TooLarge
 from recordari.kit.resources import Resources
-from recordari.providers.extraction import SUFFIXES
-from recordari.service.add_document import NewDocument, add_document
-from recordari.service.documents import delete_document
-from recordari.service.knowledge import NO_SUCH_SOURCE, allowed_folder, get_source
-from recordari.storage import documents, sources
+from recordari.knowledge import storage
+from recordari.knowledge.documents import delete_document
+from recordari.knowledge.ingest import NewDocument, add_document
+from recordari.knowledge.reading.reader import SUFFIXES
+from recordari.knowledge.rules.knowledge_map import Source
+from recordari.knowledge.sources import NO_SUCH_SOURCE, allowed_folder, get_source
 from recordari.tenants.tenants import require_admin
 
 JOB = "sync_source"
@@ -119,13 +119,13 @@ async def remove_source(resources: Resources, identity: Identity, source_id: UUI
     require_admin(identity)
     await get_source(resources, identity, source_id)
     async with resources.database.transaction(identity) as tx:
-        found = await documents.list_names(tx, source_id)
+        found = await storage.list_names(tx, source_id)
     for document_id in found.values():
         await delete_document(resources, identity, document_id)
     async with resources.database.transaction(identity) as tx:
-        if await documents.list_names(tx, source_id):
+        if await storage.list_names(tx, source_id):
             raise Conflict("documents came into this source meanwhile; remove it again")
-        if not await sources.delete_source(tx, source_id):
+        if not await storage.delete_source(tx, source_id):
             raise NotFound(NO_SUCH_SOURCE)
         await audit.record(tx, "source.remove", "source", source_id, documents=len(found))
     return len(found)
@@ -188,7 +188,7 @@ async def _remove_others(
 ) -> Synchronised:
     """Remove the documents whose files are gone; one that cannot be read any more keeps its last revision."""
     async with resources.database.transaction(identity) as tx:
-        known = await documents.list_names(tx, source_id)
+        known = await storage.list_names(tx, source_id)
     removed = 0
     for name, document_id in known.items():
         if name not in names:
@@ -207,4 +207,4 @@ async def _note(
     finished_at: datetime | None,
 ) -> None:
     async with resources.database.transaction(identity) as tx:
-        await sources.save_sync(tx, source_id, report.written(started_at=started_at, finished_at=finished_at))
+        await storage.save_sync(tx, source_id, report.written(started_at=started_at, finished_at=finished_at))

@@ -1,6 +1,6 @@
 """The process that reads one file: its bytes come on standard input, blocks go to standard output, limits come first.
 
-Started by `recordari.providers.extraction` and never imported by a server: whatever happens here ends with this process.
+Started by `recordari.knowledge.reading.reader` and never imported by a server: whatever happens here ends with this process.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from recordari.domain.documents import Block, BlockKind, clean
-from recordari.domain.markup import blocks_of_html, blocks_of_text
-from recordari.providers.office import OfficeError, read_docx, read_pptx, read_xlsx
+from recordari.knowledge.reading.office import OfficeError, read_docx, read_pptx, read_xlsx
+from recordari.knowledge.rules.chunks import Block, BlockKind, clean
+from recordari.knowledge.rules.markup import blocks_of_html, blocks_of_text
 
 _LENGTH = struct.Struct(">I")
 MOST_BOOKMARKS = 2_000

@@ -19,19 +19,19 @@ from recordari.core.checks import Progress, json_text
 from recordari.core.identity import Identity
 from recordari.core.ids import new_id
 from recordari.core.items import Kind, NewItem
-from recordari.domain.documents import Chunk, Document, chunked, title_of
-from recordari.domain.knowledge import Source, SourceKind, checked_text
 from recordari.errors import Conflict, InvalidInput, NotFound, TooLarge
 from recordari.kit.resources import Resources
+from recordari.knowledge import storage
+from recordari.knowledge.documents import get_document
+from recordari.knowledge.reading.reader import Extracted, ReadingLimits, media_type_of
+from recordari.knowledge.revise import GivenDocument, ReadDocument, prepare_revision, write_revision
+from recordari.knowledge.rules.chunks import Chunk, Document, chunked, title_of
+from recordari.knowledge.rules.knowledge_map import Source, SourceKind, checked_text
+from recordari.knowledge.sources import DEFAULT_SOURCE, NO_SUCH_SOURCE, find_named
+from recordari.knowledge.storage import Standing
 from recordari.lifetime import forget
 from recordari.memory.index import EMBED_TOPIC
 from recordari.privacy.sanitise import sanitise_items
-from recordari.providers.extraction import Extracted, ReadingLimits, media_type_of
-from recordari.service.documents import get_document
-from recordari.service.knowledge import DEFAULT_SOURCE, NO_SUCH_SOURCE, find_named
-from recordari.service.revise import GivenDocument, ReadDocument, prepare_revision, write_revision
-from recordari.storage import documents, sources
-from recordari.storage.documents import Standing
 from recordari.tenants.tenants import require_admin
 
 READING = "1"  # of the way documents are read and cut: another one makes a new revision of the same file
@@ -126,13 +126,13 @@ async def _find(
     async with resources.database.transaction(identity) as tx:
         found = await find_named(tx, named if named is not None else DEFAULT_SOURCE)
         if found is None and named in {None, DEFAULT_SOURCE}:
-            await sources.insert_source(tx, new_id(), name=DEFAULT_SOURCE, kind=SourceKind.DOCUMENTS)
+            await storage.insert_source(tx, new_id(), name=DEFAULT_SOURCE, kind=SourceKind.DOCUMENTS)
             found = await find_named(tx, DEFAULT_SOURCE)
         if found is None:
             raise NotFound(NO_SUCH_SOURCE)
         if found.kind is not SourceKind.DOCUMENTS:
             raise InvalidInput("this source holds no documents; name one that does", field="source")
-        return found, await documents.find_standing(tx, found.source_id, name)
+        return found, await storage.find_standing(tx, found.source_id, name)
 
 
 async def _unchanged(resources: Resources, identity: Identity, standing: Standing) -> AddedDocument:
@@ -197,7 +197,7 @@ async def _save(
     """Replace the last revision by this one; `Conflict` when another came in between."""
     revision = await prepare_revision(resources, identity, source, standing, read, progress)
     async with resources.database.transaction(identity) as tx:
-        locked = await documents.find_standing(tx, source.source_id, read.given.name, lock=True)
+        locked = await storage.find_standing(tx, source.source_id, read.given.name, lock=True)
         if (locked.revision if locked else 0) != revision.number - 1:
             raise Conflict("another revision of this document came first; read it and send yours again")
         added = await write_revision(tx, read, revision, now=resources.clock())

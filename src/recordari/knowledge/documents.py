@@ -7,12 +7,12 @@ from uuid import UUID
 
 from recordari.core.identity import Identity
 from recordari.db import audit
-from recordari.domain.documents import SEPARATOR, Document, DocumentChunk
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
+from recordari.knowledge import storage
+from recordari.knowledge.rules.chunks import SEPARATOR, Document, DocumentChunk
+from recordari.knowledge.sources import require_named
 from recordari.lifetime import forget
-from recordari.service.knowledge import require_named
-from recordari.storage import documents
 from recordari.tenants.tenants import MAX_PAGE, require_admin
 
 MOST_CHUNKS_READ = 200
@@ -36,7 +36,7 @@ class DocumentText:
 async def get_document(resources: Resources, identity: Identity, document_id: UUID) -> Document:
     """One document."""
     async with resources.database.transaction(identity) as tx:
-        found = await documents.find_document(tx, document_id)
+        found = await storage.find_document(tx, document_id)
     if found is None:
         raise NotFound(NO_SUCH_DOCUMENT)
     return found
@@ -53,7 +53,7 @@ async def list_documents(
     """Documents of a source or of all, oldest first."""
     async with resources.database.transaction(identity) as tx:
         source_id = (await require_named(tx, source)).source_id if source is not None else None
-        return await documents.list_documents(tx, source_id=source_id, after=after, limit=min(limit, MAX_PAGE + 1))
+        return await storage.list_documents(tx, source_id=source_id, after=after, limit=min(limit, MAX_PAGE + 1))
 
 
 async def read_document(
@@ -63,10 +63,10 @@ async def read_document(
     if first < 0 or not 1 <= limit <= MOST_CHUNKS_READ:
         raise InvalidInput(f"first must not be negative, and limit must lie between 1 and {MOST_CHUNKS_READ}")
     async with resources.database.transaction(identity) as tx:
-        document = await documents.find_document(tx, document_id)
+        document = await storage.find_document(tx, document_id)
         if document is None:
             raise NotFound(NO_SUCH_DOCUMENT)
-        found = await documents.read_chunks(tx, document_id, first=first, limit=limit + 1)
+        found = await storage.read_chunks(tx, document_id, first=first, limit=limit + 1)
     return DocumentText(
         document=document,
         chunks=tuple(found[:limit]),
@@ -78,7 +78,7 @@ async def read_original(resources: Resources, identity: Identity, document_id: U
     """The file that was handed in, and its type; for administrators."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        found = await documents.find_original(tx, document_id)
+        found = await storage.find_original(tx, document_id)
     if found is None:
         raise NotFound("there is no such document, or its file is not kept")
     if found.body is not None:
@@ -91,7 +91,7 @@ async def delete_document(resources: Resources, identity: Identity, document_id:
     """Remove a document: its chunks leave recall at once, its file goes."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        chunks = await documents.delete_document(tx, document_id, now=resources.clock())
+        chunks = await storage.delete_document(tx, document_id, now=resources.clock())
         if chunks is None:
             raise NotFound(NO_SUCH_DOCUMENT)
         await audit.record(tx, "document.delete", "document", document_id, chunks=chunks)

@@ -9,7 +9,10 @@ from recordari.core.identity import Identity, checked_choice, checked_id
 from recordari.core.ids import new_id
 from recordari.db import audit
 from recordari.db.database import Transaction
-from recordari.domain.knowledge import (
+from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
+from recordari.kit.resources import Resources
+from recordari.knowledge import storage
+from recordari.knowledge.rules.knowledge_map import (
     MAX_DESCRIPTION,
     MAX_SOURCE_NAME,
     MAX_TOOL,
@@ -18,9 +21,6 @@ from recordari.domain.knowledge import (
     checked_text,
     knowledge_map,
 )
-from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
-from recordari.kit.resources import Resources
-from recordari.storage import sources
 from recordari.tenants.tenants import MAX_PAGE, require_admin
 
 NO_SUCH_SOURCE = "there is no such source"
@@ -33,7 +33,7 @@ async def map_knowledge(resources: Resources, identity: Identity) -> str:
     It is made from the sources at every call: one small query, and never out of step with them.
     """
     async with resources.database.transaction(identity) as tx:
-        return knowledge_map(await sources.list_entries(tx))
+        return knowledge_map(await storage.list_entries(tx))
 
 
 async def add_source(
@@ -53,7 +53,7 @@ async def add_source(
         raise InvalidInput("only a source of documents has a folder", field="folder")
     place = str(allowed_folder(resources, folder)) if folder is not None else None
     async with resources.database.transaction(identity) as tx:
-        made = await sources.insert_source(
+        made = await storage.insert_source(
             tx,
             new_id(),
             name=_name(name),
@@ -80,7 +80,7 @@ async def update_source(
     """Say something else of a source; what is None stays."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        changed = await sources.update_source(
+        changed = await storage.update_source(
             tx,
             source_id,
             name=_name(name) if name is not None else None,
@@ -98,7 +98,7 @@ async def update_source(
 async def get_source(resources: Resources, identity: Identity, source_id: UUID) -> Source:
     """One source."""
     async with resources.database.transaction(identity) as tx:
-        found = await sources.find_source(tx, source_id)
+        found = await storage.find_source(tx, source_id)
     if found is None:
         raise NotFound(NO_SUCH_SOURCE)
     return found
@@ -107,14 +107,14 @@ async def get_source(resources: Resources, identity: Identity, source_id: UUID) 
 async def list_sources(resources: Resources, identity: Identity, *, after: str = "", limit: int = 50) -> list[Source]:
     """Sources by name."""
     async with resources.database.transaction(identity) as tx:
-        return await sources.list_sources(tx, after=after, limit=min(limit, MAX_PAGE + 1))
+        return await storage.list_sources(tx, after=after, limit=min(limit, MAX_PAGE + 1))
 
 
 async def find_named(tx: Transaction, named: str | UUID) -> Source | None:
     """The source of that name or id."""
     if isinstance(named, UUID):
-        return await sources.find_source(tx, named)
-    return await sources.find_source_by_name(tx, named)
+        return await storage.find_source(tx, named)
+    return await storage.find_source_by_name(tx, named)
 
 
 async def require_named(tx: Transaction, named: str | UUID) -> Source:

@@ -10,21 +10,21 @@ from uuid import UUID
 
 import typer
 
-from recordari.domain.documents import Citation, Document
 from recordari.errors import InvalidInput, RecordariError
 from recordari.kit.commands import Moment, Tenant, ask, open_memory, read_moment
 from recordari.kit.output import AsJson, counted, print_json, print_line, print_note, print_table, record, shortened
+from recordari.knowledge.ingest import AddedDocument
+from recordari.knowledge.rules.chunks import Citation, Document
 from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
-from recordari.service.add_document import AddedDocument
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 
-app = typer.Typer()
+document_commands = typer.Typer()
 
 SourceName = Annotated[str | None, typer.Option("--source", "-s", help="Name of its source.")]
 Id = Annotated[UUID, typer.Argument(help="Id of the document.")]
 
 
-@app.command()
+@document_commands.command()
 def add(
     files: Annotated[list[Path], typer.Argument(help="Text, Markdown, HTML, PDF, docx, xlsx or pptx.")],
     *,
@@ -66,7 +66,7 @@ def add(
     note_waiting(left)
 
 
-@app.command("list")
+@document_commands.command("list")
 def list_all(*, source: SourceName = None, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """List the documents."""
 
@@ -88,7 +88,7 @@ def list_all(*, source: SourceName = None, tenant: Tenant = DEVELOPMENT_TENANT, 
         print_table(rows, empty="there are no documents yet; add some with `recordari document add FILE`")
 
 
-@app.command()
+@document_commands.command()
 def read(
     document_id: Id,
     *,
@@ -106,7 +106,7 @@ def read(
         print_line(line)
 
 
-@app.command()
+@document_commands.command()
 def search(
     query: Annotated[str, typer.Argument(help="The question, in your words.")],
     *,
@@ -131,7 +131,7 @@ def search(
         print_line(f"       {shortened(item.content)}")
 
 
-@app.command()
+@document_commands.command()
 def remove(document_id: Id, *, tenant: Tenant = DEVELOPMENT_TENANT) -> None:
     """Remove a document; what it said leaves recall at once."""
     ask(lambda memory: memory.delete_document(document_id), tenant)

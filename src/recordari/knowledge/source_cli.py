@@ -9,20 +9,20 @@ from typing import Annotated
 import typer
 
 from recordari.app import Memory
-from recordari.domain.knowledge import Source, SourceKind
 from recordari.errors import NotFound
 from recordari.kit.commands import Tenant, ask, open_memory
 from recordari.kit.output import AsJson, Yes, confirm, counted, print_json, print_line, print_note, print_table, record
+from recordari.knowledge.rules.knowledge_map import Source, SourceKind
+from recordari.knowledge.sync import Synchronised
 from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
 from recordari.service.maintenance import DEVELOPMENT_TENANT
-from recordari.service.synchronise import Synchronised
 
-app = typer.Typer()
+source_commands = typer.Typer()
 
 Name = Annotated[str, typer.Argument(help="Name of the source.")]
 
 
-@app.command()
+@source_commands.command()
 def add(
     name: Name,
     *,
@@ -47,7 +47,7 @@ def add(
         print_note(f"`recordari source sync {name}` takes its documents in")
 
 
-@app.command("list")
+@source_commands.command("list")
 def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """List the sources."""
     found = ask(_all_sources, tenant)
@@ -61,14 +61,14 @@ def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) ->
         )
 
 
-@app.command("map")
+@source_commands.command("map")
 def show_map(*, tenant: Tenant = DEVELOPMENT_TENANT) -> None:
     """Print the knowledge map, as agents get it."""
     for line in ask(lambda memory: memory.knowledge_map(), tenant).splitlines():
         print_line(line)
 
 
-@app.command()
+@source_commands.command()
 def sync(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Bring a source in line with its folder: what is new, changed and gone."""
 
@@ -93,7 +93,7 @@ def sync(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = F
     note_waiting(left)
 
 
-@app.command()
+@source_commands.command()
 def remove(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False) -> None:
     """Remove a source with its documents."""
 

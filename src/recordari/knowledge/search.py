@@ -11,12 +11,12 @@ from uuid import UUID
 
 from recordari.core.identity import Identity
 from recordari.core.items import Kind
-from recordari.domain.questions import fused, parts_of
 from recordari.kit.resources import Resources
+from recordari.knowledge import storage
+from recordari.knowledge.rules.chunks import fused, parts_of
+from recordari.knowledge.sources import require_named
 from recordari.recall.recall import recall
 from recordari.recall.request import MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest, check_request
-from recordari.service.knowledge import require_named
-from recordari.storage import documents
 
 PARTS_AT_ONCE = 4
 
@@ -99,5 +99,5 @@ def _document_of(item: RecalledItem) -> str:
 
 async def _cited(resources: Resources, identity: Identity, answer: RecallAnswer) -> RecallAnswer:
     async with resources.database.transaction(identity) as tx:
-        cited = await documents.citations(tx, [item.id for item in answer.items])
+        cited = await storage.citations(tx, [item.id for item in answer.items])
     return replace(answer, items=tuple(replace(item, citation=cited.get(item.id)) for item in answer.items))

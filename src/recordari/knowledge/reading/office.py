@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from recordari.domain.documents import Block, BlockKind
+from recordari.knowledge.rules.chunks import Block, BlockKind
 
 MOST_UNPACKED = 400 * 2**20  # bytes of all members that are read
 MOST_MEMBERS = 20_000

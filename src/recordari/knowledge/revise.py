@@ -19,17 +19,17 @@ from recordari.core.ids import new_id
 from recordari.core.items import Kind, NewItem
 from recordari.db import audit
 from recordari.db.database import Transaction
-from recordari.domain.documents import SEPARATOR, Chunk, context_of
-from recordari.domain.knowledge import Source
 from recordari.kit.resources import Resources
+from recordari.knowledge import storage
+from recordari.knowledge.reading.reader import BINARY
+from recordari.knowledge.rules.chunks import SEPARATOR, Chunk, context_of
+from recordari.knowledge.rules.knowledge_map import Source
+from recordari.knowledge.storage import DocumentRow, KeptChunk, Original, Place, Standing
 from recordari.lifetime import storage as lifetime_storage
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import OBJECT_BYTES, make_ready
 from recordari.memory.storage import Row
-from recordari.providers.extraction import BINARY
-from recordari.storage import documents, sources
-from recordari.storage.documents import DocumentRow, KeptChunk, Original, Place, Standing
 
 AT_ONCE = 500  # chunks made ready or written together
 
@@ -92,7 +92,7 @@ async def prepare_revision(
     here: list[KeptChunk] = []
     if standing is not None:
         async with resources.database.transaction(identity) as tx:
-            here = await documents.list_kept(tx, document_id)
+            here = await storage.list_kept(tx, document_id)
     matched, ended = _matched(read, here)
     return Revision(
         document_id=document_id,
@@ -109,17 +109,17 @@ async def prepare_revision(
 async def write_revision(tx: Transaction, read: ReadDocument, revision: Revision, *, now: datetime) -> int:
     """Write a revision in place of the one before; how many chunks are new."""
     document_id, source_id = revision.document_id, revision.source.source_id
-    await documents.end_chunks(tx, revision.ended, now=now)
+    await storage.end_chunks(tx, revision.ended, now=now)
     added = await _insert(tx, revision.rows)
     held = {**{ordinal: one.item_id for ordinal, one in revision.matched.items()}, **added}
     places, characters = _places(read, held)
-    await documents.save_document(tx, _row(read, revision, chunks=len(places), characters=characters, now=now))
-    await documents.place_chunks(tx, document_id, places)
+    await storage.save_document(tx, _row(read, revision, chunks=len(places), characters=characters, now=now))
+    await storage.place_chunks(tx, document_id, places)
     # What was forgotten does not come back with its file, nor what was masked.
     is_whole = len(held) == len(read.chunks) and not read.masked
     await _keep_original(tx, document_id, read.given, revision.original, is_whole=is_whole)
     is_new = revision.number == 1
-    await sources.count_change(tx, source_id, documents=1 if is_new else 0, chunks=len(places) - revision.before)
+    await storage.count_change(tx, source_id, documents=1 if is_new else 0, chunks=len(places) - revision.before)
     action = "document.add" if is_new else "document.revise"
     await audit.record(tx, action, "document", document_id, revision=revision.number, chunks=len(places))
     return len(added)
@@ -182,7 +182,7 @@ async def _original(resources: Resources, identity: Identity, read: ReadDocument
     given = read.given
     if read.masked or (given.media_type not in BINARY and len(given.body) <= OBJECT_BYTES):
         return Original(media_type=given.media_type, body=None if read.masked else given.body, object_key=None)
-    owner = f"{identity.tenant_id}/{documents.payload_key_of(document_id)}"
+    owner = f"{identity.tenant_id}/{storage.payload_key_of(document_id)}"
     return Original(
         media_type=given.media_type, body=None, object_key=await resources.objects.put(given.body, owner=owner)
     )
@@ -192,10 +192,10 @@ async def _keep_original(
     tx: Transaction, document_id: UUID, given: GivenDocument, original: Original, *, is_whole: bool
 ) -> None:
     if not is_whole:
-        await documents.delete_original(tx, document_id)
+        await storage.delete_original(tx, document_id)
         await lifetime_storage.discard_object(tx, original.object_key)
         return
-    await documents.save_original(
+    await storage.save_original(
         tx,
         document_id,
         media_type=given.media_type,

@@ -1,7 +1,7 @@
 """Reading files into blocks of text, in a process of its own that may take so much memory and time and no more.
 
 Text and Markdown are read here. Whatever has a parser that a hostile file could exhaust (HTML, PDF, Office) is read by
-`recordari.providers.extraction_child`: if that dies or is stopped, the file is refused and nothing else has happened.
+`recordari.knowledge.reading.child`: if that dies or is stopped, the file is refused and nothing else has happened.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from recordari.core.checks import Progress
-from recordari.domain.documents import Block, BlockKind
-from recordari.domain.markup import blocks_of_markdown, blocks_of_text
 from recordari.errors import ConfigurationError, InvalidInput, TooLarge
+from recordari.knowledge.rules.chunks import Block, BlockKind
+from recordari.knowledge.rules.markup import blocks_of_markdown, blocks_of_text
 
 TEXT = "text/plain"
 MARKDOWN = "text/markdown"
@@ -166,7 +166,7 @@ class Extractor:
 
 async def _read_apart(data: bytes, media_type: str, limits: ReadingLimits, progress: Progress | None) -> Extracted:
     """Let a child process read the file, and stop it when it takes too long."""
-    command = (sys.executable, "-m", "recordari.providers.extraction_child")
+    command = (sys.executable, "-m", "recordari.knowledge.reading.child")
     child = await asyncio.create_subprocess_exec(
         *command,
         media_type,

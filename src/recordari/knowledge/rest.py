@@ -13,8 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from recordari.domain.documents import Document
-from recordari.domain.knowledge import MAX_DESCRIPTION, MAX_SOURCE_NAME, MAX_TOOL, Source, SourceKind
 from recordari.errors import InvalidInput, TooLarge
 from recordari.kit.problems import Problem
 from recordari.kit.rest import (
@@ -30,8 +28,10 @@ from recordari.kit.rest import (
     page_of,
     position,
 )
-from recordari.service.add_document import MAX_NAME, AddedDocument
-from recordari.service.documents import MOST_CHUNKS_READ, DocumentText
+from recordari.knowledge.documents import MOST_CHUNKS_READ, DocumentText
+from recordari.knowledge.ingest import MAX_NAME, AddedDocument
+from recordari.knowledge.rules.chunks import Document
+from recordari.knowledge.rules.knowledge_map import MAX_DESCRIPTION, MAX_SOURCE_NAME, MAX_TOOL, Source, SourceKind
 
 router = APIRouter(prefix="/v1", tags=["knowledge"], responses=PROBLEMS)
 
