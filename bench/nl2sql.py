@@ -25,12 +25,12 @@ from typing import Any
 import psycopg
 from psycopg.types.string import TextLoader
 
+from recordari.databases.reader import Limits, read
+from recordari.databases.rules.databases import Engine, allowed_tables
+from recordari.databases.rules.readonly_sql import check
+from recordari.databases.targets import Place, checked, read_target
 from recordari.db.embedded.server import EmbeddedServer
-from recordari.domain.databases import Engine, allowed_tables
-from recordari.domain.readonly_sql import check
 from recordari.errors import RecordariError
-from recordari.storage.connected.reader import Limits, read
-from recordari.storage.connected.targets import Place, checked, read_target
 
 FILES = ("questions_gen_postgres.csv", "instruct_basic_postgres.csv")
 ALL_ROWS = 1_000_000  # gold answers are compared whole

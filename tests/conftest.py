@@ -19,11 +19,11 @@ from pydantic import SecretStr
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
+from recordari.databases import reader
 from recordari.db import migrate
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.entry.rest import health
 from recordari.kit.resources import Resources
-from recordari.storage.connected import reader
 from recordari.tenants import tenants
 from recordari.wiring import APP_LOGIN, open_resources
 from recordari.worker.tasks import JOBS

@@ -15,6 +15,7 @@ from typing import Any
 from recordari.config import Settings
 from recordari.core.secrets import Secrets
 from recordari.core.telemetry import Telemetry, get_log
+from recordari.databases.ask import ModelSqlWriter
 from recordari.db import migrate
 from recordari.db.database import Database
 from recordari.db.embedded.server import EmbeddedServer
@@ -32,7 +33,6 @@ from recordari.models.language import LanguageModel, ModelSpec, make_token_count
 from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
 from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.providers.model_tasks import ModelRules, ModelSplitter, ModelSummariser
-from recordari.providers.sql_writing import ModelSqlWriter
 from recordari.recall.answer_cache import RecallCache
 from recordari.recall.tenant_view import TenantViews
 from recordari.service import doctor

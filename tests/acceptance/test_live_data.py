@@ -11,8 +11,8 @@ import pytest
 from tests.connected import ORDERS, sqlite_of_a_user
 
 from recordari.app import Memory
+from recordari.databases import schema
 from recordari.errors import InvalidInput, TimedOut
-from recordari.storage.connected import schema
 from recordari.worker.tasks import JOBS
 
 

@@ -14,13 +14,13 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.connected import ORDERS, TABLES, duckdb_of_a_user, filling, postgres_of_a_user, sqlite_of_a_user
 from tests.mariadb_server import MariaDb, running_mariadb
 
+from recordari.databases.reader import Answer, Limits, read
+from recordari.databases.rules.databases import Engine, allowed_tables
+from recordari.databases.rules.readonly_sql import check
+from recordari.databases.schema import describe
+from recordari.databases.targets import Place, Target, checked, read_target
 from recordari.db.embedded.server import EmbeddedServer
-from recordari.domain.databases import Engine, allowed_tables
-from recordari.domain.readonly_sql import check
 from recordari.errors import DatabaseUnavailable, Forbidden, InvalidInput, RecordariError, TimedOut
-from recordari.storage.connected.reader import Answer, Limits, read
-from recordari.storage.connected.schema import describe
-from recordari.storage.connected.targets import Place, Target, checked, read_target
 
 SHORT = Limits(seconds=1.0)
 ANYWHERE = [

@@ -14,9 +14,9 @@ from tests.working import work_off
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.items import Kind
+from recordari.databases.ask import ModelSqlWriter
 from recordari.facts.language import OfflineRules
 from recordari.models.language import fenced
-from recordari.providers.sql_writing import ModelSqlWriter
 from recordari.sessions.messages import OfflineSummariser
 from recordari.sessions.rules.window import NewMessage
 from recordari.wiring import make_tasks

@@ -26,6 +26,8 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Role
 from recordari.core.secrets import KEY_FILE, Secrets
+from recordari.databases.ask import ModelSqlWriter
+from recordari.databases.registry import refresh_databases
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import (
     ConfigurationError,
@@ -38,8 +40,6 @@ from recordari.errors import (
     ProviderError,
 )
 from recordari.models.language import LanguageModel, ModelSpec
-from recordari.providers.sql_writing import ModelSqlWriter
-from recordari.service.connect import refresh_databases
 from recordari.tenants.tenants import ensure_tenant
 from recordari.wiring import make_language_model
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recordari.domain.databases import Engine, allowed_tables, sample_values
-from recordari.domain.readonly_sql import MAX_ROWS, CheckedQuery, check
+from recordari.databases.rules.databases import Engine, allowed_tables, sample_values
+from recordari.databases.rules.readonly_sql import MAX_ROWS, CheckedQuery, check
 from recordari.errors import InvalidInput
 
 TABLES = {"customers": None, "orders": None, "staff": ["id", "name"], "sales.orders": None}
@@ -228,8 +228,8 @@ def test_the_message_does_not_repeat_the_statement() -> None:
 def test_once_it_is_ready_the_first_statement_loads_nothing() -> None:
     program = """
 import sys
-from recordari.domain.databases import AllowedTable, Engine
-from recordari.domain.readonly_sql import check, make_ready
+from recordari.databases.rules.databases import AllowedTable, Engine
+from recordari.databases.rules.readonly_sql import check, make_ready
 make_ready()
 loaded = set(sys.modules)
 for engine in Engine:

@@ -10,6 +10,7 @@ from recordari.config import Settings
 from recordari.core.secrets import Secrets
 from recordari.core.telemetry import Telemetry
 from recordari.core.tokens import TokenCounter, prudent_tokens
+from recordari.databases.ask import QueryPlaces, SqlWriter
 from recordari.db.database import Database
 from recordari.db.outbox import Wakeups
 from recordari.domain.jobs import Schedule
@@ -23,11 +24,9 @@ from recordari.memory.vector_storage import VectorIndexes
 from recordari.models.base import Reranker
 from recordari.models.embedding import Embedders
 from recordari.models.static import StaticTokens
-from recordari.providers.sql_writing import SqlWriter
 from recordari.recall.answer_cache import RecallCache
 from recordari.recall.process_cache import Shelves
 from recordari.recall.tenant_view import TenantViews
-from recordari.service.query_places import QueryPlaces
 from recordari.sessions.cache import SessionCache
 from recordari.sessions.messages import OfflineSummariser, Summariser
 from recordari.tenants.usage import Usages

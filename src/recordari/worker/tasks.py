@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from recordari.context import profiles
+from recordari.databases import registry
 from recordari.domain.jobs import Schedule
 from recordari.facts import extract, judge
 from recordari.knowledge import sync
@@ -31,7 +32,7 @@ from recordari.learning import consolidate, proposals, workflows
 from recordari.lifetime import decay, erase, retain
 from recordari.lifetime import retain as lifetime_retain
 from recordari.memory import index, vector_indexes
-from recordari.service import connect, entries, follow, idempotency, jobs, reports, share, webhooks
+from recordari.service import entries, follow, idempotency, jobs, reports, share, webhooks
 from recordari.service.dispatch import Handler
 from recordari.sessions import episodes, messages, sessions, state
 from recordari.tenants import usage
@@ -89,7 +90,7 @@ JOBS: dict[str, Job] = {
     "sweep_answers": Job(run=idempotency.sweep_answers, cron="45 * * * *"),
     "resume_webhooks": Job(run=webhooks.resume_webhooks, cron="20 * * * *"),
     "trim_events": Job(run=follow.trim_events, cron="45 3 * * *"),
-    "refresh_databases": Job(run=connect.refresh_databases, cron="0 1 * * *", timeout=3_600.0),
+    "refresh_databases": Job(run=registry.refresh_databases, cron="0 1 * * *", timeout=3_600.0),
     "measure_usage": Job(run=usage.measure, cron="30 5 * * *"),
     lifetime_retain.JOB: Job(run=lifetime_retain.collect_objects, cron="0 1 * * 6", timeout=3_600.0),
     erase.JOB: Job(run=erase.run_erasure, timeout=A_DAY),

@@ -18,9 +18,10 @@ from starlette.routing import Route
 
 from recordari.config import Settings, load_settings
 from recordari.context import rest as context_rest
-from recordari.domain import readonly_sql
+from recordari.databases import rest as databases_rest
+from recordari.databases.rules import readonly_sql
 from recordari.entry.auth import Authenticator
-from recordari.entry.rest import databases, entries, events, exports, health, jobs, mem0, reports, shares, stats
+from recordari.entry.rest import entries, events, exports, health, jobs, mem0, reports, shares, stats
 from recordari.entry.rest.admission import Admission
 from recordari.entry.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
@@ -70,7 +71,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     run_rest.state_router,
     entries.router,
     workflow_rest.router,
-    databases.router,
+    databases_rest.router,
     learning_rest.router,
     shares.router,
     shares.links_router,

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from recordari.databases.rules.databases import ConnectedDatabase, Engine
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.domain.databases import ConnectedDatabase, Engine
 
 queries = Queries(__name__)
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from recordari.domain.databases import Engine
+from recordari.databases.rules.databases import Engine
 from recordari.errors import Forbidden, InvalidInput
 
 _SCHEMES = {

@@ -10,19 +10,18 @@ from uuid import UUID
 from recordari.core.identity import Identity, checked_id
 from recordari.core.ids import new_id
 from recordari.core.telemetry import get_log, measured
-from recordari.db import audit
-from recordari.domain.databases import (
+from recordari.databases import schema, storage
+from recordari.databases.rules.databases import (
     MAX_NAME_LENGTH,
     ConnectedDatabase,
     Engine,
     allowed_tables,
     sample_values,
 )
+from recordari.databases.targets import Place, Target, checked, read_target
+from recordari.db import audit
 from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError
 from recordari.kit.resources import Resources
-from recordari.storage import databases
-from recordari.storage.connected import schema
-from recordari.storage.connected.targets import Place, Target, checked, read_target
 from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
@@ -41,13 +40,13 @@ async def add_database(
     wanted = _checked_tables(tables)
     _check_words(name, description)
     async with resources.database.transaction(identity) as tx:
-        if await databases.find_by_name(tx, name) is not None:
+        if await storage.find_by_name(tx, name) is not None:
             raise Conflict(f"there is a database {name!r} already; change it, or take another name", field="name")
     target = read_target(dsn)
     described = await _described(resources, target, wanted)
     database_id = new_id()
     async with resources.database.transaction(identity) as tx:
-        added = await databases.insert_database(
+        added = await storage.insert_database(
             tx,
             database_id,
             name=name,
@@ -65,13 +64,13 @@ async def add_database(
 async def list_databases(resources: Resources, identity: Identity) -> list[ConnectedDatabase]:
     """The databases that can be asked, by name."""
     async with resources.database.transaction(identity) as tx:
-        return await databases.list_databases(tx)
+        return await storage.list_databases(tx)
 
 
 async def get_database(resources: Resources, identity: Identity, database_id: UUID) -> ConnectedDatabase:
     """One database, without the way in."""
     async with resources.database.transaction(identity) as tx:
-        found = await databases.find_database(tx, database_id)
+        found = await storage.find_database(tx, database_id)
     if found is None:
         raise NotFound(NO_SUCH_DATABASE)
     return found
@@ -133,7 +132,7 @@ async def remove_database(resources: Resources, identity: Identity, database_id:
     """Forget a database: the way in, and what was known of it."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        if not await databases.delete_database(tx, database_id):
+        if not await storage.delete_database(tx, database_id):
             raise NotFound(NO_SUCH_DATABASE)
         await audit.record(tx, "database.remove", "database", database_id)
 
@@ -141,7 +140,7 @@ async def remove_database(resources: Resources, identity: Identity, database_id:
 async def open_dsn(resources: Resources, identity: Identity, database_id: UUID) -> str:
     """The way into a database, opened for a moment."""
     async with resources.database.transaction(identity) as tx:
-        sealed = await databases.sealed_dsn(tx, database_id)
+        sealed = await storage.sealed_dsn(tx, database_id)
     if sealed is None:
         raise NotFound(NO_SUCH_DATABASE)
     return resources.secrets.open(sealed, purpose=_bound(identity, database_id))
@@ -199,10 +198,10 @@ async def _saved(
     **details: Any,
 ) -> ConnectedDatabase:
     async with resources.database.transaction(identity) as tx:
-        same_name = await databases.find_by_name(tx, changed.name)
+        same_name = await storage.find_by_name(tx, changed.name)
         if same_name is not None and same_name.database_id != changed.database_id:
             raise Conflict(f"there is a database {changed.name!r} already; take another name", field="name")
-        saved = await databases.update_database(tx, changed, sealed_dsn=sealed, seen_at=before.updated_at)
+        saved = await storage.update_database(tx, changed, sealed_dsn=sealed, seen_at=before.updated_at)
         if saved is None:
             raise Conflict("the database was changed or removed meanwhile; read it again and repeat")
         await audit.record(tx, action, "database", changed.database_id, **details)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from recordari.databases.targets import Target
 from recordari.errors import ConfigurationError, DatabaseUnavailable, InvalidInput, TimedOut
-from recordari.storage.connected.targets import Target
 
 CHILD = Path(__file__).with_name("child.py")
 GRACE_SECONDS = 0.6

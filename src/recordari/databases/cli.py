@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from recordari.app import Memory
-from recordari.domain.databases import ConnectedDatabase, DataAnswer
+from recordari.databases.rules.databases import ConnectedDatabase, DataAnswer
 from recordari.errors import NotFound
 from recordari.kit.commands import Tenant, open_memory
 from recordari.kit.output import (
@@ -25,12 +25,12 @@ from recordari.kit.output import (
 )
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 
-app = typer.Typer()
+database_commands = typer.Typer()
 
 Name = Annotated[str, typer.Argument(help="Name of the database.")]
 
 
-@app.command()
+@database_commands.command()
 def add(
     name: Name,
     *,
@@ -54,7 +54,7 @@ def add(
     _show(asyncio.run(run()), as_json=as_json)
 
 
-@app.command("list")
+@database_commands.command("list")
 def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """List the connected databases."""
 
@@ -70,7 +70,7 @@ def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) ->
     print_table(rows, empty="no database is connected; add one with `recordari database add`")
 
 
-@app.command()
+@database_commands.command()
 def refresh(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Look at the tables of a database again."""
 
@@ -81,7 +81,7 @@ def refresh(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson 
     _show(asyncio.run(run()), as_json=as_json)
 
 
-@app.command()
+@database_commands.command()
 def remove(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False) -> None:
     """Forget a database and the way in."""
     confirm(f"Remove the database {name}? Its DSN is forgotten.", yes=yes)
@@ -94,7 +94,7 @@ def remove(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False)
     print_note(f"{name} is removed")
 
 
-@app.command()
+@database_commands.command()
 def ask(
     question: Annotated[str | None, typer.Argument(help="A question; needs a language model.")] = None,
     *,

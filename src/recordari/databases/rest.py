@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import Field, SecretStr
 
-from recordari.domain.databases import ConnectedDatabase, DataAnswer
+from recordari.databases.rules.databases import ConnectedDatabase, DataAnswer
 from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory, Shown, Strict
 
 router = APIRouter(prefix="/v1", tags=["databases"], responses=PROBLEMS)

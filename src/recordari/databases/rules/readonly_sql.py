@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from recordari.domain.databases import AllowedTable, Engine
-from recordari.domain.readonly_names import (
+from recordari.databases.rules.databases import AllowedTable, Engine
+from recordari.databases.rules.readonly_names import (
     DROPPED_PARTS,
     FORMATS,
     FUNCTION_NAMES,
@@ -33,6 +33,7 @@ from recordari.errors import InvalidInput
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
 
 MAX_ROWS = 1000  # seed 002 §8.2: a contract, not a setting
 MAX_CHARACTERS = 10_000

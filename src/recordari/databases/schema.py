@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from recordari.databases.reader import Answer, Limits, read
+from recordari.databases.rules.databases import AllowedTable, Engine
+from recordari.databases.targets import Target
 from recordari.db.queries import Queries
-from recordari.domain.databases import AllowedTable, Engine
 from recordari.errors import Forbidden, InvalidInput
-from recordari.storage.connected.reader import Answer, Limits, read
-from recordari.storage.connected.targets import Target
 
 SAMPLED_ROWS = 200
 LIMITS = Limits(rows=200_000, bytes=32 << 20)
