@@ -13,10 +13,10 @@ from tests.working import settled
 
 from recordari.app import Memory
 from recordari.core.identity import Identity
-from recordari.domain.entries import indexed_text, matching
+from recordari.entries.entries import sweep_entries
+from recordari.entries.rules import indexed_text, matching
 from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, TooLarge, Unauthenticated
 from recordari.kit.resources import Resources
-from recordari.service.entries import sweep_entries
 from recordari.tenants import tenants
 
 PLACE = ("preferences", "travel")

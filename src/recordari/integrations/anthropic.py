@@ -28,7 +28,7 @@ from anthropic.types.beta import (
     BetaMemoryTool20250818ViewCommand,
 )
 
-from recordari.domain.entries import MAX_PAGE, Entry, FoundEntry
+from recordari.entries.rules import MAX_PAGE, Entry, FoundEntry
 from recordari.errors import NotFound, PreconditionFailed, RecordariError
 from recordari.integrations.base import Caller, Verbs
 from recordari.sync import Facade

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Protocol, Self, TypeVar
 from uuid import UUID
 
-from recordari.domain.entries import Entry, FoundEntry
+from recordari.entries.rules import Entry, FoundEntry
 from recordari.errors import ConfigurationError
 from recordari.lifetime.forget import Forgotten
 from recordari.memory.remember import Remembered

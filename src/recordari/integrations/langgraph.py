@@ -30,7 +30,7 @@ from langgraph.store.base import (
     TTLConfig,
 )
 
-from recordari.domain.entries import MAX_PAGE, FoundEntry
+from recordari.entries.rules import MAX_PAGE, FoundEntry
 from recordari.errors import InvalidInput, NotFound
 from recordari.integrations.base import Caller, Verbs
 from recordari.sync import Facade

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from recordari.core.identity import Scope, optional_choice
-from recordari.domain.entries import Entry, FoundEntry
-from recordari.service import entries
+from recordari.entries import entries
+from recordari.entries.rules import Entry, FoundEntry
 from recordari.verbs.bound import Bound
 
 

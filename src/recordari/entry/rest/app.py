@@ -20,8 +20,9 @@ from recordari.config import Settings, load_settings
 from recordari.context import rest as context_rest
 from recordari.databases import rest as databases_rest
 from recordari.databases.rules import readonly_sql
+from recordari.entries import rest as entries_rest
 from recordari.entry.auth import Authenticator
-from recordari.entry.rest import entries, events, exports, health, jobs, mem0, reports, shares, stats
+from recordari.entry.rest import events, exports, health, jobs, mem0, reports, shares, stats
 from recordari.entry.rest.admission import Admission
 from recordari.entry.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
@@ -69,7 +70,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     run_rest.runs_router,
     run_rest.episodes_router,
     run_rest.state_router,
-    entries.router,
+    entries_rest.router,
     workflow_rest.router,
     databases_rest.router,
     learning_rest.router,

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 
 from recordari.core.identity import Scope
-from recordari.domain.entries import LONGEST_TTL, MAX_LABELS, MAX_PAGE
+from recordari.entries.rules import LONGEST_TTL, MAX_LABELS, MAX_PAGE
 from recordari.kit.rest import PROBLEMS, AgentMemory, Shown, Strict
 from recordari.memory.bodies import ScopeName
 

@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from recordari.core.text import tsquery_literal
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.domain.entries import Entry, EntryName, FoundEntry
+from recordari.entries.rules import Entry, EntryName, FoundEntry
 from recordari.errors import Conflict
 
 queries = Queries(__name__)

@@ -16,7 +16,8 @@ from recordari.core.ids import new_id
 from recordari.core.items import Kind, NewItem
 from recordari.core.telemetry import measured
 from recordari.db.database import Transaction
-from recordari.domain.entries import (
+from recordari.entries import storage
+from recordari.entries.rules import (
     MAX_PAGE,
     MAX_VALUE_BYTES,
     Entry,
@@ -35,7 +36,6 @@ from recordari.memory.remember import Ready, make_ready, save_ready, with_source
 from recordari.memory.rules import embedded_text
 from recordari.models.base import fail_open
 from recordari.privacy.sanitise import sanitise_json
-from recordari.storage import entries
 from recordari.tenants.tenants import require_admin
 
 NO_SUCH_ENTRY = "there is no such entry; it was never put there, or its time has passed"
@@ -74,13 +74,13 @@ async def put_entry(
     ready = await make_ready(resources, identity, [_item(name, content)] if content is not None else [])
     now = resources.clock()
     async with resources.database.transaction(identity) as tx:
-        before = await entries.lock_entry(tx, name)
+        before = await storage.lock_entry(tx, name)
         if before is not None and before.expires_at is not None and before.expires_at <= now:
-            await entries.delete_entries(tx, [before.entry_id])
+            await storage.delete_entries(tx, [before.entry_id])
             before = None
         if if_version is not None and if_version != (before.version if before is not None else 0):
             raise PreconditionFailed
-        entry = await entries.save_entry(
+        entry = await storage.save_entry(
             tx, name, new_id(), written, ttl=lifetime, if_version=if_version if before is not None else None, now=now
         )
         if entry is None or (if_version == 0 and entry.version > 1):  # another writer came first
@@ -103,12 +103,12 @@ async def _indexed(tx: Transaction, entry: Entry, ready: Ready) -> Entry:
         (remembered,), _ = await save_ready(tx, Ready(rows=rows, objects=ready.objects))
         if remembered.id == entry.item_id:
             return entry
-        await entries.link_item(tx, entry.entry_id, remembered.id)
+        await storage.link_item(tx, entry.entry_id, remembered.id)
         return replace(entry, item_id=remembered.id)
     if entry.item_id is None:
         return entry
-    await entries.link_item(tx, entry.entry_id, None)
-    await entries.delete_item(tx, entry.item_id)
+    await storage.link_item(tx, entry.entry_id, None)
+    await storage.delete_item(tx, entry.item_id)
     return replace(entry, item_id=None)
 
 
@@ -125,11 +125,11 @@ async def get_entry(
     """One document; reading it renews its time unless `refresh` is false."""
     name, now = entry_name(identity, scope, namespace, key), resources.clock()
     async with resources.database.transaction(identity) as tx:
-        found = await entries.find_entry(tx, name, now=now)
+        found = await storage.find_entry(tx, name, now=now)
         if found is None:
             raise NotFound(NO_SUCH_ENTRY)
         if refresh and found.expires_at is not None:
-            await entries.refresh_entries(tx, [found.entry_id], now=now)
+            await storage.refresh_entries(tx, [found.entry_id], now=now)
     return found
 
 
@@ -147,12 +147,12 @@ async def delete_entry(
     if name.scope is Scope.TENANT:
         require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        found = await entries.lock_entry(tx, name)
+        found = await storage.lock_entry(tx, name)
         if found is None or (found.expires_at is not None and found.expires_at <= resources.clock()):
             raise NotFound(NO_SUCH_ENTRY)
         if if_version is not None and if_version != found.version:
             raise PreconditionFailed
-        await entries.delete_entries(tx, [found.entry_id])
+        await storage.delete_entries(tx, [found.entry_id])
 
 
 @measured("search_entries")
@@ -174,12 +174,12 @@ async def search_entries(
         raise InvalidInput(f"limit must lie between 1 and {MAX_PAGE}, and offset must not be negative", field="limit")
     asked = await _asked(resources, identity, query) if query and query.strip() else None
     async with resources.database.transaction(identity) as tx:
-        found = await entries.find_entries(
+        found = await storage.find_entries(
             tx, name, fitting=filter_path(filter), asked=asked, offset=offset, limit=limit, now=now
         )
         ending = [each.entry_id for each in found if each.expires_at is not None]
         if refresh and ending:
-            await entries.refresh_entries(tx, ending, now=now)
+            await storage.refresh_entries(tx, ending, now=now)
     return found
 
 
@@ -212,7 +212,7 @@ async def list_namespaces(
 ) -> list[tuple[str, ...]]:
     """The namespaces that hold something, in order; in `prefix` and `suffix` the label `*` stands for any."""
     async with resources.database.transaction(identity) as tx:
-        found = await entries.list_namespaces(tx, entry_name(identity, scope, ()), now=resources.clock())
+        found = await storage.list_namespaces(tx, entry_name(identity, scope, ()), now=resources.clock())
     return matching(found, prefix=prefix, suffix=suffix, max_depth=max_depth)[offset : offset + limit]
 
 
@@ -220,7 +220,7 @@ async def sweep_entries(resources: Resources, identity: Identity, **_: Any) -> N
     """Remove the tenant's expired entries. A job; what has expired is hidden from reading by key long before."""
     while True:
         async with resources.database.transaction(identity) as tx:
-            expired = await entries.expired_entries(tx, now=resources.clock(), limit=SWEEP_BATCH)
-            await entries.delete_entries(tx, expired)
+            expired = await storage.expired_entries(tx, now=resources.clock(), limit=SWEEP_BATCH)
+            await storage.delete_entries(tx, expired)
         if len(expired) < SWEEP_BATCH:
             return
