@@ -21,7 +21,7 @@ from recordari.db.queries import Query
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
-from recordari.service import organise
+from recordari.sharing import share
 from recordari.tenants import tenants
 from recordari.tenants.rules import AgentDefinition
 
@@ -31,7 +31,7 @@ FACT = "The Harbour Project ships on 14 May"
 async def tenant(resources: Resources, name: str, organisation: str | None = "acme") -> Memory:
     made = await tenants.ensure_tenant(resources, name)
     if organisation is not None:
-        await organise.add_member(resources, organisation, name)
+        await share.add_member(resources, organisation, name)
     return Memory(resources, Identity(tenant_id=made.tenant_id, role=Role.ADMIN))
 
 
@@ -242,7 +242,7 @@ async def test_leaving_the_organisation_ends_everything_on_both_sides(
     back = await fact(support, "Support closes at noon")
     await support.share([back], ["sales"])
     await sales.accept_share_link("support")
-    await organise.remove_member(resources, "support")
+    await share.remove_member(resources, "support")
     assert FACT not in await recalled(support)
     assert "Support closes at noon" not in await recalled(sales, "when does Support close")
     assert await sales.list_shares() == [] and await support.list_shares() == []
@@ -250,16 +250,16 @@ async def test_leaving_the_organisation_ends_everything_on_both_sides(
     with pytest.raises(NotFound):
         await support.get_organisation()
     with pytest.raises(NotFound):
-        await organise.remove_member(resources, "support")
+        await share.remove_member(resources, "support")
 
 
 async def test_a_tenant_belongs_to_one_organisation(resources: Resources, sales: Memory) -> None:
     assert (await sales.get_organisation()).organisation == "acme"
-    assert (await organise.add_member(resources, "acme", "sales")).organisation == "acme"
+    assert (await share.add_member(resources, "acme", "sales")).organisation == "acme"
     with pytest.raises(Conflict, match="acme"):
-        await organise.add_member(resources, "other", "sales")
+        await share.add_member(resources, "other", "sales")
     with pytest.raises(NotFound):
-        await organise.add_member(resources, "acme", "missing")
+        await share.add_member(resources, "acme", "missing")
 
 
 async def test_only_administrators_share_and_only_what_is_known(sales: Memory, support: Memory) -> None:
@@ -330,7 +330,7 @@ async def test_an_export_leaves_out_what_belongs_to_another_tenant(sales: Memory
 async def test_memories_are_shared_over_rest(resources: Resources) -> None:
     async with open_door(resources) as door:
         for name in ("test", "other"):
-            await organise.add_member(resources, "acme", name)
+            await share.add_member(resources, "acme", name)
         shared = str(await fact(door.memory))
         body = {"item_ids": [shared], "tenants": ["other"]}
         assert (await door.request("GET", "/v1/shares/organisation")).json()["organisation"] == "acme"

@@ -22,13 +22,13 @@ from recordari.client import Client
 from recordari.context.rules.context import SectionName
 from recordari.core.identity import tenant_id_of
 from recordari.domain.events import Event, EventType
-from recordari.domain.sharing import LinkStatus
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, ProviderError, TooLarge, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.lifetime.erase import Reapplied
 from recordari.privacy.rules.masking import Action, DataType
-from recordari.service import organise
 from recordari.sessions.rules.window import NewMessage
+from recordari.sharing import share
+from recordari.sharing.rules import LinkStatus
 from recordari.tenants.rules import AgentDefinition
 
 SEPARATORS = "one\u2028two\x85three\x0bfour 😀"  # ends of lines to some, and not to JSON Lines
@@ -293,7 +293,7 @@ async def test_sharing_is_the_same_through_both(resources: Resources) -> None:
         client_to(door, "other") as receiver,
     ):
         for name in ("test", "other"):
-            await organise.add_member(resources, "acme", name)
+            await share.add_member(resources, "acme", name)
         assert await giver.get_organisation() == await door.memory.get_organisation()
         facts = [await giver.remember_fact(f"Project {number} ships in May", scope="tenant") for number in range(3)]
         ids = [fact.id for fact in facts]

@@ -20,8 +20,8 @@ from recordari.errors import Conflict, NotFound
 from recordari.kit.resources import Resources
 from recordari.learning.consolidate import ENDED_FOR
 from recordari.learning.rules.patterns import Observed, Pattern, patterns_in
-from recordari.service import organise
 from recordari.sessions.rules.window import NewMessage
+from recordari.sharing import share
 from recordari.tenants import tenants
 
 WISH = "From now on, please answer me in Swedish."
@@ -131,7 +131,7 @@ async def two_tenants(resources: Resources) -> tuple[Memory, Memory]:
     made = []
     for name in ("sales", "support"):
         found = await tenants.ensure_tenant(resources, name)
-        await organise.add_member(resources, "acme", name)
+        await share.add_member(resources, "acme", name)
         made.append(Memory(resources, Identity(tenant_id=found.tenant_id, role=Role.ADMIN)))
     return made[0], made[1]
 
@@ -172,7 +172,7 @@ async def test_sharing_and_its_end_at_once_leave_no_copy_behind(
             "withdraw": sales.withdraw,
             "forget": sales.forget,
             "decline": lambda _: support.decline_share_link("sales"),
-            "leave": lambda _: organise.remove_member(resources, "support"),
+            "leave": lambda _: share.remove_member(resources, "support"),
         }
         await asyncio.gather(
             quietly(support.accept_share_link("sales")),
@@ -184,6 +184,6 @@ async def test_sharing_and_its_end_at_once_leave_no_copy_behind(
         left = rows(settings, "SELECT content FROM items WHERE shared_from IS NOT NULL")
         assert left == [], number
         if ending == "leave":
-            await organise.add_member(resources, "acme", "support")
+            await share.add_member(resources, "acme", "support")
         if ending == "decline":
             await sales.withdraw(shared)

@@ -23,8 +23,8 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import class_row, dict_row
 
 from recordari.db.queries import Queries, Query
-from recordari.domain.sharing import Member
 from recordari.errors import ConfigurationError, DatabaseUnavailable, InvalidInput
+from recordari.sharing.rules import Member
 from recordari.tenants.rules import Tenant
 
 queries = Queries(__name__)

@@ -28,8 +28,8 @@ from recordari.lifetime.storage import Doomed, Hold, Summaries, Tombstone
 from recordari.memory import remember
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import refuse_shared
-from recordari.service.share import take_back
 from recordari.sessions.messages import SUMMARISE_TOPIC
+from recordari.sharing.share import take_back
 from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recordari.service import copy_agent
-from recordari.service.copy_agent import Copied
+from recordari.sharing import copy_agent
+from recordari.sharing.copy_agent import Copied
 from recordari.tenants import tenants
 from recordari.tenants.rules import Agent, AgentDefinition
 from recordari.verbs.bound import Bound

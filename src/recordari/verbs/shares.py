@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.sharing import Membership, Share, ShareLink
-from recordari.service import share
-from recordari.service.share import Shared
+from recordari.sharing import share
+from recordari.sharing.rules import Membership, Share, ShareLink
+from recordari.sharing.share import Shared
 from recordari.verbs.bound import Bound
 
 

@@ -33,9 +33,10 @@ from recordari.learning import consolidate, proposals, workflows
 from recordari.lifetime import decay, erase, retain
 from recordari.lifetime import retain as lifetime_retain
 from recordari.memory import index, vector_indexes
-from recordari.service import follow, idempotency, jobs, reports, share, webhooks
+from recordari.service import follow, idempotency, jobs, reports, webhooks
 from recordari.service.dispatch import Handler
 from recordari.sessions import episodes, messages, sessions, state
+from recordari.sharing import share
 from recordari.tenants import usage
 
 AN_HOUR = 3_600.0  # of a batch that a language model may read text by text

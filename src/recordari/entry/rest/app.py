@@ -22,7 +22,7 @@ from recordari.databases import rest as databases_rest
 from recordari.databases.rules import readonly_sql
 from recordari.entries import rest as entries_rest
 from recordari.entry.auth import Authenticator
-from recordari.entry.rest import events, exports, health, jobs, mem0, reports, shares, stats
+from recordari.entry.rest import events, exports, health, jobs, mem0, reports, stats
 from recordari.entry.rest.admission import Admission
 from recordari.entry.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
@@ -41,6 +41,7 @@ from recordari.privacy import rest as privacy_rest
 from recordari.recall import rest as recall_rest
 from recordari.sessions import rest as sessions_rest
 from recordari.sessions import run_rest
+from recordari.sharing import rest as sharing_rest
 from recordari.tenants import agents_rest
 from recordari.tenants import rest as tenants_rest
 from recordari.wiring import open_resources
@@ -74,8 +75,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     workflow_rest.router,
     databases_rest.router,
     learning_rest.router,
-    shares.router,
-    shares.links_router,
+    sharing_rest.router,
+    sharing_rest.links_router,
     tenants_rest.tenants_router,
     tenants_rest.users_router,
     agents_rest.router,

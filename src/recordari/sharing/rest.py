@@ -9,9 +9,9 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 
-from recordari.domain.sharing import LinkStatus, Share
 from recordari.errors import InvalidInput
 from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, Strict, page_of, position
+from recordari.sharing.rules import LinkStatus, Share
 
 router = APIRouter(prefix="/v1/shares", tags=["sharing"], responses=PROBLEMS)
 links_router = APIRouter(prefix="/v1/share_links", tags=["sharing"], responses=PROBLEMS)

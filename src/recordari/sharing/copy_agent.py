@@ -9,8 +9,8 @@ from recordari.db import audit, outbox
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC
-from recordari.storage import agent_copies
-from recordari.storage.agent_copies import ToCopy
+from recordari.sharing import storage
+from recordari.sharing.storage import ToCopy
 from recordari.tenants import tenants
 from recordari.tenants.rules import Agent, AgentDefinition
 from recordari.tenants.tenants import get_agent, require_admin
@@ -55,10 +55,10 @@ async def copy_memories(resources: Resources, identity: Identity, template: str,
     await get_agent(resources, identity, agent_id)
     source, target = AgentId(template), AgentId(checked_id("agent_id", agent_id))
     async with resources.database.transaction(identity) as tx:
-        found = await agent_copies.list_to_copy(tx, source)
+        found = await storage.list_to_copy(tx, source)
         refs = [_copied_ref(one, source, target) for one in found]
-        copies, waiting = await agent_copies.copy_items(tx, found, refs, template=source, agent_id=target)
-        procedures = await agent_copies.copy_procedures(tx, source, target, now=resources.clock())
+        copies, waiting = await storage.copy_items(tx, found, refs, template=source, agent_id=target)
+        procedures = await storage.copy_procedures(tx, source, target, now=resources.clock())
         await outbox.add(tx, EMBED_TOPIC, waiting)
         await audit.record(
             tx, "agent.copy", "agent", agent_id, template=template, items=len(copies), procedures=procedures

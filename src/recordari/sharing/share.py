@@ -14,19 +14,19 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
-from recordari.core.identity import Identity, Role, TenantId, tenant_id_of
+from recordari.core.identity import Identity, Role, TenantId, checked_id, tenant_id_of
 from recordari.core.items import Kind
 from recordari.core.telemetry import get_log
-from recordari.db import audit, outbox
+from recordari.db import audit, backup, outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
-from recordari.domain.sharing import SHAREABLE, LinkStatus, Membership, Share, ShareLink
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC, derive
 from recordari.memory.rules import Indexed
-from recordari.storage import sharing
-from recordari.storage.sharing import Given
+from recordari.sharing import storage
+from recordari.sharing.rules import SHAREABLE, LinkStatus, Member, Membership, Share, ShareLink
+from recordari.sharing.storage import Given
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.rules import Tenant
 from recordari.tenants.tenants import MAX_PAGE, get_tenant, require_admin
@@ -54,7 +54,7 @@ class Shared:
 async def get_organisation(resources: Resources, identity: Identity) -> Membership:
     """The organisation that the tenant belongs to."""
     async with resources.database.transaction(identity) as tx:
-        found = await sharing.find_membership(tx)
+        found = await storage.find_membership(tx)
     if found is None:
         raise NotFound("this tenant belongs to no organisation; an operator adds it with `recordari org add`")
     return found
@@ -94,18 +94,18 @@ async def _give(
         raise InvalidInput("a tenant cannot share with itself", field="tenants")
     now = resources.clock()
     async with resources.database.transaction(identity) as tx:
-        _check_shareable(item_ids, await sharing.find_shareable(tx, item_ids))
-        ours = await sharing.find_membership(tx)
-        made = await sharing.insert_shares(tx, item_ids, to_tenant_id=to, to_name=name, now=now)
+        _check_shareable(item_ids, await storage.find_shareable(tx, item_ids))
+        ours = await storage.find_membership(tx)
+        made = await storage.insert_shares(tx, item_ids, to_tenant_id=to, to_name=name, now=now)
         for item_id in made:
             await audit.record(tx, "share.give", "item", item_id, tenant=name)
         await outbox.add(tx, SHARE_TOPIC, made)
         async with tx.crossed(_acting_for(owner, to)) as there:
-            theirs = await sharing.find_membership(there)
+            theirs = await storage.find_membership(there)
             # The same answer whether the tenant is missing, in no organisation or in another.
             if ours is None or theirs is None or theirs.organisation != ours.organisation:
                 raise NotFound(NO_SUCH_TENANT)
-            if await sharing.offer_link(there, from_tenant_id=owner.tenant_id, from_name=owner.name, now=now):
+            if await storage.offer_link(there, from_tenant_id=owner.tenant_id, from_name=owner.name, now=now):
                 await audit.record(there, "share.offer", "tenant", owner.tenant_id, tenant=owner.name)
     return made
 
@@ -137,13 +137,13 @@ async def _deliver(resources: Resources, identity: Identity, owner: Tenant, item
     What is read here is checked again under locks: an item that is forgotten, withdrawn or left meanwhile is not written.
     """
     async with resources.database.transaction(identity) as tx:
-        seen = {one.item_id: one for one in await sharing.find_shareable(tx, [item_id])}.get(item_id)
+        seen = {one.item_id: one for one in await storage.find_shareable(tx, [item_id])}.get(item_id)
     view = await resources.views.get(resources.database, _acting_for(owner, to))
     (indexed,) = await derive(resources, [(seen.content, seen.speaker) if seen else ("", None)], language=view.language)
     try:
         async with resources.database.transaction(identity) as tx:
-            ours = await sharing.find_membership(tx)
-            given = await sharing.lock_shared(tx, item_id, to)
+            ours = await storage.find_membership(tx)
+            given = await storage.lock_shared(tx, item_id, to)
             if given is not None and given.live and (seen is None or seen.content_hash != given.content_hash):
                 raise Conflict("the memory changed while it was shared; try again")
             async with tx.crossed(_acting_for(owner, to)) as there:
@@ -168,16 +168,16 @@ async def _placed(
     indexed: Indexed,
 ) -> tuple[bool, bool]:
     """Whether the copy is there now, and whether that changed anything; inside the receiver."""
-    theirs = await sharing.find_membership(there)
-    is_open = await sharing.link_status(there, owner.tenant_id) is LinkStatus.ACCEPTED
+    theirs = await storage.find_membership(there)
+    is_open = await storage.link_status(there, owner.tenant_id) is LinkStatus.ACCEPTED
     together = ours is not None and theirs is not None and ours.organisation == theirs.organisation
-    known = await sharing.copy_hashes(there, owner.name, [item_id])
+    known = await storage.copy_hashes(there, owner.name, [item_id])
     if given is None or not given.live or not is_open or not together:
         return False, bool(await _remove(there, owner.name, [item_id], reason="ended"))
     if known.get(item_id) == given.content_hash:
         return True, False
-    await sharing.delete_copies(there, owner.name, [item_id])
-    copy_id = await sharing.insert_copy(
+    await storage.delete_copies(there, owner.name, [item_id])
+    copy_id = await storage.insert_copy(
         there, given, indexed, owner=owner.tenant_id, owner_name=owner.name, now=resources.clock()
     )
     if copy_id is None:
@@ -189,7 +189,7 @@ async def _placed(
 
 async def _remove(there: Transaction, shared_from: str, item_ids: Sequence[UUID], *, reason: str) -> list[UUID]:
     """Take copies away inside the receiver, with a line of its audit for each."""
-    removed = await sharing.delete_copies(there, shared_from, item_ids)
+    removed = await storage.delete_copies(there, shared_from, item_ids)
     for item_id in removed:
         await audit.record(there, "share.remove", "item", item_id, reason=reason, tenant=shared_from)
     return removed
@@ -201,7 +201,7 @@ async def list_shares(
     """What the tenant shares and with whom, newest items first; `before` are the ids of the last one seen."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        return await sharing.list_shares(tx, before=before, limit=min(limit, MAX_PAGE))
+        return await storage.list_shares(tx, before=before, limit=min(limit, MAX_PAGE))
 
 
 async def withdraw(resources: Resources, identity: Identity, item_id: UUID, *, tenant: str | None = None) -> int:
@@ -210,7 +210,7 @@ async def withdraw(resources: Resources, identity: Identity, item_id: UUID, *, t
     owner = await get_tenant(resources, identity)
     async with resources.database.transaction(identity) as tx:
         to = tenant_id_of(tenant) if tenant is not None else None
-        ended = await sharing.delete_shares(tx, [item_id], to_tenant_id=to)
+        ended = await storage.delete_shares(tx, [item_id], to_tenant_id=to)
         if not ended:
             raise NotFound(NO_SUCH_SHARE)
         await _take_away(tx, owner, ended, reason="withdrawn")
@@ -221,7 +221,7 @@ async def withdraw(resources: Resources, identity: Identity, item_id: UUID, *, t
 
 async def take_back(tx: Transaction, item_ids: Sequence[UUID]) -> None:
     """End every share of items that are forgotten, with the copies, in the transaction of the forgetting."""
-    ended = await sharing.delete_shares(tx, item_ids)
+    ended = await storage.delete_shares(tx, item_ids)
     owner = await tenants_storage.find_tenant(tx) if ended else None
     if owner is not None:
         await _take_away(tx, owner, ended, reason="forgotten")
@@ -238,7 +238,7 @@ async def list_share_links(resources: Resources, identity: Identity) -> list[Sha
     """Which tenants share with this one, and how it stands to each."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        return await sharing.list_links(tx)
+        return await storage.list_links(tx)
 
 
 async def accept_share_link(resources: Resources, identity: Identity, tenant: str) -> ShareLink:
@@ -246,12 +246,12 @@ async def accept_share_link(resources: Resources, identity: Identity, tenant: st
     require_admin(identity)
     me = await get_tenant(resources, identity)
     async with resources.database.transaction(identity) as tx:
-        giver = await sharing.decide_link(tx, tenant, LinkStatus.ACCEPTED, now=resources.clock())
+        giver = await storage.decide_link(tx, tenant, LinkStatus.ACCEPTED, now=resources.clock())
         if giver is None:
             raise NotFound(NO_SUCH_LINK)
         await audit.record(tx, "share.accept", "tenant", giver, tenant=tenant)
         async with tx.crossed(_acting_for(me, giver)) as there:
-            given = await sharing.shares_with(there, me.tenant_id)
+            given = await storage.shares_with(there, me.tenant_id)
             await outbox.add(there, SHARE_TOPIC, given)
             await audit.record(there, "share.accepted", "tenant", me.tenant_id, tenant=me.name)
     owner = await get_tenant(resources, _acting_for(me, giver))
@@ -266,10 +266,10 @@ async def decline_share_link(resources: Resources, identity: Identity, tenant: s
     require_admin(identity)
     me = await get_tenant(resources, identity)
     async with resources.database.transaction(identity) as tx:
-        giver = await sharing.decide_link(tx, tenant, LinkStatus.DECLINED, now=resources.clock())
+        giver = await storage.decide_link(tx, tenant, LinkStatus.DECLINED, now=resources.clock())
         if giver is None:
             raise NotFound(NO_SUCH_LINK)
-        await _remove(tx, tenant, await sharing.list_copies(tx, tenant), reason="declined")
+        await _remove(tx, tenant, await storage.list_copies(tx, tenant), reason="declined")
         await audit.record(tx, "share.decline", "tenant", giver, tenant=tenant)
         async with tx.crossed(_acting_for(me, giver)) as there:
             await audit.record(there, "share.declined", "tenant", me.tenant_id, tenant=me.name)
@@ -288,7 +288,7 @@ async def follow(resources: Resources, identity: Identity, batch: Batch) -> None
     """Bring the copies of items in step that were shared, changed or ended. A job of the outbox."""
     owner = await get_tenant(resources, identity)
     async with resources.database.transaction(identity) as tx:
-        given = await sharing.shares_of(tx, list(dict.fromkeys(batch.refs)))
+        given = await storage.shares_of(tx, list(dict.fromkeys(batch.refs)))
     for one in given:
         await _deliver(resources, identity, owner, one.item_id, one.to_tenant_id)
 
@@ -301,13 +301,76 @@ async def reconcile(resources: Resources, identity: Identity, **_: Any) -> None:
     require_admin(identity)
     me = await get_tenant(resources, identity)
     async with resources.database.transaction(identity) as tx:
-        for link in await sharing.list_links(tx):
-            copies = await sharing.list_copies(tx, link.tenant)
+        for link in await storage.list_links(tx):
+            copies = await storage.list_copies(tx, link.tenant)
             async with tx.crossed(_acting_for(me, link.from_tenant_id)) as there:
-                stand = await sharing.still_shared(there, copies, me.tenant_id)
+                stand = await storage.still_shared(there, copies, me.tenant_id)
             await _remove(tx, link.tenant, sorted(set(copies) - stand), reason="not shared")
         waiting: Mapping[UUID, None] = {
-            item_id: None for to in await sharing.receivers(tx) for item_id in await sharing.shares_with(tx, to)
+            item_id: None for to in await storage.receivers(tx) for item_id in await storage.shares_with(tx, to)
         }
         await outbox.add(tx, SHARE_TOPIC, list(waiting))
     resources.wake(SHARE_TOPIC)
+
+
+def _operator(name: str) -> Identity:
+    return Identity(tenant_id=tenant_id_of(name), role=Role.ADMIN, actor="operator")
+
+
+async def add_member(resources: Resources, organisation: str, tenant: str) -> Membership:
+    """Put a tenant into an organisation; it can then share with the others in it. It belongs to one at most."""
+    organisation = checked_id("organisation", organisation)
+    who = _operator(tenant)
+    await get_tenant(resources, who)
+    async with resources.database.transaction(who) as tx:
+        if await storage.insert_membership(tx, organisation, now=resources.clock()):
+            await audit.record(tx, "organisation.join", "tenant", who.tenant_id, organisation=organisation)
+        found = await storage.find_membership(tx)
+    assert found is not None
+    if found.organisation != organisation:
+        raise Conflict(f"the tenant belongs to {found.organisation!r}; take it out of that one first")
+    return found
+
+
+async def remove_member(resources: Resources, tenant: str) -> None:
+    """Take a tenant out of its organisation: at once nothing shared by it or with it is left anywhere."""
+    who = _operator(tenant)
+    me = await get_tenant(resources, who)
+    async with resources.database.transaction(who) as tx:
+        found = await storage.find_membership(tx)
+        if found is None:
+            raise NotFound("the tenant belongs to no organisation")
+        links = await storage.list_links(tx)
+        # Givers' rows first, as in every delivery: so they never wait for each other.
+        for link in links:
+            await _end_giving(tx, me, link)
+        await storage.delete_membership(tx)
+        for link in links:
+            await storage.delete_copies(tx, link.tenant, await storage.list_copies(tx, link.tenant))
+            await storage.delete_link(tx, link.from_tenant_id)
+        await _end_given(tx, me)
+        await audit.record(tx, "organisation.leave", "tenant", me.tenant_id, organisation=found.organisation)
+    resources.views.forget(me.tenant_id)
+
+
+async def _end_giving(tx: Transaction, me: Tenant, link: ShareLink) -> None:
+    """Let another tenant give nothing to the one that leaves."""
+    other = Identity(tenant_id=link.from_tenant_id, role=Role.ADMIN, actor="operator")
+    async with tx.crossed(other) as there:
+        ended = await storage.delete_shares_with(there, me.tenant_id)
+        await audit.record(there, "share.end", "tenant", me.tenant_id, tenant=me.name, items=ended)
+
+
+async def _end_given(tx: Transaction, me: Tenant) -> None:
+    """Take away what the one that leaves gave to others."""
+    for to in await storage.receivers(tx):
+        await storage.delete_shares_with(tx, to)
+        async with tx.crossed(Identity(tenant_id=to, role=Role.ADMIN, actor="operator")) as there:
+            removed = await storage.delete_copies(there, me.name, await storage.list_copies(there, me.name))
+            await storage.delete_link(there, me.tenant_id)
+            await audit.record(there, "share.end", "tenant", me.tenant_id, tenant=me.name, items=len(removed))
+
+
+async def list_members(owner_dsn: str) -> list[Member]:
+    """The tenants of every organisation, for an operator who holds the owner's connection."""
+    return await backup.list_members(owner_dsn)
