@@ -21,8 +21,8 @@ from recordari import NewItem
 from recordari.client import Client
 from recordari.context.rules.context import SectionName
 from recordari.core.identity import tenant_id_of
-from recordari.domain.events import Event, EventType
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, ProviderError, TooLarge, Unauthenticated
+from recordari.events.rules import Event, EventType
 from recordari.kit.resources import Resources
 from recordari.lifetime.erase import Reapplied
 from recordari.privacy.rules.masking import Action, DataType

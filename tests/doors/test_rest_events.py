@@ -24,12 +24,12 @@ from tests.patience import PATIENCE, until
 
 from recordari.app import Memory
 from recordari.core.items import NewItem
-from recordari.domain.events import is_public
 from recordari.errors import InvalidInput
+from recordari.events import follow, webhooks
+from recordari.events import webhooks as events_webhooks
+from recordari.events.rules import is_public
 from recordari.kit.resources import Resources
 from recordari.memory import remember
-from recordari.providers import delivery
-from recordari.service import follow, webhooks
 from recordari.worker.runner import background_worker
 
 # -- The feed
@@ -405,7 +405,7 @@ async def test_the_address_is_looked_up_again_and_checked_at_each_delivery(
         monkeypatch.setattr(loop, "getaddrinfo", lookup)
         await memory.create_webhook(url)
         with pytest.raises(InvalidInput):
-            await delivery.post(url, b"{}", {}, timeout=5, allow_private=False)
+            await events_webhooks.post(url, b"{}", {}, timeout=5, allow_private=False)
         assert taken.requests == []
 
 

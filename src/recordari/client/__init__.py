@@ -32,8 +32,8 @@ from recordari.core.checks import Progress
 from recordari.core.identity import Identity, checked_id
 from recordari.core.ids import new_id
 from recordari.core.items import NewItem
-from recordari.domain.events import Event, EventType
 from recordari.errors import InvalidInput, RecordariError, Unauthenticated
+from recordari.events.rules import Event, EventType
 from recordari.knowledge.ingest import AddedDocument, NewDocument
 from recordari.memory.remember import News, Remembered, kept_in_batches
 from recordari.service.import_export import Imported, Lines

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 from uuid import UUID
 
-from recordari.domain.events import Event, EventType, Webhook
-from recordari.service import follow, webhooks
-from recordari.service.webhooks import NewWebhook
+from recordari.events import follow, webhooks
+from recordari.events.rules import Event, EventType, Webhook
+from recordari.events.webhooks import NewWebhook
 from recordari.verbs.bound import Bound
 
 

@@ -27,13 +27,14 @@ from recordari.context import profiles
 from recordari.databases import registry
 from recordari.domain.jobs import Schedule
 from recordari.entries import entries
+from recordari.events import follow, webhooks
 from recordari.facts import extract, judge
 from recordari.knowledge import sync
 from recordari.learning import consolidate, proposals, workflows
 from recordari.lifetime import decay, erase, retain
 from recordari.lifetime import retain as lifetime_retain
 from recordari.memory import index, vector_indexes
-from recordari.service import follow, idempotency, jobs, reports, webhooks
+from recordari.service import idempotency, jobs, reports
 from recordari.service.dispatch import Handler
 from recordari.sessions import episodes, messages, sessions, state
 from recordari.sharing import share

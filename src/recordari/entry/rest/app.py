@@ -22,11 +22,12 @@ from recordari.databases import rest as databases_rest
 from recordari.databases.rules import readonly_sql
 from recordari.entries import rest as entries_rest
 from recordari.entry.auth import Authenticator
-from recordari.entry.rest import events, exports, health, jobs, mem0, reports, stats
+from recordari.entry.rest import exports, health, jobs, mem0, reports, stats
 from recordari.entry.rest.admission import Admission
 from recordari.entry.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
 from recordari.entry.rest.request_context import RequestContext
+from recordari.events import rest as events_rest
 from recordari.facts import rest as facts_rest
 from recordari.kit import problems
 from recordari.kit.problems import ProblemResponse
@@ -91,8 +92,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     exports.router,
     privacy_rest.router,
     privacy_rest.privacy_router,
-    events.router,
-    events.webhooks_router,
+    events_rest.router,
+    events_rest.webhooks_router,
     knowledge_rest.router,
     mem0.router,
 )

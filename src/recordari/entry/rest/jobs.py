@@ -14,7 +14,8 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from recordari.domain.jobs import DeadLetterKind, JobStatus
-from recordari.entry.rest.streams import STREAM, event_text, streamed, wants_stream
+from recordari.events.follow import LOOK_SECONDS, STREAM_SECONDS
+from recordari.events.rest import STREAM, event_text, streamed, wants_stream
 from recordari.kit.rest import (
     PROBLEMS,
     AdminMemory,
@@ -27,7 +28,6 @@ from recordari.kit.rest import (
     page_of,
     position,
 )
-from recordari.service.follow import LOOK_SECONDS, STREAM_SECONDS
 
 router = APIRouter(prefix="/v1", tags=["jobs"], responses=PROBLEMS)
 

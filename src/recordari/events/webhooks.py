@@ -7,19 +7,25 @@ tried again ever more slowly, for a day, and is then a dead letter that a person
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import secrets
-from collections.abc import Sequence
+import socket
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from recordari.core.identity import Identity
 from recordari.core.ids import new_id
 from recordari.db import audit, outbox
-from recordari.domain.events import (
+from recordari.errors import Conflict, InvalidInput, NotFound, ProviderError, RecordariError
+from recordari.events import storage
+from recordari.events.follow import place
+from recordari.events.rules import (
     MOST_WEBHOOKS,
     SECRET_BYTES,
     SECRET_PREFIX,
@@ -27,13 +33,10 @@ from recordari.domain.events import (
     Webhook,
     checked_types,
     checked_url,
+    is_public,
     signature,
 )
-from recordari.errors import Conflict, InvalidInput, NotFound, ProviderError, RecordariError
 from recordari.kit.resources import Resources
-from recordari.providers import delivery
-from recordari.service.follow import place
-from recordari.storage import events, webhooks
 from recordari.tenants.tenants import require_admin
 
 TOPIC = "webhook"
@@ -59,7 +62,7 @@ async def create_webhook(
     checked_url(url)
     wanted = checked_types(types)
     try:
-        await delivery.find_address(url, allow_private=resources.settings.webhook_allow_private)
+        await find_address(url, allow_private=resources.settings.webhook_allow_private)
     except ProviderError as error:
         raise InvalidInput(error.message, field="url") from error
     webhook_id = new_id()
@@ -67,9 +70,9 @@ async def create_webhook(
     sealed = resources.secrets.seal(secret, purpose=_purpose(identity, webhook_id))
     position = await place(resources, identity)
     async with resources.database.transaction(identity) as tx:
-        if len(await webhooks.list_webhooks(tx)) >= MOST_WEBHOOKS:
+        if len(await storage.list_webhooks(tx)) >= MOST_WEBHOOKS:
             raise Conflict(f"a tenant has at most {MOST_WEBHOOKS} webhooks; delete one first")
-        made = await webhooks.insert_webhook(tx, webhook_id, url=url, types=wanted, secret=sealed, position=position)
+        made = await storage.insert_webhook(tx, webhook_id, url=url, types=wanted, secret=sealed, position=position)
         await audit.record(tx, "webhook.create", "webhook", webhook_id, types=[str(each) for each in wanted])
     return NewWebhook(webhook=made, secret=secret)
 
@@ -78,14 +81,14 @@ async def list_webhooks(resources: Resources, identity: Identity) -> list[Webhoo
     """The tenant's webhooks, and how each fares."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        return await webhooks.list_webhooks(tx)
+        return await storage.list_webhooks(tx)
 
 
 async def get_webhook(resources: Resources, identity: Identity, webhook_id: UUID) -> Webhook:
     """One webhook."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        found = await webhooks.find_webhook(tx, webhook_id)
+        found = await storage.find_webhook(tx, webhook_id)
     if found is None:
         raise NotFound(NO_SUCH_WEBHOOK)
     return found
@@ -95,7 +98,7 @@ async def set_webhook_active(resources: Resources, identity: Identity, webhook_i
     """Switch a webhook off, or on again: then it hears of everything since, as far as the feed reaches back."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        changed = await webhooks.set_active(tx, webhook_id, is_active=is_active)
+        changed = await storage.set_active(tx, webhook_id, is_active=is_active)
         if changed is None:
             raise NotFound(NO_SUCH_WEBHOOK)
         if is_active:
@@ -109,7 +112,7 @@ async def delete_webhook(resources: Resources, identity: Identity, webhook_id: U
     """Tell an address nothing more."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        if not await webhooks.delete_webhook(tx, webhook_id):
+        if not await storage.delete_webhook(tx, webhook_id):
             raise NotFound(NO_SUCH_WEBHOOK)
         await audit.record(tx, "webhook.delete", "webhook", webhook_id)
 
@@ -130,7 +133,7 @@ async def resume_webhooks(resources: Resources, identity: Identity, **_: Any) ->
     """Wake webhooks that are behind and that nothing waits for. An hourly job, for what a crash left."""
     await place(resources, identity)
     async with resources.database.transaction(identity) as tx:
-        behind = await webhooks.list_behind(tx, topic=TOPIC)
+        behind = await storage.list_behind(tx, topic=TOPIC)
         await outbox.add(tx, TOPIC, behind)
     if behind:
         resources.wake(TOPIC)
@@ -139,17 +142,17 @@ async def resume_webhooks(resources: Resources, identity: Identity, **_: Any) ->
 async def _bring_up_to_date(resources: Resources, identity: Identity, webhook_id: UUID) -> None:
     while True:
         async with resources.database.transaction(identity) as tx:
-            webhook = await webhooks.take_webhook(tx, webhook_id, lease=LEASE)
+            webhook = await storage.take_webhook(tx, webhook_id, lease=LEASE)
         if webhook is None:
             return  # gone, switched off, or somebody works on it, who looks once more before leaving it
         try:
             position, is_done = await _send_all(resources, identity, webhook)
         except RecordariError as error:
             async with resources.database.transaction(identity) as tx:
-                await webhooks.note_failure(tx, webhook_id, error=error.message, now=resources.clock())
+                await storage.note_failure(tx, webhook_id, error=error.message, now=resources.clock())
             raise
         async with resources.database.transaction(identity) as tx:
-            await webhooks.leave_webhook(tx, webhook_id)
+            await storage.leave_webhook(tx, webhook_id)
             if not is_done:
                 await outbox.add(tx, TOPIC, [webhook_id])
         if not is_done or not await _waiting(resources, identity, webhook, position, limit=1):
@@ -167,7 +170,7 @@ async def _send_all(resources: Resources, identity: Identity, webhook: Webhook) 
         await _send(resources, identity, webhook, secret, found)
         position = found[-1].position
         async with resources.database.transaction(identity) as tx:
-            await webhooks.note_delivery(tx, webhook.webhook_id, position=position, now=resources.clock(), lease=LEASE)
+            await storage.note_delivery(tx, webhook.webhook_id, position=position, now=resources.clock(), lease=LEASE)
     return position, False
 
 
@@ -176,7 +179,7 @@ async def _waiting(
 ) -> list[Event]:
     await place(resources, identity)
     async with resources.database.transaction(identity) as tx:
-        return await events.list_events(tx, after=position, types=webhook.types, limit=limit)
+        return await storage.list_events(tx, after=position, types=webhook.types, limit=limit)
 
 
 async def _send(
@@ -194,7 +197,7 @@ async def _send(
         "Webhook-Signature": signature(secret, message_id, timestamp, body),
     }
     settings = resources.settings
-    await delivery.post(
+    await post(
         webhook.url,
         body,
         headers,
@@ -205,3 +208,57 @@ async def _send(
 
 def _purpose(identity: Identity, webhook_id: UUID) -> str:
     return f"webhook:{identity.tenant_id}:{webhook_id}"
+
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+async def find_address(url: str, *, allow_private: bool) -> str:
+    """The numeric address to connect to; `InvalidInput` when the name leads into a private or special network.
+
+    Every address of the name must be a public one, so that it does not depend on chance which one is used.
+    """
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]
+    try:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise ProviderError("the host name of the webhook cannot be looked up") from None
+    addresses = [str(entry[4][0]).partition("%")[0] for entry in found]
+    if not addresses:
+        raise ProviderError("the host name of the webhook has no address")
+    if not allow_private and not all(is_public(address) for address in addresses):
+        raise InvalidInput(
+            "the address of a webhook must be a public one; RECORDARI_WEBHOOK_ALLOW_PRIVATE lets private ones be used",
+            field="url",
+        )
+    return addresses[0]
+
+
+async def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, allow_private: bool) -> None:  # noqa: ASYNC109 - of the connection
+    """Post to the address that the name has now, and to no other; `ProviderError` unless it answers with 2xx."""
+    import httpx2
+
+    address = await find_address(url, allow_private=allow_private)
+    parts = urlsplit(url)
+    named = parts.netloc.rpartition("@")[2]
+    target = httpx2.URL(url).copy_with(host=address)
+    try:
+        # No proxy of the environment, no redirect: either would lead to an address that nobody checked.
+        async with (
+            asyncio.timeout(timeout),
+            httpx2.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False) as client,
+            client.stream(
+                "POST",
+                target,
+                content=body,
+                headers={**headers, "Host": named},
+                extensions={"sni_hostname": parts.hostname},
+            ) as response,
+        ):
+            status = response.status_code
+    except (httpx2.HTTPError, TimeoutError, OSError) as error:
+        raise ProviderError(f"the webhook cannot be reached ({type(error).__name__})") from None
+    if not 200 <= status < 300:
+        raise ProviderError(f"the webhook answered HTTP {status}", status=status)

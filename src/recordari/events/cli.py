@@ -7,7 +7,7 @@ from uuid import UUID
 
 import typer
 
-from recordari.domain.events import EventType, Webhook
+from recordari.events.rules import EventType, Webhook
 from recordari.kit.commands import Tenant, ask
 from recordari.kit.output import (
     AsJson,
@@ -22,12 +22,12 @@ from recordari.kit.output import (
 )
 from recordari.service.maintenance import DEVELOPMENT_TENANT
 
-app = typer.Typer()
+webhooks_commands = typer.Typer()
 
 WebhookId = Annotated[UUID, typer.Argument(help="Id of the webhook, from `recordari webhooks list`.")]
 
 
-@app.command("list")
+@webhooks_commands.command("list")
 def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """List the webhooks of a tenant, and how each fares."""
     rows = [_visible(each) for each in ask(lambda memory: memory.list_webhooks(), tenant)]
@@ -37,14 +37,14 @@ def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) ->
         print_table(rows, empty="there are no webhooks")
 
 
-@app.command()
+@webhooks_commands.command()
 def show(webhook_id: WebhookId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show one webhook."""
     found = ask(lambda memory: memory.get_webhook(webhook_id), tenant)
     (print_json if as_json else print_record)(_visible(found))
 
 
-@app.command()
+@webhooks_commands.command()
 def add(
     url: Annotated[str, typer.Argument(help="Where events are posted.")],
     *,
@@ -61,21 +61,21 @@ def add(
         print_note(f"webhook {made.webhook.webhook_id}; the secret is not shown again")
 
 
-@app.command()
+@webhooks_commands.command()
 def pause(webhook_id: WebhookId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Tell a webhook nothing for now."""
     changed = ask(lambda memory: memory.set_webhook_active(webhook_id, is_active=False), tenant)
     (print_json if as_json else print_record)(_visible(changed))
 
 
-@app.command()
+@webhooks_commands.command()
 def resume(webhook_id: WebhookId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Tell a webhook everything since; a worker does it."""
     changed = ask(lambda memory: memory.set_webhook_active(webhook_id, is_active=True), tenant)
     (print_json if as_json else print_record)(_visible(changed))
 
 
-@app.command()
+@webhooks_commands.command()
 def remove(
     webhook_id: WebhookId, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False, as_json: AsJson = False
 ) -> None:

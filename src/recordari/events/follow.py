@@ -9,10 +9,10 @@ from datetime import timedelta
 from typing import Any
 
 from recordari.core.identity import Identity
-from recordari.domain.events import Event, EventType, checked_types
 from recordari.errors import InvalidInput
+from recordari.events import storage
+from recordari.events.rules import Event, EventType, checked_types
 from recordari.kit.resources import Resources
-from recordari.storage import events
 from recordari.tenants.tenants import MAX_PAGE, require_admin
 
 LOOK_SECONDS = 1.0
@@ -33,7 +33,7 @@ async def list_events(
     wanted = checked_types(types)
     await place(resources, identity)
     async with resources.database.transaction(identity) as tx:
-        return await events.list_events(tx, after=after, types=wanted, limit=min(limit, MAX_PAGE))
+        return await storage.list_events(tx, after=after, types=wanted, limit=min(limit, MAX_PAGE))
 
 
 async def follow_events(
@@ -52,7 +52,7 @@ async def follow_events(
     while time.monotonic() < end:
         await place(resources, identity)
         async with resources.database.transaction(identity) as tx:
-            found = await events.list_events(tx, after=position, types=wanted, limit=PAGE)
+            found = await storage.list_events(tx, after=position, types=wanted, limit=PAGE)
         for event in found:
             yield event
             position = event.position
@@ -66,8 +66,8 @@ async def place(resources: Resources, identity: Identity) -> int:
     more = True
     while more:
         async with resources.database.transaction(identity) as tx:
-            more = await events.place_events(tx)
-            last = await events.feed_end(tx)
+            more = await storage.place_events(tx)
+            last = await storage.feed_end(tx)
     return last
 
 
@@ -75,7 +75,7 @@ async def trim_events(resources: Resources, identity: Identity, **_: Any) -> int
     """Forget events that are older than the feed reaches back; how many. A daily job."""
     before = resources.clock() - timedelta(days=resources.settings.event_days)
     async with resources.database.transaction(identity) as tx:
-        return await events.delete_events(tx, before=before)
+        return await storage.delete_events(tx, before=before)
 
 
 def _require_whole_tenant(identity: Identity) -> None:
