@@ -21,11 +21,11 @@ from recordari.core.items import Kind
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.facts import storage as facts_storage
 from recordari.facts.storage import Link
-from recordari.service import export
 from recordari.sessions.rules.window import MessageRole, NewMessage
-from recordari.storage import exports
 from recordari.tenants import tenants
 from recordari.tenants.rules import AgentDefinition
+from recordari.transfer import export
+from recordari.transfer import storage as transfer_storage
 
 TWICE = ("Ana prefers tea without sugar in the morning", "In the morning Ana prefers tea without any sugar")
 RULE = (
@@ -165,7 +165,7 @@ def forged(lines: list[str], kind: str, row: Mapping[str, Any]) -> list[str]:
 
 
 def test_every_table_is_carried_or_left_out_for_a_reason(settings: Settings) -> None:
-    carried = {table for kind in exports.EXPORTED for table in CARRIED.get(kind, [f"{kind}s"])}
+    carried = {table for kind in transfer_storage.EXPORTED for table in CARRIED.get(kind, [f"{kind}s"])}
     assert carried.isdisjoint(LEFT_OUT)
     found = rows(settings, "SELECT tablename FROM pg_tables WHERE schemaname = 'recordari'")
     assert {row["tablename"] for row in found} == carried | LEFT_OUT.keys()
@@ -180,7 +180,7 @@ async def test_everything_a_tenant_owns_comes_back_the_same(
     exported = await lines_of(memory)
     assert made["key"] not in "".join(exported) and "a key" not in "".join(exported)
     types = {json.loads(line)["type"] for line in exported[1:]}
-    assert types == set(exports.EXPORTED)
+    assert types == set(transfer_storage.EXPORTED)
     assert len(rows_of(exported, "file")) > 1
     done = await elsewhere.import_export(exported)
     assert all(done.written[kind] for kind in types), done.written
@@ -293,7 +293,7 @@ async def test_a_users_export_holds_and_writes_what_is_that_users(memory: Memory
     made = await filled(memory)
     of_ana = await lines_of(memory, user_id="ana")
     types = {json.loads(line)["type"] for line in of_ana[1:]}
-    assert types <= exports.OF_A_USER and {"feedback", "turn_state", "state_owner"} <= types
+    assert types <= transfer_storage.OF_A_USER and {"feedback", "turn_state", "state_owner"} <= types
     text = "\n".join(of_ana)
     assert "bob" not in text.lower() and "climbing" not in text and "handbook" not in text
     await elsewhere.import_export(of_ana)

@@ -12,9 +12,9 @@ from tests.doors.test_cli import connected
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity
-from recordari.domain.foreign import ENDED, NO_ID, NO_OWNER, NO_TEXT, NOT_AN_OBJECT
 from recordari.errors import InvalidInput
-from recordari.service.foreign import ANOTHERS, CHANGED
+from recordari.transfer.foreign import ANOTHERS, CHANGED
+from recordari.transfer.rules import ENDED, NO_ID, NO_OWNER, NO_TEXT, NOT_AN_OBJECT
 
 MEM0: dict[str, Any] = {
     "results": [

@@ -36,7 +36,7 @@ from recordari.errors import InvalidInput, RecordariError, Unauthenticated
 from recordari.events.rules import Event, EventType
 from recordari.knowledge.ingest import AddedDocument, NewDocument
 from recordari.memory.remember import News, Remembered, kept_in_batches
-from recordari.service.import_export import Imported, Lines
+from recordari.transfer.import_export import Imported, Lines
 
 if TYPE_CHECKING:
     _Verbs = Memory  # what a type checker and an editor know of the verbs made below

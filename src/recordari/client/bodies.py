@@ -10,7 +10,7 @@ from recordari.core.checks import json_text
 from recordari.core.flushing import each
 from recordari.errors import InvalidInput
 from recordari.knowledge.ingest import NewDocument
-from recordari.service.import_export import Lines
+from recordari.transfer.import_export import Lines
 
 SENT_AT_ONCE = 64 * 1024  # bytes of lines that go out together
 STREAM = "text/event-stream"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from recordari.service import export, import_export
-from recordari.service.import_export import Imported, Lines
+from recordari.transfer import export, import_export
+from recordari.transfer.import_export import Imported, Lines
 from recordari.verbs.bound import Bound
 
 

@@ -8,10 +8,10 @@ from uuid import UUID
 
 from recordari.core.identity import Scope, checked_choice, optional_choice
 from recordari.core.items import Item, Kind, NewItem
-from recordari.domain.foreign import ForeignSource, ImportedForeign
 from recordari.memory import remember
 from recordari.memory.remember import News, Remembered, ToolOutput
-from recordari.service import foreign
+from recordari.transfer import foreign
+from recordari.transfer.rules import ForeignSource, ImportedForeign
 from recordari.verbs.bound import Bound
 
 

@@ -22,7 +22,7 @@ from recordari.databases import rest as databases_rest
 from recordari.databases.rules import readonly_sql
 from recordari.entries import rest as entries_rest
 from recordari.entry.auth import Authenticator
-from recordari.entry.rest import exports, health, jobs, mem0, reports, stats
+from recordari.entry.rest import health, jobs, reports, stats
 from recordari.entry.rest.admission import Admission
 from recordari.entry.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
@@ -45,6 +45,8 @@ from recordari.sessions import run_rest
 from recordari.sharing import rest as sharing_rest
 from recordari.tenants import agents_rest
 from recordari.tenants import rest as tenants_rest
+from recordari.transfer import mem0_rest
+from recordari.transfer import rest as transfer_rest
 from recordari.wiring import open_resources
 
 try:
@@ -89,13 +91,13 @@ ROUTERS: tuple[APIRouter, ...] = (
     lifetime_rest.router,
     lifetime_rest.fade_router,
     lifetime_rest.erasures_router,
-    exports.router,
+    transfer_rest.router,
     privacy_rest.router,
     privacy_rest.privacy_router,
     events_rest.router,
     events_rest.webhooks_router,
     knowledge_rest.router,
-    mem0.router,
+    mem0_rest.router,
 )
 
 TAGS = [
@@ -189,7 +191,7 @@ def create_app(
     _complete_description(app)
     for router in ROUTERS:
         # The client of another service sends what that service knows.
-        strict = [] if router is mem0.router else [Depends(known_query)]
+        strict = [] if router is mem0_rest.router else [Depends(known_query)]
         app.include_router(router, dependencies=strict)
     for door in mcp:
         app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))

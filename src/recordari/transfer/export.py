@@ -25,9 +25,9 @@ from typing import Any
 from recordari.core.identity import Identity, checked_id
 from recordari.db import audit
 from recordari.kit.resources import Resources
-from recordari.storage import exports
-from recordari.storage.exports import Exported
 from recordari.tenants.tenants import require_admin
+from recordari.transfer import storage
+from recordari.transfer.storage import Exported
 
 FORMAT = "recordari-export"
 VERSION = 2
@@ -48,11 +48,11 @@ async def export(resources: Resources, identity: Identity, *, user_id: str | Non
     await resources.accesses.flush()
     header = {"format": FORMAT, "version": VERSION, "user_id": whose, "exported_at": resources.clock().isoformat()}
     yield json.dumps(header)
-    for kind in exports.EXPORTED:
+    for kind in storage.EXPORTED:
         after, limit = "", FILES if kind == "file" else PAGE
         while True:
             async with resources.database.transaction(identity) as tx:
-                page = await exports.export_page(tx, kind, user_id=whose, after=after, limit=limit)
+                page = await storage.export_page(tx, kind, user_id=whose, after=after, limit=limit)
             for one in page:
                 for row in _parts(kind, await _whole(resources, kind, one)):
                     yield json.dumps({"type": kind, "row": row}, ensure_ascii=False)

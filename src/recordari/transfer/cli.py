@@ -14,16 +14,16 @@ import typer
 
 from recordari.app import Memory
 from recordari.core.checks import Progress
-from recordari.domain.foreign import ForeignSource, ImportedForeign
 from recordari.errors import InvalidInput
 from recordari.kit.commands import Agent, Session, Tenant, User, open_memory
 from recordari.kit.output import AsJson, counted, print_json, print_line, record
 from recordari.memory.bodies import ImportSummary
 from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
 from recordari.memory.lines import Lines
-from recordari.service.export import FORMAT
-from recordari.service.import_export import Imported
 from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.transfer.export import FORMAT
+from recordari.transfer.import_export import Imported
+from recordari.transfer.rules import ForeignSource, ImportedForeign
 
 MAX_HEADER = 10_000
 

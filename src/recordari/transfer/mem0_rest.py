@@ -19,12 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from recordari.app import Memory
 from recordari.core.identity import Identity, Role, Scope, checked_id
 from recordari.core.items import Item, Kind
-from recordari.domain.mem0_filters import OWNERS, fits, owners_in
 from recordari.errors import InvalidInput, NotFound
 from recordari.facts.rules.extraction import facts_in
 from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory
 from recordari.recall.request import MAX_TOP_K, RecalledItem
 from recordari.sessions.rules.window import MessageRole, NewMessage
+from recordari.transfer.rules import OWNERS, fits, owners_in
 
 MOST_OWNERS = 20
 MOST_LISTED = 10_000

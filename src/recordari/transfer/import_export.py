@@ -25,12 +25,12 @@ from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC, derive
 from recordari.memory.remember import OBJECT_BYTES
 from recordari.privacy.sanitise import Clean, sanitise_items
-from recordari.service.export import FORMAT, READ_VERSIONS
-from recordari.service.import_checks import Row, body_of, checked_row, is_of_user, row_id
-from recordari.service.import_documents import DocumentImport
 from recordari.sessions.messages import SUMMARISE_TOPIC
-from recordari.storage import exports, imports
 from recordari.tenants.tenants import require_admin
+from recordari.transfer import storage
+from recordari.transfer.export import FORMAT, READ_VERSIONS
+from recordari.transfer.import_checks import Row, body_of, checked_row, is_of_user, row_id
+from recordari.transfer.import_documents import DocumentImport
 
 BATCH = 200
 MAX_LINE = 64 * 2**20
@@ -96,8 +96,8 @@ class _Import:
             await self._begin(said)
             return
         kind, row = said.get("type"), said.get("row")
-        if kind not in exports.EXPORTED or not isinstance(row, dict):
-            raise InvalidInput(f"a line of the export has no type among {', '.join(exports.EXPORTED)}, or no row")
+        if kind not in storage.EXPORTED or not isinstance(row, dict):
+            raise InvalidInput(f"a line of the export has no type among {', '.join(storage.EXPORTED)}, or no row")
         if self.user_id is not None and not is_of_user(kind, row, self.user_id):
             raise InvalidInput("this is the export of one user, and a line of it is not that user's")
         if kind != self.kind or len(self.rows) >= BATCH:
@@ -120,7 +120,7 @@ class _Import:
                 # Row-level security then refuses what is another user's.
                 self.identity = replace(self.identity, user_id=self.user_id)
         async with self.resources.database.transaction(self.identity) as tx:
-            self.remakes_summaries = await imports.has_tombstones(tx)
+            self.remakes_summaries = await storage.has_tombstones(tx)
 
     async def finish(self) -> Imported:
         await self._flush()
@@ -169,21 +169,21 @@ class _Import:
         match self.kind:
             case "tenant":
                 last = rows[-1]
-                return await imports.import_tenant(tx, language=last["language"], settings=last["settings"])
+                return await storage.import_tenant(tx, language=last["language"], settings=last["settings"])
             case "procedure":
-                return await imports.import_procedures(tx, rows)
+                return await storage.import_procedures(tx, rows)
             case "proposal":
-                return await imports.import_proposals(tx, rows)
+                return await storage.import_proposals(tx, rows)
             case "session" if self.remakes_summaries:
                 rows = [{**row, **NO_SUMMARY} for row in rows]
                 await outbox.add(tx, SUMMARISE_TOPIC, [row_id(row, "session_ref") for row in rows])
                 self.resources.wake(SUMMARISE_TOPIC)
-        written = await imports.import_rows(tx, self.kind, rows, user_id=self.user_id)
+        written = await storage.import_rows(tx, self.kind, rows, user_id=self.user_id)
         if self.kind == "run":
             for name, kind in (("turn_log", "turn"), ("tool_calls", "tool_call")):
-                await imports.import_rows(tx, kind, _nested(rows, name), user_id=self.user_id)
+                await storage.import_rows(tx, kind, _nested(rows, name), user_id=self.user_id)
         elif self.kind == "source":
-            self.sources |= await imports.same_sources(tx, rows)
+            self.sources |= await storage.same_sources(tx, rows)
         elif self.kind == "document":
             await self.documents.end_others(tx, rows)
         return written
@@ -194,10 +194,10 @@ class _Import:
         ready = await self._indexed(checked)
         bodies = {row_id(row, "item_id"): body_of(row) for row in checked if row.get("payload")}
         async with self.resources.database.transaction(self.identity) as tx:
-            written = await imports.import_items(tx, ready, user_id=self.user_id)
-            known = await imports.count_items(tx, [row_id(row, "item_id") for row in checked])
-            await imports.import_rows(tx, "evidence", _evidence(checked), user_id=self.user_id)
-            await imports.import_rows(tx, "access", _accesses(checked, set(written)), user_id=self.user_id)
+            written = await storage.import_items(tx, ready, user_id=self.user_id)
+            known = await storage.count_items(tx, [row_id(row, "item_id") for row in checked])
+            await storage.import_rows(tx, "evidence", _evidence(checked), user_id=self.user_id)
+            await storage.import_rows(tx, "access", _accesses(checked, set(written)), user_id=self.user_id)
             await outbox.add(tx, EMBED_TOPIC, written)
         for item_id in written:
             if item_id in bodies:

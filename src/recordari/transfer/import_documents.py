@@ -19,8 +19,8 @@ from recordari.knowledge.storage import Original
 from recordari.lifetime import storage as lifetime_storage
 from recordari.memory.remember import OBJECT_BYTES
 from recordari.privacy.sanitise import sanitise_items
-from recordari.service.import_checks import Row, decoded, row_id, whole_number
-from recordari.storage import imports
+from recordari.transfer import storage
+from recordari.transfer.import_checks import Row, decoded, row_id, whole_number
 
 NOT_WHOLE = "the parts of a file of the export do not follow each other"
 
@@ -63,7 +63,7 @@ class DocumentImport:
 
     async def end_others(self, tx: Transaction, rows: Sequence[Row]) -> None:
         """Take the chunks out of recall whose document was not taken over: the one of that name that is here stands."""
-        orphans = await imports.chunks_of_none(tx, [row_id(row, "document_id") for row in rows])
+        orphans = await storage.chunks_of_none(tx, [row_id(row, "document_id") for row in rows])
         await knowledge_storage.end_chunks(tx, orphans, now=self.resources.clock())
 
     async def take_part(self, row: Mapping[str, Any]) -> int:
@@ -94,7 +94,7 @@ class DocumentImport:
 
     async def _keep(self, document_id: UUID, revision: int, body: bytes, *, media_type: str) -> int:
         async with self.resources.database.transaction(self.identity) as tx:
-            if not await imports.lacks_file(tx, document_id, revision=revision):
+            if not await storage.lacks_file(tx, document_id, revision=revision):
                 return 0
         object_key = None
         if len(body) > OBJECT_BYTES:
@@ -102,7 +102,7 @@ class DocumentImport:
             object_key = await self.resources.objects.put(body, owner=owner)
         original = Original(media_type=media_type, body=None if object_key else body, object_key=object_key)
         async with self.resources.database.transaction(self.identity) as tx:
-            if not await imports.lacks_file(tx, document_id, revision=revision):
+            if not await storage.lacks_file(tx, document_id, revision=revision):
                 await lifetime_storage.discard_object(tx, object_key)  # something of it was forgotten meanwhile
                 return 0
             await knowledge_storage.save_original(

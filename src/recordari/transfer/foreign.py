@@ -9,10 +9,10 @@ from typing import Any
 from recordari.core.checks import Progress
 from recordari.core.identity import Identity
 from recordari.core.items import NewItem
-from recordari.domain.foreign import READERS, Foreign, ForeignSource, ImportedForeign, Owner
 from recordari.errors import Conflict, InvalidInput, RecordariError
 from recordari.kit.resources import Resources
 from recordari.memory.remember import IMPORT_BATCH, remember_many
+from recordari.transfer.rules import READERS, Foreign, ForeignSource, ImportedForeign, Owner
 
 CHANGED = "it was imported before with another text, or its id is taken"
 ANOTHERS = "it belongs to another user or agent than the one who imports"

@@ -12,7 +12,7 @@ from pydantic import Field
 from recordari.errors import RecordariError
 from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory, Shown
 from recordari.memory.lines import text_lines
-from recordari.service.import_export import MAX_LINE
+from recordari.transfer.import_export import MAX_LINE
 
 LINES = "application/x-ndjson"
 EXPORT: dict[int | str, dict[str, Any]] = {
