@@ -22,8 +22,8 @@ from recordari.core.identity import Identity, Role
 from recordari.databases import reader
 from recordari.db import migrate
 from recordari.db.embedded.server import EmbeddedServer
-from recordari.entry.rest import health
 from recordari.kit.resources import Resources
+from recordari.operations import rest as operations_rest
 from recordari.tenants import tenants
 from recordari.wiring import APP_LOGIN, open_resources
 from recordari.worker.tasks import JOBS
@@ -40,7 +40,7 @@ if os.geteuid() == 0:
         tempfile.tempdir = "/tmp"
 
 # As `PATIENT`, but no settings.
-health.READY_SECONDS = 60.0
+operations_rest.READY_SECONDS = 60.0
 reader.START_SECONDS = 60.0
 
 # A slow machine is no counter-example either. Everything else stays as it is chosen here or in CI.

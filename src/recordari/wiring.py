@@ -32,11 +32,11 @@ from recordari.models.embedding import Embedders, EmbeddingProvider, EmbeddingSp
 from recordari.models.language import LanguageModel, ModelSpec, make_token_counter
 from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
 from recordari.models.static import StaticTokens, load_static_tokens
+from recordari.operations import doctor
+from recordari.operations.doctor import Check
 from recordari.providers.model_tasks import ModelRules, ModelSplitter, ModelSummariser
 from recordari.recall.answer_cache import RecallCache
 from recordari.recall.tenant_view import TenantViews
-from recordari.service import doctor
-from recordari.service.doctor import Check
 from recordari.sessions.cache import Cache, NoCache, RedisCache, SessionCache
 from recordari.tenants.usage import Usages
 from recordari.worker import tasks

@@ -32,11 +32,11 @@ from recordari.memory import vector_storage
 from recordari.memory.vector_indexes import Changes, decide
 from recordari.memory.vector_storage import IndexSpec, VectorIndex
 from recordari.models.embedding import Embedders
+from recordari.operations.doctor import State, check_vector_indexes
 from recordari.recall import storage as recall_storage
 from recordari.recall.rules.temporal.times import Interval
 from recordari.recall.search import exact_below
 from recordari.recall.storage import Search
-from recordari.service.doctor import State, check_vector_indexes
 from recordari.tenants import tenants
 from recordari.wiring import APP_LOGIN
 

@@ -13,7 +13,7 @@ from recordari.context.rest import shown
 from recordari.context.rules.context import Iteration, Rendering
 from recordari.kit.commands import Agent, Session, Tenant, User, open_memory
 from recordari.kit.output import AsJson, print_json, print_line, print_note, print_table
-from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 
 def context(

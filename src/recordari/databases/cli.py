@@ -23,7 +23,7 @@ from recordari.kit.output import (
     print_table,
     record,
 )
-from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 database_commands = typer.Typer()
 

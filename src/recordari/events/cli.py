@@ -20,7 +20,7 @@ from recordari.kit.output import (
     print_table,
     record,
 )
-from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 webhooks_commands = typer.Typer()
 

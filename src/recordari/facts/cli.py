@@ -14,7 +14,7 @@ from recordari.facts.curate import ItemPage, ItemState
 from recordari.facts.rules.evidence import Opinion
 from recordari.kit.commands import Agent, Tenant, User, ask
 from recordari.kit.output import AsJson, print_json, print_line, print_note, print_table, record
-from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 facts_commands = typer.Typer()
 

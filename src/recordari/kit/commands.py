@@ -15,7 +15,7 @@ from recordari.config import Settings, load_settings
 from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.core.telemetry import configure_logging
 from recordari.errors import NotFound
-from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.operations.maintenance import DEVELOPMENT_TENANT
 from recordari.tenants.tenants import ensure_tenant
 from recordari.wiring import open_resources
 from recordari.worker.runner import background_worker

@@ -16,7 +16,7 @@ from recordari.kit.output import AsJson, counted, print_json, print_line, print_
 from recordari.knowledge.ingest import AddedDocument
 from recordari.knowledge.rules.chunks import Citation, Document
 from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
-from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 document_commands = typer.Typer()
 

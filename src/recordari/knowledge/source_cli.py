@@ -15,7 +15,7 @@ from recordari.kit.output import AsJson, Yes, confirm, counted, print_json, prin
 from recordari.knowledge.rules.knowledge_map import Source, SourceKind
 from recordari.knowledge.sync import Synchronised
 from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
-from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 source_commands = typer.Typer()
 

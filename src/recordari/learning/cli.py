@@ -13,7 +13,7 @@ from recordari.app import Memory
 from recordari.kit.commands import Tenant, ask, open_memory
 from recordari.kit.output import AsJson, print_json, print_record, print_table, record
 from recordari.learning.rules.proposals import Proposal, ProposalKind, ProposalStatus
-from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 proposals_commands = typer.Typer()
 

@@ -33,7 +33,7 @@ from recordari.lifetime.forget import Forgotten
 from recordari.lifetime.retain import Sweep
 from recordari.lifetime.rules import RetentionPolicy
 from recordari.memory.cli import progress_bar
-from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 LOOK_SECONDS = 0.2
 

@@ -15,8 +15,8 @@ from recordari.kit.commands import Agent, Moment, Session, Tenant, User, ask, op
 from recordari.kit.output import AsJson, print_json, print_line, print_note, print_table, record, shortened
 from recordari.memory.cli import settle
 from recordari.memory.remember import Remembered
+from recordari.operations.maintenance import DEVELOPMENT_TENANT
 from recordari.recall.request import RecallAnswer, RecalledItem
-from recordari.service.maintenance import DEVELOPMENT_TENANT
 
 EMBED_PATIENCE = 5.0  # a person waits for it; a model that is not there must not hold them up
 

@@ -26,7 +26,7 @@ from recordari.kit.output import (
     print_table,
     record,
 )
-from recordari.service.maintenance import DEVELOPMENT_TENANT, list_tenants
+from recordari.operations.maintenance import DEVELOPMENT_TENANT, list_tenants
 from recordari.tenants.rules import ApiKey, Tenant
 from recordari.tenants.tenants import NewKey, ensure_tenant
 from recordari.wiring import bring_up_to_date, open_address, owner_of

@@ -20,7 +20,7 @@ from recordari.kit.output import AsJson, counted, print_json, print_line, record
 from recordari.memory.bodies import ImportSummary
 from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
 from recordari.memory.lines import Lines
-from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.operations.maintenance import DEVELOPMENT_TENANT
 from recordari.transfer.export import FORMAT
 from recordari.transfer.import_export import Imported
 from recordari.transfer.rules import ForeignSource, ImportedForeign

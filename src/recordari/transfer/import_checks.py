@@ -15,11 +15,11 @@ from recordari.context.rules.context import ContextSettings
 from recordari.core.checks import json_text
 from recordari.core.identity import Scope, checked_choice, checked_id
 from recordari.core.items import MAX_CONTENT_BYTES, Kind, Tier, Trust, checked_content
-from recordari.domain.reports import ReportKind
 from recordari.errors import InvalidInput
 from recordari.knowledge.ingest import MAX_NAME, MAX_TITLE
 from recordari.knowledge.rules.knowledge_map import MAX_DESCRIPTION, MAX_SOURCE_NAME, MAX_TOOL, SourceKind, checked_text
 from recordari.learning.rules.workflows import spec_text
+from recordari.operations.rules import ReportKind
 from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.tenants.rules import SETTING as QUOTAS
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import date
 from uuid import UUID
 
-from recordari.domain.reports import Report
-from recordari.service import reports, stats
-from recordari.service.stats import Stats
+from recordari.operations import reports
+from recordari.operations import reports as operations_reports
+from recordari.operations.reports import Stats
+from recordari.operations.rules import Report
 from recordari.tenants import usage
 from recordari.tenants.usage import QuotaStanding
 from recordari.verbs.bound import Bound
@@ -30,7 +31,7 @@ class ReportVerbs(Bound):
 
     async def memory_stats(self) -> Stats:
         """What the tenant's memory holds, what waits and what was given up."""
-        return await stats.memory_stats(self.resources, self.identity)
+        return await operations_reports.memory_stats(self.resources, self.identity)
 
     async def quota_standing(self) -> QuotaStanding:
         """How much of its plan the tenant uses."""

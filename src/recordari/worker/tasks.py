@@ -34,7 +34,8 @@ from recordari.learning import consolidate, proposals, workflows
 from recordari.lifetime import decay, erase, retain
 from recordari.lifetime import retain as lifetime_retain
 from recordari.memory import index, vector_indexes
-from recordari.service import idempotency, jobs, reports
+from recordari.operations import reports
+from recordari.service import idempotency, jobs
 from recordari.service.dispatch import Handler
 from recordari.sessions import episodes, messages, sessions, state
 from recordari.sharing import share

@@ -10,7 +10,7 @@ import typer
 from recordari.domain.jobs import JobStatus
 from recordari.kit.commands import Tenant, ask, open_memory
 from recordari.kit.output import AsJson, Yes, confirm, print_json, print_line, print_table, record
-from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 app = typer.Typer()
 

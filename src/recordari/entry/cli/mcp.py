@@ -10,7 +10,7 @@ import typer
 
 from recordari.errors import ConfigurationError, InvalidInput
 from recordari.kit.commands import Agent, Session, Tenant, User, open_memory
-from recordari.service.maintenance import DEVELOPMENT_TENANT
+from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 try:
     from recordari.entry.mcp.profiles import PROFILES, Profile

@@ -20,7 +20,7 @@ from recordari.entry.rest.app import create_app
 from recordari.errors import ConfigurationError, RecordariError
 from recordari.kit.commands import read_settings
 from recordari.kit.output import print_line
-from recordari.service.maintenance import DEVELOPMENT_TENANT, is_loopback, make_development_key
+from recordari.operations.maintenance import DEVELOPMENT_TENANT, is_loopback, make_development_key
 from recordari.tenants.tenants import NewKey
 from recordari.wiring import open_resources
 from recordari.worker.runner import background_worker

@@ -22,7 +22,7 @@ from recordari.databases import rest as databases_rest
 from recordari.databases.rules import readonly_sql
 from recordari.entries import rest as entries_rest
 from recordari.entry.auth import Authenticator
-from recordari.entry.rest import health, jobs, reports, stats
+from recordari.entry.rest import jobs
 from recordari.entry.rest.admission import Admission
 from recordari.entry.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
@@ -38,6 +38,7 @@ from recordari.learning import rest as learning_rest
 from recordari.learning import workflow_rest
 from recordari.lifetime import rest as lifetime_rest
 from recordari.memory import rest as memory_rest
+from recordari.operations import rest as operations_rest
 from recordari.privacy import rest as privacy_rest
 from recordari.recall import rest as recall_rest
 from recordari.sessions import rest as sessions_rest
@@ -65,7 +66,7 @@ Background = Callable[[Resources], AbstractAsyncContextManager[object]]
 
 # A router carries its whole path as its prefix, so that a route's own template names it in metrics.
 ROUTERS: tuple[APIRouter, ...] = (
-    health.router,
+    operations_rest.health_router,
     memory_rest.router,
     facts_rest.router,
     recall_rest.router,
@@ -86,8 +87,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     tenants_rest.keys_router,
     tenants_rest.audit_router,
     jobs.router,
-    reports.router,
-    stats.router,
+    operations_rest.reports_router,
+    operations_rest.stats_router,
     lifetime_rest.router,
     lifetime_rest.fade_router,
     lifetime_rest.erasures_router,

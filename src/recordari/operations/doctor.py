@@ -21,7 +21,7 @@ from recordari.db.embedded.server import EmbeddedServer, ServerInfo
 from recordari.db.pool import PoolOptions
 from recordari.errors import RecordariError
 from recordari.models.install import list_models
-from recordari.service.maintenance import is_loopback
+from recordari.operations.maintenance import is_loopback
 
 OLDEST_POSTGRES = 160_000
 OLDEST_PGVECTOR = (0, 8)

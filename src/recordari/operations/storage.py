@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from uuid import UUID
@@ -11,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.domain.reports import Report, ReportKind
+from recordari.operations.rules import Report, ReportKind
 
 queries = Queries(__name__)
 LAST_DAY = date(9999, 12, 31)
@@ -62,3 +63,40 @@ async def count_day(tx: Transaction, *, since: datetime) -> dict[str, int]:
 async def sum_costs(tx: Transaction, *, since: datetime) -> dict[str, Decimal]:
     """What runs cost since the moment given, by currency."""
     return {row["currency"]: row["cost"] for row in await tx.dicts(queries.sum_costs, since=since)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemCount:
+    """How many items stand alike, and how large their texts are."""
+
+    kind: str
+    tier: str
+    scope: str
+    state: str
+    number: int
+    bytes: int
+    pinned: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherCounts:
+    """How much there is of everything that is no item."""
+
+    vectors: int
+    payloads: int
+    payload_bytes: int
+    open_sessions: int
+    closed_sessions: int
+    runs: int
+    holds: int
+
+
+async def count_items(tx: Transaction) -> list[ItemCount]:
+    """Count the tenant's items by kind, tier, scope and state."""
+    return await tx.all(queries.count_items, ItemCount)
+
+
+async def count_others(tx: Transaction) -> OtherCounts:
+    """Count what is no item."""
+    (counts,) = await tx.all(queries.count_others, OtherCounts)
+    return counts

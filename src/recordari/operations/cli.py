@@ -12,7 +12,7 @@ import typer
 
 from recordari.config import Settings
 from recordari.errors import ConfigurationError, RecordariError
-from recordari.kit.commands import read_settings
+from recordari.kit.commands import Tenant, ask, read_settings
 from recordari.kit.output import (
     AsJson,
     Yes,
@@ -26,8 +26,10 @@ from recordari.kit.output import (
     record,
     size,
 )
-from recordari.service import maintenance
-from recordari.service.doctor import has_failed
+from recordari.memory.index import Reembedding
+from recordari.operations import maintenance
+from recordari.operations.doctor import State, has_failed
+from recordari.operations.maintenance import DEVELOPMENT_TENANT
 from recordari.wiring import (
     bring_up_to_date,
     diagnose,
@@ -38,7 +40,7 @@ from recordari.wiring import (
     setup_script,
 )
 
-app = typer.Typer()
+db_commands = typer.Typer()
 
 BackupFile = Annotated[Path, typer.Argument(help="The backup.", dir_okay=False)]
 Erasures = Annotated[
@@ -49,7 +51,7 @@ Erasures = Annotated[
 ]
 
 
-@app.command()
+@db_commands.command()
 def start() -> None:
     """Start the embedded database, so that it stays until `recordari db stop`."""
     server = embedded_server(_embedded_settings())
@@ -57,7 +59,7 @@ def start() -> None:
     print_line(f"the database runs on {server.data_dir}")
 
 
-@app.command()
+@db_commands.command()
 def stop(
     *,
     mode: Annotated[
@@ -74,7 +76,7 @@ def stop(
     print_line("the database is stopped")
 
 
-@app.command()
+@db_commands.command()
 def status(*, as_json: AsJson = False) -> None:
     """Say where the database is and whether it runs; exit code 3 when the embedded one does not."""
     settings = read_settings()
@@ -90,14 +92,14 @@ def status(*, as_json: AsJson = False) -> None:
     raise typer.Exit(0 if info.running else 3)
 
 
-@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+@db_commands.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def psql(context: typer.Context) -> None:
     """Open psql as the owner of the database, past row-level security; further arguments go to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for psql: it cancels a query there
     raise typer.Exit(asyncio.run(_psql(read_settings(), context.args)))
 
 
-@app.command()
+@db_commands.command()
 def migrate(*, as_json: AsJson = False) -> None:
     """Bring the schema to this version."""
     applied = asyncio.run(_migrate(read_settings(auto_migrate=True)))
@@ -107,7 +109,7 @@ def migrate(*, as_json: AsJson = False) -> None:
         print_line(f"{counted(len(applied), 'migration')} applied" if applied else "the schema is up to date")
 
 
-@app.command()
+@db_commands.command()
 def init(
     *,
     print_sql: Annotated[
@@ -131,7 +133,7 @@ def init(
         raise typer.Exit(1)
 
 
-@app.command()
+@db_commands.command()
 def backup(file: BackupFile, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Write the whole database into one file, while it is in use."""
     file = file.expanduser().absolute()
@@ -150,7 +152,7 @@ def backup(file: BackupFile, *, yes: Yes = False, as_json: AsJson = False) -> No
         print_line(f"{file}: {size(written)}; it holds what every tenant remembers, keep it safe")
 
 
-@app.command()
+@db_commands.command()
 def restore(file: BackupFile, *, erasures: Erasures = None, as_json: AsJson = False) -> None:
     """Bring a backup into an empty database, all or nothing, and forget again what was forgotten since.
 
@@ -179,7 +181,7 @@ def restore(file: BackupFile, *, erasures: Erasures = None, as_json: AsJson = Fa
         _print_reapplied(reapplied)
 
 
-@app.command("reapply-erasures")
+@db_commands.command("reapply-erasures")
 def reapply_erasures(*, erasures: Erasures = None, as_json: AsJson = False) -> None:
     """Forget again what the journals of erasures say was forgotten; `restore` does it too."""
     reapplied = asyncio.run(_reapply(read_settings(), erasures))
@@ -235,3 +237,65 @@ async def _look_at_configured(settings: Settings) -> list[dict[str, Any]]:
 async def _psql(settings: Settings, arguments: list[str]) -> int:
     async with open_address(settings) as address:
         return await asyncio.to_thread(maintenance.run_psql, owner_of(address), _programs(settings), arguments)
+
+
+STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+def doctor(
+    *,
+    no_start: Annotated[bool, typer.Option("--no-start", help="Do not start the embedded database.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what works, what is missing, and what to do about it; exit code 1 when something does not work."""
+    checks = asyncio.run(diagnose(read_settings(), start=not no_start))
+    if as_json:
+        print_json({"ok": not has_failed(checks), "checks": checks})
+    else:
+        rows = [
+            {
+                "state": check.state,
+                "check": check.name,
+                "found": check.found if check.state is State.OK else f"{check.found} → {check.advice}",
+            }
+            for check in checks
+        ]
+        print_table(rows, empty="nothing to look at", styles=STYLES)
+    if has_failed(checks):
+        raise typer.Exit(1)
+
+
+def stats(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+    """Show what memory holds, what waits, what was given up, how large it is, and the quota."""
+    found = ask(lambda memory: memory.memory_stats(), tenant)
+    if as_json:
+        print_json(record(found))
+        return
+    counted = {
+        f"{name.removeprefix('by_')} {key}": number
+        for name in ("by_state", "by_kind", "by_tier", "by_scope")
+        for key, number in sorted(getattr(found, name).items())
+    }
+    print_record(
+        {
+            "items": found.items,
+            **counted,
+            "pinned": found.pinned,
+            "text": size(found.content_bytes),
+            **record(found.others),
+            "payload_bytes": size(found.others.payload_bytes),
+            "pending embeddings": found.pending_embeddings,
+            "embedding model": found.embedding_model,
+            **_moving(found.reembedding),
+            "dead letters": found.dead_letters,
+            **{f"quota {name}": f"{share:.1%}" for name, share in found.quota.shares.items()},
+        }
+    )
+    for warning in found.quota.warnings:
+        print_note(f"warning: {warning}")
+
+
+def _moving(reembedding: Reembedding | None) -> dict[str, str]:
+    if reembedding is None:
+        return {}
+    return {"moving to": f"{reembedding.model_id}, {reembedding.done} of {reembedding.total} embedded"}

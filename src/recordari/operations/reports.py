@@ -1,0 +1,149 @@
+"""Reports for people: the daily brief of a tenant, stored and read again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+from uuid import UUID
+
+from recordari.core.identity import Identity
+from recordari.core.ids import new_id
+from recordari.db import jobs, outbox
+from recordari.domain.jobs import JobStatus
+from recordari.errors import NotFound
+from recordari.kit.resources import Resources
+from recordari.memory.index import EMBED_TOPIC, Reembedding, embedding_state
+from recordari.operations import storage
+from recordari.operations.rules import Day, Report, ReportKind, daily_brief, warnings_of
+from recordari.operations.storage import OtherCounts
+from recordari.service.jobs import job_counts
+from recordari.sessions.rules.runs import MAX_EPISODES
+from recordari.tenants import storage as tenants_storage
+from recordari.tenants.tenants import page_size, require_admin
+from recordari.tenants.usage import QuotaStanding, quota_standing
+
+
+async def make_daily_brief(resources: Resources, identity: Identity) -> Report:
+    """Write today's brief of the tenant; made again the same day it replaces the earlier one."""
+    require_admin(identity)
+    now = resources.clock()
+    since = now - timedelta(days=1)
+    async with resources.database.transaction(identity) as tx:
+        tenant = await tenants_storage.find_tenant(tx)
+        if tenant is None:
+            raise NotFound("there is no such tenant")
+        pending, parked = await outbox.count_by_topic(tx)
+        by_status = await jobs.count_jobs(tx)
+        day = Day(
+            tenant=tenant.name,
+            day=now.date(),
+            counts=await storage.count_day(tx, since=since),
+            costs=await storage.sum_costs(tx, since=since),
+            dead_letters=by_status.get(JobStatus.FAILED, 0) + sum(parked.values()),
+            waiting=by_status.get(JobStatus.TODO, 0) + sum(pending.values()),
+        )
+        return await storage.save_report(
+            tx,
+            report_id=new_id(),
+            kind=ReportKind.DAILY_BRIEF,
+            day=day.day,
+            body=daily_brief(day),
+            figures={
+                **day.counts,
+                "episodes_most": MAX_EPISODES,
+                "dead_letters": day.dead_letters,
+                "waiting": day.waiting,
+                "costs": {currency: str(cost) for currency, cost in day.costs.items()},
+            },
+            warnings=warnings_of(day),
+            now=now,
+        )
+
+
+async def write_daily_brief(resources: Resources, identity: Identity, **_: Any) -> None:
+    """Write today's brief. A daily job."""
+    await make_daily_brief(resources, identity)
+
+
+async def list_reports(
+    resources: Resources,
+    identity: Identity,
+    *,
+    kind: ReportKind = ReportKind.DAILY_BRIEF,
+    before: date | None = None,
+    limit: int = 50,
+) -> list[Report]:
+    """Reports of the tenant, newest day first; `before` is the day of the last one seen."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        return await storage.list_reports(tx, kind, before=before, limit=page_size(limit))
+
+
+async def get_report(resources: Resources, identity: Identity, report_id: UUID) -> Report:
+    """One report."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        found = await storage.find_report(tx, report_id)
+    if found is None:
+        raise NotFound("there is no such report")
+    return found
+
+
+LIVE = "live"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """The figures of a tenant's memory; what is counted by kind, tier and scope is live."""
+
+    items: int
+    by_state: dict[str, int]
+    by_kind: dict[str, int]
+    by_tier: dict[str, int]
+    by_scope: dict[str, int]
+    pinned: int
+    content_bytes: int
+    others: OtherCounts
+    pending_embeddings: int
+    embedding_model: str | None
+    """The model that recall uses; None until something is embedded."""
+    reembedding: Reembedding | None
+    """How far the move to another model has come, while there is one."""
+    waiting: dict[str, int]
+    """Work that follows from writes, by topic."""
+    dead_letters: int
+    quota: QuotaStanding
+
+
+async def memory_stats(resources: Resources, identity: Identity) -> Stats:
+    """Count everything that an operator wants to see at a glance."""
+    require_admin(identity)
+    work = await job_counts(resources, identity)
+    async with resources.database.transaction(identity) as tx:
+        counted = await storage.count_items(tx)
+        others = await storage.count_others(tx)
+    model, moving = await embedding_state(resources, identity)
+    sums: dict[str, Counter[str]] = {name: Counter() for name in ("state", "kind", "tier", "scope")}
+    for one in counted:
+        sums["state"][one.state] += one.number
+        if one.state == LIVE:
+            for name in ("kind", "tier", "scope"):
+                sums[name][getattr(one, name)] += one.number
+    return Stats(
+        items=sum(one.number for one in counted),
+        by_state=dict(sums["state"]),
+        by_kind=dict(sums["kind"]),
+        by_tier=dict(sums["tier"]),
+        by_scope=dict(sums["scope"]),
+        pinned=sum(one.pinned for one in counted if one.state == LIVE),
+        content_bytes=sum(one.bytes for one in counted),
+        others=others,
+        pending_embeddings=work.outbox_pending.get(EMBED_TOPIC, 0) + work.outbox_parked.get(EMBED_TOPIC, 0),
+        embedding_model=model,
+        reembedding=moving,
+        waiting=work.outbox_pending,
+        dead_letters=sum(work.outbox_parked.values()) + work.jobs.get(JobStatus.FAILED, 0),
+        quota=await quota_standing(resources, identity),
+    )

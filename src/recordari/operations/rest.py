@@ -1,0 +1,226 @@
+"""For operators and their machines: alive, ready, metrics, version.
+
+`/metrics` shows figures of the whole process, so that no tenant's key opens it. It is open to this machine (a
+loopback client under a loopback host name, with no sign of a proxy between); from elsewhere it needs
+`RECORDARI_METRICS_TOKEN`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from datetime import date, datetime
+from importlib.metadata import version
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
+
+from recordari.core.telemetry import get_log
+from recordari.entry.auth import bearer
+from recordari.entry.rest.limits import host_name
+from recordari.errors import DatabaseUnavailable, InvalidInput, RecordariError, Unauthenticated
+from recordari.kit.problems import Problem
+from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, page_of, position
+from recordari.operations.maintenance import is_loopback
+from recordari.operations.rules import Report, ReportKind
+from recordari.wiring import check_ready
+
+READY_SECONDS = 1.5
+FORWARDING = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+
+health_router = APIRouter(tags=["health"])
+_log = get_log(__name__)
+
+
+class Health(BaseModel):
+    """A good answer."""
+
+    status: str = Field(default="ok", examples=["ok"])
+
+
+class Version(BaseModel):
+    """What runs here."""
+
+    version: str = Field(examples=["0.1.0"])
+
+
+@health_router.get("/healthz", operation_id="health")
+async def health() -> Health:
+    """Whether the process is alive."""
+    return Health()
+
+
+@health_router.get(
+    "/readyz",
+    operation_id="ready",
+    responses={503: {"model": Problem, "description": "The database is away."}},
+)
+async def ready(request: Request) -> Health:
+    """Whether requests can be served: the database answers and has every migration."""
+    try:
+        async with asyncio.timeout(READY_SECONDS):
+            await check_ready(request.app.state.resources)
+    except (RecordariError, TimeoutError) as error:
+        _log.warning("not_ready", error=error)
+        raise DatabaseUnavailable from error
+    return Health()
+
+
+@health_router.get("/version", operation_id="version")
+async def show_version() -> Version:
+    """The version of the server."""
+    return Version(version=version("recordari"))
+
+
+@health_router.get(
+    "/metrics",
+    operation_id="metrics",
+    response_class=Response,
+    responses={
+        200: {"content": {"text/plain": {}}},
+        401: {"model": Problem, "description": "No valid token."},
+    },
+)
+async def metrics(request: Request) -> Response:
+    """Metrics in Prometheus' text format."""
+    resources = request.app.state.resources
+    if not _from_this_machine(request):
+        token = resources.settings.metrics_token
+        given = bearer(request.headers.get("authorization")) or ""
+        if token is None or not hmac.compare_digest(token.get_secret_value().encode(), given.encode()):
+            raise Unauthenticated
+    text = await resources.telemetry.render()
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _from_this_machine(request: Request) -> bool:
+    return (
+        request.client is not None
+        and is_loopback(request.client.host)
+        and is_loopback(host_name(request.scope))
+        and not any(name in request.headers for name in FORWARDING)
+    )
+
+
+reports_router = APIRouter(prefix="/v1/reports", tags=["reports"], responses=PROBLEMS)
+
+
+class ReportShown(Shown):
+    """A report as it was written."""
+
+    report_id: UUID
+    kind: ReportKind
+    day: date
+    body: str
+    figures: dict[str, Any]
+    warnings: list[str]
+    created_at: datetime
+
+
+@reports_router.get("", operation_id="list_reports", response_model=Page[ReportShown])
+async def list_reports(memory: AdminMemory, limit: Limit = 50, cursor: Cursor = None) -> object:
+    """Daily briefs, newest first."""
+    found = await memory.list_reports(before=_day(position(cursor)), limit=limit + 1)
+    return page_of(found, limit, lambda report: report.day)
+
+
+@reports_router.post("/daily_brief", operation_id="make_daily_brief", response_model=ReportShown)
+async def make_daily_brief(memory: AdminMemory) -> Report:
+    """Write today's brief now instead of at its time."""
+    return await memory.make_daily_brief()
+
+
+@reports_router.get("/{report_id}", operation_id="get_report", response_model=ReportShown)
+async def get_report(memory: AdminMemory, report_id: UUID) -> Report:
+    """One report."""
+    return await memory.get_report(report_id)
+
+
+def _day(written: str | None) -> date | None:
+    try:
+        return date.fromisoformat(written) if written is not None else None
+    except ValueError:
+        raise InvalidInput("this is not a cursor; take `next_cursor` of a page", field="cursor") from None
+
+
+stats_router = APIRouter(prefix="/v1", tags=["stats"], responses=PROBLEMS)
+
+
+class LimitsShown(Shown):
+    """The limits of a plan; null: none."""
+
+    items: int | None
+    bytes: int | None
+    writes_per_day: int | None
+
+
+class UsageShown(Shown):
+    """What is used of them."""
+
+    items: int
+    bytes: int
+    writes: int
+    day: date
+
+
+class QuotaShown(Shown):
+    """A tenant's limits and how much of them is used."""
+
+    quota: LimitsShown
+    usage: UsageShown
+    shares: dict[str, float] = Field(description="Used part of each limit; 1 is all of it.")
+    warnings: list[str]
+
+
+class OthersShown(Shown):
+    """What there is beside items."""
+
+    vectors: int
+    payloads: int
+    payload_bytes: int
+    open_sessions: int
+    closed_sessions: int
+    runs: int
+    holds: int
+
+
+class ReembeddingShown(Shown):
+    """How far the move to another embedding model has come."""
+
+    model_id: str
+    done: int
+    total: int
+    switched: bool = Field(description="False: recall still uses the model before.")
+
+
+class StatsShown(Shown):
+    """The figures of a tenant's memory; what is counted by kind, tier and scope is live."""
+
+    items: int
+    by_state: dict[str, int] = Field(examples=[{"live": 120, "superseded": 4}])
+    by_kind: dict[str, int] = Field(examples=[{"fact": 20, "chat_message": 100}])
+    by_tier: dict[str, int]
+    by_scope: dict[str, int]
+    pinned: int
+    content_bytes: int
+    others: OthersShown
+    pending_embeddings: int = Field(description="Items that are found by keyword and not yet by meaning.")
+    embedding_model: str | None = Field(description="The model that recall uses; null until something is embedded.")
+    reembedding: ReembeddingShown | None = Field(description="Not null while the tenant is moved to another model.")
+    waiting: dict[str, int] = Field(description="Work that follows from writes, by topic.")
+    dead_letters: int = Field(description="Work that was given up and waits for a person.")
+    quota: QuotaShown
+
+
+@stats_router.get("/stats", operation_id="memory_stats", response_model=StatsShown)
+async def memory_stats(memory: AdminMemory) -> object:
+    """What memory holds, what waits, what was given up, how large it is."""
+    return await memory.memory_stats()
+
+
+@stats_router.get("/quota", operation_id="quota_standing", response_model=QuotaShown)
+async def quota_standing(memory: AdminMemory) -> object:
+    """How much of its plan the tenant uses."""
+    return await memory.quota_standing()
