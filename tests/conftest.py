@@ -24,9 +24,9 @@ from recordari.db import migrate
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.kit.resources import Resources
 from recordari.operations import rest as operations_rest
+from recordari.schedule import JOBS
 from recordari.tenants import tenants
 from recordari.wiring import APP_LOGIN, open_resources
-from recordari.worker.tasks import JOBS
 from tests import folders
 from tests.patience import PATIENCE, PATIENT
 from tests.stored import drop_database

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from recordari.app import Memory
 from recordari.db import outbox
-from recordari.service import dispatch
-from recordari.service.dispatch import Outcome
+from recordari.schedule import JOBS, TOPICS
+from recordari.worker import dispatch
+from recordari.worker.dispatch import Outcome
 from recordari.worker.runner import background_worker
-from recordari.worker.tasks import JOBS, TOPICS
 from tests.patience import until
 
 

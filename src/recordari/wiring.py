@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from recordari import schedule
 from recordari.config import Settings
 from recordari.core.secrets import Secrets
 from recordari.core.telemetry import Telemetry, get_log
@@ -39,7 +40,6 @@ from recordari.recall.answer_cache import RecallCache
 from recordari.recall.tenant_view import TenantViews
 from recordari.sessions.cache import Cache, NoCache, RedisCache, SessionCache
 from recordari.tenants.usage import Usages
-from recordari.worker import tasks
 
 log = get_log(__name__)
 
@@ -158,8 +158,8 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             telemetry=telemetry,
             count_tokens=make_token_counter(settings.token_counter),
             recall_cache=recall_cache,
-            job_names=frozenset(tasks.JOBS),
-            schedules=tasks.schedules(tasks.JOBS),
+            job_names=frozenset(schedule.JOBS),
+            schedules=schedule.schedules(schedule.JOBS),
         )
 
 

@@ -20,8 +20,8 @@ from recordari.errors import Conflict, NotFound
 from recordari.facts.rules.extraction import Category
 from recordari.kit.resources import Resources
 from recordari.learning.rules.patterns import Observed, Pattern
+from recordari.schedule import JOBS
 from recordari.sessions.rules.window import MessageRole, NewMessage
-from recordari.worker.tasks import JOBS
 
 WISH = "From now on, please answer me in Swedish."
 

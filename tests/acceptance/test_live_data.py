@@ -13,7 +13,7 @@ from tests.connected import ORDERS, sqlite_of_a_user
 from recordari.app import Memory
 from recordari.databases import schema
 from recordari.errors import InvalidInput, TimedOut
-from recordari.worker.tasks import JOBS
+from recordari.schedule import JOBS
 
 
 @pytest.fixture

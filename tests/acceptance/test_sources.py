@@ -10,7 +10,7 @@ import pytest
 from recordari.app import Memory
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.knowledge.rules.knowledge_map import Source
-from recordari.worker.tasks import JOBS
+from recordari.schedule import JOBS
 
 
 @pytest.fixture

@@ -20,14 +20,14 @@ from recordari.core.ids import new_id
 from recordari.db import outbox
 from recordari.db.outbox import Batch
 from recordari.db.queries import Query
-from recordari.domain.jobs import DeadLetterKind
 from recordari.errors import Conflict, Forbidden, NotFound, ProviderError
 from recordari.kit.resources import Resources
-from recordari.service import dispatch
+from recordari.schedule import Topic
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
+from recordari.worker import dispatch
+from recordari.worker.rules import DeadLetterKind
 from recordari.worker.runner import run_worker
-from recordari.worker.tasks import Topic
 
 SLOW_TICK = {"dispatch_tick": 60.0}
 

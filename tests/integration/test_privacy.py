@@ -20,9 +20,9 @@ from recordari.core.text import terms
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC, embed
-from recordari.service import dispatch
 from recordari.sessions.rules.runs import NewToolCall
 from recordari.tenants import tenants
+from recordari.worker import dispatch
 
 # Put together here, so that no scanner takes this file for a leak.
 TOKEN = "ghp_" + "C4naryT0ken" * 4

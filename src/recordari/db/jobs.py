@@ -27,7 +27,7 @@ from recordari.core.identity import TenantId
 from recordari.core.telemetry import get_log
 from recordari.db.database import Asked, QueueTransaction, Transaction
 from recordari.db.queries import Queries, Query
-from recordari.domain.jobs import DeadLetter, JobRecord, JobStatus
+from recordari.worker.rules import DeadLetter, JobRecord, JobStatus
 
 log = get_log(__name__)
 queries = Queries(__name__)

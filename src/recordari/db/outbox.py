@@ -24,8 +24,8 @@ from recordari.core.identity import TenantId
 from recordari.core.telemetry import get_log
 from recordari.db.database import Asked, Database, QueueTransaction, Transaction
 from recordari.db.queries import Queries
-from recordari.domain.jobs import DeadLetter
 from recordari.errors import Conflict, RecordariError
+from recordari.worker.rules import DeadLetter
 
 log = get_log(__name__)
 queries = Queries(__name__)

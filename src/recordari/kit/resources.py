@@ -13,7 +13,6 @@ from recordari.core.tokens import TokenCounter, prudent_tokens
 from recordari.databases.ask import QueryPlaces, SqlWriter
 from recordari.db.database import Database
 from recordari.db.outbox import Wakeups
-from recordari.domain.jobs import Schedule
 from recordari.facts.language import LLM, OfflineRules, Splitter
 from recordari.knowledge.reading.reader import Extractor
 from recordari.learning.consolidate import Distiller, OfflineDistiller
@@ -30,6 +29,7 @@ from recordari.recall.tenant_view import TenantViews
 from recordari.sessions.cache import SessionCache
 from recordari.sessions.messages import OfflineSummariser, Summariser
 from recordari.tenants.usage import Usages
+from recordari.worker.rules import Schedule
 
 Clock = Callable[[], datetime]
 

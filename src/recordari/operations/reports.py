@@ -11,18 +11,18 @@ from uuid import UUID
 from recordari.core.identity import Identity
 from recordari.core.ids import new_id
 from recordari.db import jobs, outbox
-from recordari.domain.jobs import JobStatus
 from recordari.errors import NotFound
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC, Reembedding, embedding_state
 from recordari.operations import storage
 from recordari.operations.rules import Day, Report, ReportKind, daily_brief, warnings_of
 from recordari.operations.storage import OtherCounts
-from recordari.service.jobs import job_counts
 from recordari.sessions.rules.runs import MAX_EPISODES
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.tenants import page_size, require_admin
 from recordari.tenants.usage import QuotaStanding, quota_standing
+from recordari.worker.jobs import job_counts
+from recordari.worker.rules import JobStatus
 
 
 async def make_daily_brief(resources: Resources, identity: Identity) -> Report:

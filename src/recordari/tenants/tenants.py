@@ -14,7 +14,6 @@ from recordari.core.identity import AgentId, Identity, Role, UserId, checked_id,
 from recordari.core.ids import new_id
 from recordari.db import audit, jobs
 from recordari.db.audit import AuditEntry
-from recordari.domain.jobs import next_run
 from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.privacy.rules.masking import PrivacyPolicy
@@ -31,6 +30,7 @@ from recordari.tenants.rules import (
     same_hash,
     written_key,
 )
+from recordari.worker.rules import next_run
 
 MAX_PAGE = 200
 

@@ -22,12 +22,12 @@ from recordari.core.identity import Identity, Role, TenantId
 from recordari.core.telemetry import get_log
 from recordari.db.jobs import open_queue
 from recordari.db.outbox import listen
-from recordari.domain.jobs import retry_delay
 from recordari.errors import RecordariError
 from recordari.kit.resources import Clock, Resources
-from recordari.service import jobs as job_service
-from recordari.worker.dispatcher import Dispatcher
-from recordari.worker.tasks import JOBS, TOPICS, Job, Topic, schedules
+from recordari.schedule import JOBS, TOPICS, Job, Topic, schedules
+from recordari.worker import jobs as job_service
+from recordari.worker.dispatch import Dispatcher
+from recordari.worker.rules import retry_delay
 
 log = get_log(__name__)
 

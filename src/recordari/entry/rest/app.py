@@ -22,7 +22,6 @@ from recordari.databases import rest as databases_rest
 from recordari.databases.rules import readonly_sql
 from recordari.entries import rest as entries_rest
 from recordari.entry.auth import Authenticator
-from recordari.entry.rest import jobs
 from recordari.entry.rest.admission import Admission
 from recordari.entry.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
@@ -49,6 +48,7 @@ from recordari.tenants import rest as tenants_rest
 from recordari.transfer import mem0_rest
 from recordari.transfer import rest as transfer_rest
 from recordari.wiring import open_resources
+from recordari.worker import rest as worker_rest
 
 try:
     from recordari.entry.mcp.server import McpDoor
@@ -86,7 +86,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     agents_rest.router,
     tenants_rest.keys_router,
     tenants_rest.audit_router,
-    jobs.router,
+    worker_rest.router,
     operations_rest.reports_router,
     operations_rest.stats_router,
     lifetime_rest.router,

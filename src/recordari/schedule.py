@@ -25,7 +25,6 @@ from datetime import timedelta
 
 from recordari.context import profiles
 from recordari.databases import registry
-from recordari.domain.jobs import Schedule
 from recordari.entries import entries
 from recordari.events import follow, webhooks
 from recordari.facts import extract, judge
@@ -35,11 +34,13 @@ from recordari.lifetime import decay, erase, retain
 from recordari.lifetime import retain as lifetime_retain
 from recordari.memory import index, vector_indexes
 from recordari.operations import reports
-from recordari.service import idempotency, jobs
-from recordari.service.dispatch import Handler
+from recordari.service import idempotency
 from recordari.sessions import episodes, messages, sessions, state
 from recordari.sharing import share
 from recordari.tenants import usage
+from recordari.worker import jobs
+from recordari.worker.dispatch import Handler
+from recordari.worker.rules import Schedule
 
 AN_HOUR = 3_600.0  # of a batch that a language model may read text by text
 A_DAY = 86_400.0  # a large tenant takes long; a worker that dies meanwhile is noticed by its silence

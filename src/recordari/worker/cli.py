@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from typing import Annotated
 
 import typer
 
-from recordari.domain.jobs import JobStatus
-from recordari.kit.commands import Tenant, ask, open_memory
-from recordari.kit.output import AsJson, Yes, confirm, print_json, print_line, print_table, record
+from recordari.config import Settings
+from recordari.kit.commands import Tenant, ask, open_memory, read_settings
+from recordari.kit.output import AsJson, Yes, confirm, print_json, print_line, print_note, print_table, record
 from recordari.operations.maintenance import DEVELOPMENT_TENANT
+from recordari.wiring import open_resources
+from recordari.worker.rules import JobStatus
+from recordari.worker.runner import run_worker
 
-app = typer.Typer()
+jobs_commands = typer.Typer()
 
 STYLES = {"succeeded": "green", "doing": "cyan", "failed": "bold red"}
 
@@ -20,7 +24,7 @@ Limit = Annotated[int, typer.Option(min=1, max=100, help="Most lines.")]
 LetterId = Annotated[str, typer.Argument(help="Id of the dead letter, from `recordari jobs dead`.")]
 
 
-@app.command("list")
+@jobs_commands.command("list")
 def list_all(
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,
@@ -36,7 +40,7 @@ def list_all(
         print_table([record(job) for job in found], empty="there are no jobs", styles=STYLES)
 
 
-@app.command()
+@jobs_commands.command()
 def run(
     job: Annotated[str, typer.Argument(help="Name of the job; a wrong one is answered with all names.")],
     *,
@@ -51,7 +55,7 @@ def run(
         print_line(f"job {job_id}" if job_id is not None else "it waits already")
 
 
-@app.command()
+@jobs_commands.command()
 def counts(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Count the work that waits, runs, is done and was given up."""
     found = ask(lambda memory: memory.job_counts(), tenant)
@@ -66,7 +70,7 @@ def counts(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> N
     print_table(rows, empty="there is no work")
 
 
-@app.command()
+@jobs_commands.command()
 def dead(*, tenant: Tenant = DEVELOPMENT_TENANT, limit: Limit = 50, as_json: AsJson = False) -> None:
     """List work that was given up after its last try."""
     rows = [
@@ -79,7 +83,7 @@ def dead(*, tenant: Tenant = DEVELOPMENT_TENANT, limit: Limit = 50, as_json: AsJ
         print_table(rows, empty="nothing was given up")
 
 
-@app.command()
+@jobs_commands.command()
 def replay(
     dead_letter_id: Annotated[
         str | None, typer.Argument(help="Id of the dead letter, from `recordari jobs dead`.")
@@ -103,7 +107,7 @@ def replay(
     _show("replayed", asyncio.run(run()), as_json=as_json)
 
 
-@app.command()
+@jobs_commands.command()
 def discard(
     dead_letter_id: LetterId, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False, as_json: AsJson = False
 ) -> None:
@@ -118,3 +122,17 @@ def _show(what: str, count: int, *, as_json: bool) -> None:
         print_json({what: count})
     else:
         print_line(f"{count} {what}")
+
+
+def worker() -> None:
+    """Run background work until it is told to stop (Ctrl-C or SIGTERM), and finish what is under way."""
+    asyncio.run(_work(read_settings(quiet=False)))
+
+
+async def _work(settings: Settings) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with open_resources(settings) as resources:
+        print_note("worker started; Ctrl-C stops it")
+        await run_worker(resources, stop)
