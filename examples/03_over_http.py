@@ -10,7 +10,7 @@ import asyncio
 import httpx2
 
 from recordari import Client, Memory, RecordariError
-from recordari.entry.rest.app import create_app
+from recordari.doors.rest.app import create_app
 
 
 async def talk(client: Client) -> None:

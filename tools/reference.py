@@ -16,10 +16,10 @@ from typer.core import TyperArgument, TyperGroup, TyperOption
 from recordari import errors
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.entry.cli import COMMANDS, build
-from recordari.entry.mcp.profiles import PROFILES
-from recordari.entry.mcp.tools import MemoryTool
-from recordari.entry.rest.app import create_app
+from recordari.doors.cli.main import COMMANDS, build
+from recordari.doors.mcp.profiles import PROFILES
+from recordari.doors.mcp.tools import MemoryTool
+from recordari.doors.rest.app import create_app
 
 PAGES = Path(__file__).parents[1] / "docs" / "reference"
 Schema = Mapping[str, Any]

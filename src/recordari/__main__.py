@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recordari.entry.cli import main
+from recordari.doors.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -25,6 +25,7 @@ from datetime import timedelta
 
 from recordari.context import profiles
 from recordari.databases import registry
+from recordari.doors.rest import idempotency
 from recordari.entries import entries
 from recordari.events import follow, webhooks
 from recordari.facts import extract, judge
@@ -34,7 +35,6 @@ from recordari.lifetime import decay, erase, retain
 from recordari.lifetime import retain as lifetime_retain
 from recordari.memory import index, vector_indexes
 from recordari.operations import reports
-from recordari.service import idempotency
 from recordari.sessions import episodes, messages, sessions, state
 from recordari.sharing import share
 from recordari.tenants import usage

@@ -10,7 +10,7 @@ from tools.reference import pages
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.entry.cli import COMMANDS
+from recordari.doors.cli.main import COMMANDS
 
 
 def test_every_verb_command_setting_and_tool_is_described() -> None:

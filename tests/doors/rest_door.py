@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from recordari.app import Memory
 from recordari.core.identity import Identity, Role
 from recordari.core.telemetry import ContentFreeFormatter
-from recordari.entry.rest.app import create_app
+from recordari.doors.rest.app import create_app
 from recordari.kit.resources import Resources
 from recordari.sessions.rules.window import NewMessage
 from recordari.tenants import tenants

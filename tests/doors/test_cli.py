@@ -25,7 +25,7 @@ from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
 from recordari.config import Settings
 from recordari.db.embedded.server import EmbeddedServer
-from recordari.entry import cli
+from recordari.doors.cli import main
 from recordari.errors import Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.tenants.tenants import authenticate_key
@@ -119,10 +119,10 @@ def on_clone(settings: Settings, tmp_path: Path) -> Cli:
 
 def commands() -> list[list[str]]:
     """List every command and sub-command there is."""
-    found = [[], *([name] for name in cli.COMMANDS)]
-    for name in set(cli.COMMANDS) - {"version"}:
-        module, _ = cli.ELSEWHERE.get(name, (name, name))
-        app = getattr(import_module(f"recordari.entry.cli.{module}"), "app", None)
+    found = [[], *([name] for name in main.COMMANDS)]
+    for name in set(main.COMMANDS) - {"version"}:
+        module, _ = main.ELSEWHERE.get(name, (name, name))
+        app = getattr(import_module(f"recordari.doors.cli.main.{module}"), "app", None)
         if isinstance(app, typer.Typer):
             for command in app.registered_commands:
                 assert command.callback is not None
@@ -139,11 +139,11 @@ def test_every_command_explains_itself(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["recordari", *command, "--help"])
     with pytest.raises(SystemExit) as left:
-        cli.main()
+        main.main()
     assert left.value.code == 0
     shown = capsys.readouterr().out
     assert "Usage: recordari" in shown
-    assert all(name in shown for name in (cli.COMMANDS if not command else ()))
+    assert all(name in shown for name in (main.COMMANDS if not command else ()))
     assert not set(shown) & set("│╭╰\x1b"), "lines that a pipe can carry"
 
 

@@ -18,7 +18,7 @@ from tests.doors.test_cli import PROGRAM
 from tests.patience import PATIENCE
 
 from recordari.config import Settings
-from recordari.entry import cli
+from recordari.doors.cli import main
 
 HOSTILE = "Ana keeps \x1b]0;owned\x07 birds \u202eback"
 
@@ -34,7 +34,7 @@ class Here:
         self._capsys.readouterr()
         self._monkeypatch.setattr(sys, "argv", ["recordari", *map(str, arguments)])
         with pytest.raises(SystemExit) as left:
-            cli.main()
+            main.main()
         out, err = self._capsys.readouterr()
         assert (left.value.code or 0) == code, f"{arguments}\n{out}\n{err}"
         return out, err

@@ -22,7 +22,7 @@ from recordari import errors as all_errors
 from recordari.app import Memory
 from recordari.client import Client
 from recordari.client.routes import IDENTITY, ROUTES, UNPIN, USER_PROFILE
-from recordari.entry.rest.app import ROUTERS
+from recordari.doors.rest.app import ROUTERS
 from recordari.errors import (
     Conflict,
     Forbidden,

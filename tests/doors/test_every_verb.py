@@ -13,8 +13,8 @@ from fastapi.routing import APIRoute
 
 import recordari
 from recordari.app import Memory
-from recordari.entry import cli
-from recordari.entry.rest.app import ROUTERS
+from recordari.doors.cli import main
+from recordari.doors.rest.app import ROUTERS
 from recordari.verbs.bound import Bound
 
 DOCS = Path(recordari.__file__).parents[2] / "docs"
@@ -219,9 +219,9 @@ NO_COMMAND = {
 
 def commands() -> set[str]:
     found = set()
-    for name in cli.COMMANDS:
-        module, _ = cli.ELSEWHERE.get(name, (name, name))
-        app = getattr(import_module(f"recordari.entry.cli.{module}"), "app", None) if name != "version" else None
+    for name in main.COMMANDS:
+        module, _ = main.ELSEWHERE.get(name, (name, name))
+        app = getattr(import_module(f"recordari.doors.cli.main.{module}"), "app", None) if name != "version" else None
         if not isinstance(app, typer.Typer):
             found.add(name)
             continue

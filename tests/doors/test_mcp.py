@@ -326,9 +326,9 @@ def test_without_the_extra_there_is_no_door_and_the_command_says_what_to_install
 import sys
 sys.modules["mcp"] = sys.modules["mcp_types"] = None
 from recordari.config import Settings
-from recordari.entry.rest.app import create_app
+from recordari.doors.rest.app import create_app
 assert "/mcp" not in [getattr(route, "path", "") for route in create_app(Settings()).routes]
-from recordari.entry.cli import main
+from recordari.doors.cli.main import main
 sys.argv = ["recordari", "mcp"]
 main()
 """

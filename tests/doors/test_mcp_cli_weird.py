@@ -16,7 +16,7 @@ from tests.doors.test_mcp import connected as mcp_connected
 from tests.doors.test_rest_weird import SLOWEST, WEIRD, collection
 
 from recordari.config import Settings
-from recordari.entry.mcp.profiles import PROFILES
+from recordari.doors.mcp.profiles import PROFILES
 from recordari.kit.resources import Resources
 
 LONGEST_ARGUMENT = 100_000  # of a command; the operating system takes no longer ones

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from tests.doors.rest_door import client_of, furnish, open_door
 
 from recordari.core.identity import Role
-from recordari.entry.rest.app import ROUTERS
+from recordari.doors.rest.app import ROUTERS
 from recordari.kit.resources import Resources
 from recordari.kit.rest import PUBLIC_PATHS, Requires
 

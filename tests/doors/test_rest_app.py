@@ -11,7 +11,7 @@ from tests.doors.rest_door import client_of
 
 from recordari.config import Settings
 from recordari.core.telemetry import Telemetry
-from recordari.entry.rest.app import create_app
+from recordari.doors.rest.app import create_app
 from recordari.kit.resources import Resources
 
 

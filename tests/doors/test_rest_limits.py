@@ -11,8 +11,8 @@ from starlette.responses import StreamingResponse
 from tests.doors.rest_door import Door, open_door
 
 from recordari.core.identity import tenant_id_of
-from recordari.entry.rest.admission import Admission
-from recordari.entry.rest.limits import RateLimit
+from recordari.doors.rest.admission import Admission
+from recordari.doors.rest.limits import RateLimit
 from recordari.errors import ConfigurationError, Overloaded
 from recordari.kit.resources import Resources
 from recordari.kit.rest import AgentMemory

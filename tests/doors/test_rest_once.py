@@ -14,9 +14,9 @@ from tests.doors.rest_door import client_of, open_door
 from tests.stored import rows
 
 from recordari.config import Settings
-from recordari.entry.rest.app import create_app
+from recordari.doors.rest import idempotency
+from recordari.doors.rest.app import create_app
 from recordari.kit.resources import Resources
-from recordari.service import idempotency
 
 SECRET = "zebrafinches"
 KEYS = int(os.environ.get("RECORDARI_TEST_KEYS", "30"))  # more, when asked for

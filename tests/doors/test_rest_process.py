@@ -21,7 +21,7 @@ from recordari.config import Settings
 SERVE = """
 import sys, uvicorn
 from recordari.config import load_settings
-from recordari.entry.rest.app import create_app
+from recordari.doors.rest.app import create_app
 from recordari.core.telemetry import configure_logging
 settings = load_settings()
 configure_logging(form=settings.log_format, level=settings.log_level)

@@ -29,7 +29,7 @@ from recordari.client import Client as RecordariClient
 from recordari.config import Settings
 from recordari.core.identity import Identity
 from recordari.core.items import MAX_CONTENT_BYTES
-from recordari.entry.rest.app import create_app
+from recordari.doors.rest.app import create_app
 from recordari.errors import RecordariError
 from recordari.memory.remember import NO_SUCH_OUTPUT
 

@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from recordari.app import Memory
 from recordari.core.identity import Role, tenant_id_of
-from recordari.entry.auth import Authenticator, bearer, narrowed
-from recordari.entry.jwks import UNKNOWN_KEY_SECONDS, TokenVerifier, checked_url
+from recordari.doors.auth import Authenticator, bearer, narrowed
+from recordari.doors.jwks import UNKNOWN_KEY_SECONDS, TokenVerifier, checked_url
 from recordari.errors import ConfigurationError, Forbidden, ProviderError, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.tenants import tenants

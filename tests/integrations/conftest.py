@@ -16,7 +16,7 @@ from recordari.app import Memory
 from recordari.client import Client
 from recordari.config import Settings
 from recordari.core.identity import Identity
-from recordari.entry.rest.app import create_app
+from recordari.doors.rest.app import create_app
 from recordari.integrations.base import Verbs
 
 

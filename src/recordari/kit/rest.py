@@ -22,8 +22,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from recordari.app import Memory
 from recordari.core.identity import Identity, Role
-from recordari.entry.auth import Authenticator, bearer, narrowed
-from recordari.entry.rest.limits import RateLimit
+from recordari.doors.auth import Authenticator, bearer, narrowed
+from recordari.doors.rest.limits import RateLimit
 from recordari.errors import Forbidden, InvalidInput, PreconditionFailed, Unauthenticated
 from recordari.kit.problems import Problem
 

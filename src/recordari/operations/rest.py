@@ -18,8 +18,8 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from recordari.core.telemetry import get_log
-from recordari.entry.auth import bearer
-from recordari.entry.rest.limits import host_name
+from recordari.doors.auth import bearer
+from recordari.doors.rest.limits import host_name
 from recordari.errors import DatabaseUnavailable, InvalidInput, RecordariError, Unauthenticated
 from recordari.kit.problems import Problem
 from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, page_of, position

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from recordari.context.rules.profiles import Profile
 from recordari.core.identity import Identity, Role
-from recordari.entry.auth import Authenticator
+from recordari.doors.auth import Authenticator
 from recordari.errors import InvalidInput
 from recordari.kit.rest import (
     PROBLEMS,

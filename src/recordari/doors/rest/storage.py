@@ -7,7 +7,7 @@ from datetime import datetime
 
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.domain.idempotency import Claim
+from recordari.doors.rest.idempotency import Claim
 
 queries = Queries(__name__)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import mcp_types as types
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
@@ -20,12 +24,14 @@ from starlette.types import Scope as AsgiScope
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Role
-from recordari.entry.mcp import resources
-from recordari.entry.mcp.profiles import PROFILES, Profile
-from recordari.entry.mcp.tools import failed
-from recordari.entry.rest.limits import Hosts, without_port
-from recordari.errors import Forbidden
+from recordari.core.items import Kind
+from recordari.doors.mcp.profiles import PROFILES, Profile
+from recordari.doors.mcp.tools import failed
+from recordari.doors.rest.limits import Hosts, without_port
+from recordari.errors import Forbidden, NotFound, RecordariError
+from recordari.kit.problems import public_detail
 from recordari.kit.rest import acting_identity
+from recordari.memory.bodies import ItemShown
 from recordari.tenants.tenants import require_admin
 
 PATH = "/mcp"
@@ -50,15 +56,15 @@ def create_mcp(memory_of: MemoryOf, profile: Profile) -> Server[Any]:
         return await tool.call(memory_of(context), asked.arguments or {})
 
     async def list_resources(_: ServerRequestContext[Any, Any], __: object) -> types.ListResourcesResult:
-        return resources.LISTED
+        return LISTED
 
     async def list_templates(_: ServerRequestContext[Any, Any], __: object) -> types.ListResourceTemplatesResult:
-        return resources.TEMPLATES
+        return TEMPLATES
 
     async def read_resource(
         context: ServerRequestContext[Any, Any], asked: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        return await resources.read(memory_of(context), str(asked.uri))
+        return await read(memory_of(context), str(asked.uri))
 
     server: Server[Any] = Server(
         "recordari",
@@ -140,3 +146,62 @@ def _memory_of_request(context: ServerRequestContext[Any, Any]) -> Memory:
     assert context.request is not None
     memory: Memory = context.request.state.memory
     return memory
+
+
+FACTS = "recordari://facts"
+MEMORY = "recordari://memories/"
+JSON = "application/json"
+NEWEST = 50  # facts that the list has
+
+LISTED = types.ListResourcesResult(
+    resources=[
+        types.Resource(
+            uri=FACTS,
+            name="facts",
+            title="What is known",
+            description=f"The newest {NEWEST} facts about the user and the agent.",
+            mime_type=JSON,
+        )
+    ]
+)
+TEMPLATES = types.ListResourceTemplatesResult(
+    resource_templates=[
+        types.ResourceTemplate(
+            uri_template=f"{MEMORY}{{id}}",
+            name="memory",
+            title="A memory",
+            description="One memory, whole, by the id that `recall` gives.",
+            mime_type=JSON,
+        )
+    ]
+)
+_items = TypeAdapter(list[ItemShown])
+
+
+async def read(memory: Memory, address: str) -> types.ReadResourceResult:
+    """What stands at the address, for whom the memory is; an error of the protocol where there is nothing."""
+    try:
+        shown = await _read(memory, address)
+    except RecordariError as error:
+        raise MCPError(code=types.INVALID_PARAMS, message=f"{error.code}: {public_detail(error)}") from error
+    text = json.dumps(shown, ensure_ascii=False)
+    return types.ReadResourceResult(contents=[types.TextResourceContents(uri=address, mime_type=JSON, text=text)])
+
+
+async def _read(memory: Memory, address: str) -> list[Mapping[str, object]] | Mapping[str, object]:
+    if address == FACTS:
+        page = await memory.list_items(kinds=[Kind.FACT], limit=NEWEST)
+        found: list[Mapping[str, object]] = _items.dump_python(_items.validate_python(page.items), mode="json")
+        return found
+    if address.startswith(MEMORY):
+        return ItemShown.model_validate(await memory.get_item(_id(address.removeprefix(MEMORY)))).model_dump(
+            mode="json"
+        )
+    raise NotFound(f"there is nothing at this address; there are {FACTS} and {MEMORY}{{id}}")
+
+
+def _id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise NotFound("there is no such item") from None

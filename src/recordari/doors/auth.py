@@ -20,7 +20,7 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.identity import Identity, Role, TenantId, checked_id, tenant_id_of
-from recordari.entry.jwks import TokenVerifier
+from recordari.doors.jwks import TokenVerifier
 from recordari.errors import Forbidden, InvalidInput, NotFound, Overloaded, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.tenants import tenants

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recordari.entry.rest.admission import Admission
+from recordari.doors.rest.admission import Admission
 from recordari.errors import ConfigurationError, Forbidden, InvalidInput, RateLimited, TimedOut, TooLarge
 
 # Probes come under whatever address the orchestrator uses, and say nothing that a foreign page could use.

@@ -12,7 +12,7 @@ from pydantic import Field
 from recordari.app import Memory
 from recordari.core.identity import Role
 from recordari.core.items import Kind
-from recordari.entry.mcp.tools import (
+from recordari.doors.mcp.tools import (
     TOOLS,
     Arguments,
     ForgetArguments,

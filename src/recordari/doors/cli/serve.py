@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import metadata
 from typing import Annotated, Any
 
@@ -16,9 +17,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from recordari.config import Settings
-from recordari.entry.rest.app import create_app
-from recordari.errors import ConfigurationError, RecordariError
-from recordari.kit.commands import read_settings
+from recordari.doors.rest.app import create_app
+from recordari.errors import ConfigurationError, InvalidInput, RecordariError
+from recordari.kit.commands import Agent, Session, Tenant, User, open_memory, read_settings
 from recordari.kit.output import print_line
 from recordari.operations.maintenance import DEVELOPMENT_TENANT, is_loopback, make_development_key
 from recordari.tenants.tenants import NewKey
@@ -137,3 +138,37 @@ def _print_banner(settings: Settings, app: FastAPI, listener: socket.socket) -> 
     print_line(f"  background work  {'in this process' if settings.worker else 'left to `recordari worker`'}")
     if not is_loopback(host) and not set(settings.allowed_hosts) - {"127.0.0.1", "localhost", "[::1]"}:
         print_line("  host names       only local ones are answered; set RECORDARI_ALLOWED_HOSTS for others")
+
+
+try:
+    from recordari.doors.mcp.profiles import PROFILES, Profile
+    from recordari.doors.mcp.server import serve_stdio
+except ModuleNotFoundError as error:
+    if error.name not in {"mcp", "mcp_types"}:
+        raise
+    serve_stdio = None  # type: ignore[assignment]  # the extra `mcp` is not installed
+
+
+def mcp(
+    *,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    profile: Annotated[str, typer.Option(help="Which tools: default, mem0 or admin.")] = "default",
+) -> None:
+    """Serve MCP over standard input and output, for an agent on this machine.
+
+    Whose memory it is, is said here and cannot be changed by the agent.
+    """
+    if serve_stdio is None:
+        raise ConfigurationError("MCP needs a further package; install it with `pip install 'recordari[mcp]'`")
+    if profile not in PROFILES:
+        raise InvalidInput(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}", field="profile")
+    asyncio.run(_serve_mcp(tenant, user, agent, session, PROFILES[profile]))
+
+
+async def _serve_mcp(tenant: str, user: str | None, agent: str | None, session: str | None, profile: Profile) -> None:
+    async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
+        # A model is no administrator, whoever started it, unless it was started as one.
+        await serve_stdio(memory.bound(replace(memory.identity, role=profile.role, actor="mcp")), profile)

@@ -20,12 +20,12 @@ from recordari.config import Settings, load_settings
 from recordari.context import rest as context_rest
 from recordari.databases import rest as databases_rest
 from recordari.databases.rules import readonly_sql
+from recordari.doors.auth import Authenticator
+from recordari.doors.rest.admission import Admission
+from recordari.doors.rest.idempotency import KEY_PARAMETER, Idempotent
+from recordari.doors.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
+from recordari.doors.rest.request_context import RequestContext
 from recordari.entries import rest as entries_rest
-from recordari.entry.auth import Authenticator
-from recordari.entry.rest.admission import Admission
-from recordari.entry.rest.idempotency import KEY_PARAMETER, Idempotent
-from recordari.entry.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
-from recordari.entry.rest.request_context import RequestContext
 from recordari.events import rest as events_rest
 from recordari.facts import rest as facts_rest
 from recordari.kit import problems
@@ -51,8 +51,8 @@ from recordari.wiring import open_resources
 from recordari.worker import rest as worker_rest
 
 try:
-    from recordari.entry.mcp.server import McpDoor
-    from recordari.entry.mcp.server import doors as mcp_doors
+    from recordari.doors.mcp.server import McpDoor
+    from recordari.doors.mcp.server import doors as mcp_doors
 except ModuleNotFoundError as error:
     if error.name not in {"mcp", "mcp_types"}:
         raise

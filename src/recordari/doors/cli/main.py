@@ -106,7 +106,7 @@ def build(wanted: str | None) -> typer.Typer:
             root.command(name, help=summary, short_help=summary)(_only_help)
         else:
             place, function = ELSEWHERE.get(name, (name, name))
-            module = import_module(f"recordari.entry.cli.{place}")
+            module = import_module(f"recordari.doors.cli.main.{place}")
             if isinstance(app := getattr(module, "app", None), typer.Typer):
                 for command in app.registered_commands:
                     # Said whole: left to itself the list of commands would cut it.

@@ -1,1 +1,0 @@
-"""Doors: REST, MCP, command line."""

@@ -1,1 +1,0 @@
-"""Verbs: load, decide, save; the only place that opens transactions."""
