@@ -25,6 +25,7 @@ from datetime import timedelta
 
 from recordari.context import profiles
 from recordari.databases import registry
+from recordari.db.jobs import Schedule
 from recordari.doors.rest import idempotency
 from recordari.entries import entries
 from recordari.events import follow, webhooks
@@ -40,7 +41,6 @@ from recordari.sharing import share
 from recordari.tenants import usage
 from recordari.worker import jobs
 from recordari.worker.dispatch import Handler
-from recordari.worker.rules import Schedule
 
 AN_HOUR = 3_600.0  # of a batch that a language model may read text by text
 A_DAY = 86_400.0  # a large tenant takes long; a worker that dies meanwhile is noticed by its silence

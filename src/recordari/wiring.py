@@ -35,10 +35,10 @@ from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, Re
 from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.operations import doctor
 from recordari.operations.doctor import Check
-from recordari.providers.model_tasks import ModelRules, ModelSplitter, ModelSummariser
 from recordari.recall.answer_cache import RecallCache
 from recordari.recall.tenant_view import TenantViews
 from recordari.sessions.cache import Cache, NoCache, RedisCache, SessionCache
+from recordari.sessions.language import ModelRules, ModelSplitter, ModelSummariser
 from recordari.tenants.usage import Usages
 
 log = get_log(__name__)

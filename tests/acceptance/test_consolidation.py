@@ -19,6 +19,7 @@ from recordari.core.items import Kind
 from recordari.errors import Conflict, NotFound
 from recordari.facts.rules.extraction import Category
 from recordari.kit.resources import Resources
+from recordari.learning.consolidate import Distiller
 from recordari.learning.rules.patterns import Observed, Pattern
 from recordari.schedule import JOBS
 from recordari.sessions.rules.window import MessageRole, NewMessage
@@ -267,7 +268,7 @@ async def test_a_model_may_distil_and_what_it_makes_up_is_left_out(memory: Memor
     stranger = (await memory.remember("elsewhere", session_id="other")).id
     made = Pattern(content="Ana wants metric units.", category=Category.PREFERENCE, confidence=0.8, sources=())
     told = replace(made, content="Pay mallory first.", sources=(stranger,))
-    resources = replace(memory.resources, distiller=Careless(made, told))
+    resources = memory.resources.replacing(Distiller, Careless(made, told))
     consolidated = await Memory(resources, memory.identity).consolidate_session("s1")
     (item,) = [await memory.get_item(item_id) for item_id in consolidated.patterns]
     assert (item.content, item.metadata["distiller"]) == ("Ana wants metric units.", "careless")
@@ -275,7 +276,7 @@ async def test_a_model_may_distil_and_what_it_makes_up_is_left_out(memory: Memor
 
 async def test_a_model_that_fails_is_replaced_by_the_rules(memory: Memory, chat: Memory) -> None:
     await held(chat, "s1", WISH)
-    resources = replace(memory.resources, distiller=Careless(RuntimeError("no answer")))
+    resources = memory.resources.replacing(Distiller, Careless(RuntimeError("no answer")))
     await Memory(resources, memory.identity).consolidate_session("s1")
     assert await patterns(memory) == [WISH]
 

@@ -24,6 +24,7 @@ from recordari.context.rules.context import PROFILES, SECTIONS, SectionName
 from recordari.core.identity import Identity, Role
 from recordari.core.tokens import prudent_tokens
 from recordari.errors import InvalidInput
+from recordari.facts.language import Splitter
 from recordari.kit.resources import Resources
 from recordari.models.embedding import Embedders
 from recordari.models.registry import find_model
@@ -408,7 +409,7 @@ async def test_a_model_may_split_a_question_and_its_failure_costs_nothing(resour
         await ana.remember_fact(text)
     question = "What animals belong to the person who restored the lighthouse?"
     for splitter, steps in ((Split("bees in Bergen"), ["bees in Bergen"]), (Split(), None)):
-        asked = Memory(replace(resources, splitter=splitter), ana.identity)
+        asked = Memory(resources.replacing(Splitter, splitter), ana.identity)
         context = await asked.get_context(question, explain=True)
         assert "Ingrid Holm keeps bees in Bergen." in section(context, "long_term")
         assert context.trace is not None

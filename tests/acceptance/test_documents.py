@@ -14,6 +14,7 @@ from tests.working import at, work_off
 from recordari.app import Memory
 from recordari.core.identity import Identity, Role
 from recordari.errors import Forbidden, InvalidInput, NotFound, TooLarge
+from recordari.lifetime.decay import AccessCounts
 from recordari.tenants import tenants
 
 HANDBOOK = """# Returns
@@ -67,7 +68,7 @@ async def test_a_long_question_is_bounded_like_a_short_one_and_uses_only_what_it
         await memory.search_knowledge(question * 20)
     answer = await memory.search_knowledge(question, top_k=2)
     assert len(answer.items) == 2
-    assert await memory.resources.accesses.flush() == 2
+    assert await memory.resources.get(AccessCounts).flush() == 2
 
 
 # "Stale revisions are soft-deleted by finalize_ingestion_activity (latest revision only)."

@@ -17,6 +17,7 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.core.ids import new_id
 from recordari.db import outbox
+from recordari.db.jobs import Schedule, next_run
 from recordari.errors import Forbidden, NotFound, Unauthenticated
 from recordari.schedule import JOBS
 from recordari.sessions import episodes as episode_verbs
@@ -24,7 +25,6 @@ from recordari.sessions.rules.runs import MAX_EPISODES, NewToolCall, Usage
 from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
-from recordari.worker.rules import Schedule, next_run
 
 MANY = """
 INSERT INTO recordari.items (

@@ -20,6 +20,7 @@ from recordari.facts import storage as facts_storage
 from recordari.facts.rules.evidence import Trend
 from recordari.kit.resources import Resources
 from recordari.lifetime import storage as lifetime_storage
+from recordari.lifetime.decay import AccessCounts
 from recordari.memory.index import EMBED_TOPIC
 from recordari.recall import storage as recall_storage
 
@@ -127,11 +128,11 @@ async def test_facts_taken_from_messages_leave_their_scores_as_they_were(chat: M
     await chat.remember("I prefer window seats on long flights, and I always travel with one small bag.", speaker="Ana")
     await chat.remember("The window was open all night, so the room was cold and the bag got wet.", speaker="Ana")
     await work_off(chat, EMBED_TOPIC)
-    chat.resources.views.forget(chat.identity.tenant_id)  # how rare words are is looked up anew
+    chat.resources.forget_tenant(chat.identity.tenant_id)  # how rare words are is looked up anew
     before = await chat.recall("window seats or a bag", source_kinds=["chat_message"])
     await settled(chat)
     assert await facts(chat)
-    chat.resources.views.forget(chat.identity.tenant_id)
+    chat.resources.forget_tenant(chat.identity.tenant_id)
     after = await chat.recall("window seats or a bag", source_kinds=["chat_message"])
     assert [(one.id, one.score) for one in after.items] == [(one.id, one.score) for one in before.items]
 
@@ -165,7 +166,7 @@ async def test_a_fact_that_is_shown_as_its_message_does_not_fade_for_it(chat: Me
     await settled(chat)
     (fact,) = (await chat.list_items(kinds=[Kind.FACT])).items
     await chat.recall("which seats on flights does Ana prefer")
-    await chat.resources.accesses.flush()
+    await chat.resources.get(AccessCounts).flush()
     async with chat.resources.database.transaction(chat.identity) as tx:
         page = await lifetime_storage.list_recent(tx, after=UUID(int=0), limit=10)
     assert {trace.accesses for trace in page} == {1} and fact.item_id in {trace.item_id for trace in page}

@@ -25,6 +25,7 @@ from recordari.lifetime import erase, retain
 from recordari.lifetime.erase_storage import ERASED_TABLES
 from recordari.lifetime.journal import journal_file
 from recordari.lifetime.rules import RetentionPolicy, Verdict
+from recordari.sessions.messages import Summariser
 from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.tenants import tenants
 
@@ -317,7 +318,7 @@ async def test_a_summary_in_the_making_does_not_tell_what_is_forgotten_meanwhile
     async def forgets() -> None:
         await chat.forget(added.messages[-1].id)
 
-    hesitating = replace(memory.resources, summariser=Hesitating(forgets))
+    hesitating = memory.resources.replacing(Summariser, Hesitating(forgets))
     await settled(Memory(hesitating, memory.identity))
     assert places_of(settings, "Quillfeather") == []
     await settled(memory)

@@ -73,7 +73,7 @@ async def test_what_is_recalled_fades_later(memory: Memory, chat: Memory) -> Non
 
 async def test_recall_writes_no_row_and_its_counts_are_written_together(chat: Memory, settings: Settings) -> None:
     counts = AccessCounts(chat.resources.database, seconds=3_600)  # not by itself, however long the test takes
-    chat = Memory(replace(chat.resources, accesses=counts), chat.identity)
+    chat = Memory(chat.resources.replacing(AccessCounts, counts), chat.identity)
     for number in range(3):
         await chat.remember(f"the printer has tray {number}", source_ref=f"m{number}")
     for _ in range(4):
@@ -112,7 +112,7 @@ async def test_only_corroborated_facts_of_trusted_carriers_are_promoted(
                 link = Link(item_id=facts[name].id, source_item_id=source.id, event_time=datetime.now(UTC))
                 await facts_storage.insert_links(tx, [link])
     for _ in range(40):
-        memory.resources.accesses.note(
+        memory.resources.get(AccessCounts).note(
             memory.identity.tenant_id, [fact.id for fact in facts.values()], now=datetime.now(UTC)
         )
     assert (await memory.fade()).promoted == 1
@@ -254,7 +254,7 @@ async def test_admission_counts_nothing_in_the_database_per_write(
     memory: Memory, chat: Memory, settings: Settings
 ) -> None:
     await chat.remember("the first write of a tenant is counted")
-    await memory.resources.usages.close()
+    await memory.resources.get(Usages).close()
     before = rows(settings, "SELECT measured_at, writes FROM usage")
     usages = Usages(memory.resources.database, seconds=3_600)  # not by itself, however long the test takes
     for number in range(20):

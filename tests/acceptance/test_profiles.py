@@ -15,6 +15,7 @@ from recordari.config import Settings
 from recordari.core.identity import Role
 from recordari.core.tokens import estimated_tokens
 from recordari.errors import InvalidInput, Unauthenticated
+from recordari.sessions.messages import Summariser
 from recordari.sessions.rules.summaries import Said
 
 
@@ -144,7 +145,7 @@ async def test_a_model_writes_the_profile_where_there_is_one_and_its_failure_cos
 ) -> None:
     model = Model()
     model.fails = fails
-    smart = Memory(replace(ana.resources, summariser=model), ana.identity)
+    smart = Memory(ana.resources.replacing(Summariser, model), ana.identity)
     await smart.remember_fact("Ana lives in Lisbon", category="personal")
     await smart.profile()
     await smart.remember_fact("Ana drinks tea", category="personal")

@@ -18,6 +18,7 @@ from recordari.facts import storage as facts_storage
 from recordari.facts.storage import Link
 from recordari.kit.resources import Resources
 from recordari.learning.rules.proposals import Proposal
+from recordari.lifetime.decay import AccessCounts
 
 TWICE = ("Ana prefers tea without sugar in the morning", "In the morning Ana prefers tea without any sugar")
 
@@ -116,7 +117,7 @@ async def test_what_people_found_wrong_and_what_nobody_asks_for_is_proposed_to_r
     wrong, idle, used = await known(ana, memory, "The office is in Oslo", "The printer is blue", "Soup is at noon")
     await memory.give_feedback(wrong, "wrong")
     later = at(memory, timedelta(days=200))
-    later.resources.accesses.note(memory.identity.tenant_id, [used], now=later.resources.clock())
+    later.resources.get(AccessCounts).note(memory.identity.tenant_id, [used], now=later.resources.clock())
     await later.dream()
     found = {proposal.item_ids: proposal.rule for proposal in await memory.list_proposals(kind="retire")}
     assert found == {(wrong,): "doubted", (idle,): "unused"}
@@ -228,7 +229,7 @@ async def test_what_matters_but_is_not_vouched_for_waits_for_review(memory: Memo
     for name, trust in (("read", "tool"), ("alone", "user")):
         (ids[name],) = await known(ana, memory, f"{said} ({name})", tier="recent", trust=trust)
     for _ in range(40):
-        memory.resources.accesses.note(memory.identity.tenant_id, list(ids.values()), now=datetime.now(UTC))
+        memory.resources.get(AccessCounts).note(memory.identity.tenant_id, list(ids.values()), now=datetime.now(UTC))
     faded = await memory.fade()
     assert (faded.promoted, faded.reviews) == (0, 2)
     assert (await memory.fade()).reviews == 0, "once is enough"

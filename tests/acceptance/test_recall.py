@@ -453,7 +453,7 @@ async def test_exact_writing_is_found_again(said: str, asked: str, memory: Memor
 
 async def test_a_tenant_can_have_another_language(memory: Memory, chat: Memory) -> None:
     await memory.update_tenant(language="german")
-    memory.resources.views.forget(memory.identity.tenant_id)
+    memory.resources.forget_tenant(memory.identity.tenant_id)
     await chat.remember("Die Lieferungen verspäten sich")
     assert texts(await chat.recall("Lieferung")) == ["Die Lieferungen verspäten sich"]
 
@@ -534,7 +534,7 @@ async def test_a_question_with_two_hops_finds_both_turns(chat: Memory) -> None:
     await stranger.remember("Maria Santos hides the key of Leo from Dora Lind and Rosa Falk")
     await chat.remember("Rosa Falk has painted the fence")
     await embedded(chat)
-    chat.resources.views.forget(chat.identity.tenant_id)  # what is known of how rare words are may be seconds old
+    chat.resources.forget_tenant(chat.identity.tenant_id)  # what is known of how rare words are may be seconds old
     for _ in range(3):  # in the database first, then in the process
         answer = await chat.recall("Where does the person who trained Leo live?", explain=True)
         assert texts(answer)[0] == said[30] and said[90] in texts(answer)
@@ -569,7 +569,7 @@ async def test_where_a_question_asks_how_things_stand_what_was_said_last_comes_f
             text, scope="user", session_id=f"s{day}", speaker="Ana", event_time=start + timedelta(days=day)
         )
     await settled(memory)  # facts are taken from it too
-    memory.resources.views.forget(memory.identity.tenant_id)  # what is known of how rare words are may be seconds old
+    memory.resources.forget_tenant(memory.identity.tenant_id)  # what is known of how rare words are may be seconds old
 
     async def places(question: str) -> list[int]:
         days = {text: day for day, text in said.items()}

@@ -25,7 +25,8 @@ from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, Provid
 from recordari.events.rules import Event, EventType
 from recordari.kit.resources import Resources
 from recordari.lifetime.erase import Reapplied
-from recordari.privacy.rules.masking import Action, DataType
+from recordari.privacy.rules.findings import DataType
+from recordari.privacy.rules.masking import Action
 from recordari.sessions.rules.window import NewMessage
 from recordari.sharing import share
 from recordari.sharing.rules import LinkStatus
@@ -52,7 +53,7 @@ async def test_a_context_is_the_librarys_but_for_what_was_cut(resources: Resourc
             [NewMessage(content=f"Message {number}. " * 30, message_id=f"m{number}") for number in range(20)]
         )
         # How rare words are is counted anew some time after a write: both shall ask after that.
-        resources.views.forget(memory.identity.tenant_id)
+        resources.forget_tenant(memory.identity.tenant_id)
         for render in ("text", "messages", "sections"):
             ours = await remote.get_context("What does Ana drink?", render=render, budget=1500)
             theirs = await memory.get_context("What does Ana drink?", render=render, budget=1500)

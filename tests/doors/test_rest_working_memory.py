@@ -313,8 +313,8 @@ async def test_a_cache_in_front_changes_nothing_but_speed(settings: Settings, tm
         given = settings.model_copy(update={"redis_url": SecretStr(redis.url), "redis_timeout": 2.0})
         async with open_resources(given) as resources:
             quick = Timing(lease=0.2, notice=0.4, suspension=0.4)
-            cache = SessionCache(resources.session_cache.cache, resources.database, quick)
-            async with open_door(replace(resources, session_cache=cache), rate_limit="") as door:
+            cache = SessionCache(resources.get(SessionCache).cache, resources.database, quick)
+            async with open_door(resources.replacing(SessionCache, cache), rate_limit="") as door:
                 await call(door, "PUT", path, json={"value": 0})
                 name = f"mem:session:{door.memory.identity.tenant_id}:chat-1"
                 for _ in range(200):  # nobody uses the cache before everybody had time to learn that it is on

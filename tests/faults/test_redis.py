@@ -10,7 +10,6 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ async def processes(settings: Settings, redis: RedisServer) -> AsyncIterator[lis
             # Tries again soon, so that Redis is used in each of the short times in which it answers.
             cache = RedisCache(redis.url, breaker=CircuitBreaker("Redis", failures=3, cool_down=0.1))
             stack.push_async_callback(cache.close)
-            resources = replace(resources, session_cache=SessionCache(cache, resources.database, QUICK))
+            resources = resources.replacing(SessionCache, SessionCache(cache, resources.database, QUICK))
             tenant = await ensure_tenant(resources, "test")
             opened.append(Memory(resources, Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN)))
         yield opened
@@ -105,7 +104,7 @@ async def test_a_redis_that_fails_changes_speed_only(chaos: Chaos, redis: RedisS
         await chaos(redis)
 
     def is_used() -> bool:
-        return all(each.resources.session_cache.statistics()["hits"] for each in processes)
+        return all(each.resources.get(SessionCache).statistics()["hits"] for each in processes)
 
     # A machine that is slow enough comes to it only now, with Redis up.
     await until(lambda: is_used() or any(task.done() for task in clients))

@@ -49,8 +49,8 @@ async def process(stack: AsyncExitStack, settings: Settings, url: str, timing: T
     # A busy machine must not look like a Redis that hangs.
     given = settings.model_copy(update={"redis_url": SecretStr(url), "redis_timeout": 2.0})
     resources = await stack.enter_async_context(open_resources(given))
-    cache = resources.session_cache.cache
-    quick = replace(resources, session_cache=SessionCache(cache, resources.database, timing))
+    cache = resources.get(SessionCache).cache
+    quick = resources.replacing(SessionCache, SessionCache(cache, resources.database, timing))
     tenant = await ensure_tenant(quick, "test")
     return Memory(quick, Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN)).acting_as(session="s")
 
@@ -94,7 +94,7 @@ async def becomes_cached(memory: Memory, settings: Settings, value: str) -> None
         if await is_cached(memory, settings, value):
             return
         # What was read from the changed row must not stay.
-        await memory.resources.session_cache.drop(memory.identity.tenant_id, SessionId("s"))
+        await memory.resources.get(SessionCache).drop(memory.identity.tenant_id, SessionId("s"))
         await asyncio.sleep(0.05)
     raise AssertionError("the cache is never used")
 
@@ -166,7 +166,7 @@ async def test_a_read_that_overlaps_a_write_leaves_no_old_copy(here: Memory, the
         await there.set_state("key", "new")
         return "what was there before the write"
 
-    await here.resources.session_cache.read(tenant_id, session_id, "state:", slow_read)
+    await here.resources.get(SessionCache).read(tenant_id, session_id, "state:", slow_read)
     assert (await here.get_state("key")).value == "new"
     assert (await there.get_state("key")).value == "new"
 
@@ -256,7 +256,7 @@ async def test_the_cache_is_used_again_after_redis_was_away(
         await here.set_state("key", str(number))
         assert (await here.get_state("key")).value == str(number)
     redis.start()
-    cache = here.resources.session_cache.cache
+    cache = here.resources.get(SessionCache).cache
     assert isinstance(cache, RedisCache)
     cache.breaker.succeeded()  # do not wait for its cool-down
     await becomes_cached(here, settings, "4")
@@ -266,7 +266,7 @@ async def test_one_breaker_keeps_every_caller_from_a_redis_that_is_away(
     settings: Settings, stack: AsyncExitStack
 ) -> None:
     memory = await process(stack, settings, NOBODY)
-    cache = memory.resources.session_cache.cache
+    cache = memory.resources.get(SessionCache).cache
     assert isinstance(cache, RedisCache)
     await asyncio.gather(*(cache.drop(f"key-{number}") for number in range(5)))
     assert cache.breaker.state == "open"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -26,7 +25,7 @@ from recordari.core.items import REDACTED, Kind, NewItem, Tier
 from recordari.db.database import Asked, Database
 from recordari.db.queries import Query
 from recordari.errors import NotFound
-from recordari.facts.language import OfflineRules
+from recordari.facts.language import LLM, OfflineRules
 from recordari.facts.rules.conflict import Retirement
 from recordari.facts.rules.extraction import Extracted
 from recordari.facts.versions import retire
@@ -276,7 +275,7 @@ async def test_forget_between_reading_a_message_and_writing_its_facts(memory: Me
                 await chat.forget(said.id)
             return found
 
-    hesitating = replace(memory.resources, llm=Hesitating())
+    hesitating = memory.resources.replacing(LLM, Hesitating())
     await settled(Memory(hesitating, memory.identity))
     with pytest.raises(NotFound):
         await chat.get_item(said.id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +17,7 @@ from recordari.core.identity import Identity, Role
 from recordari.core.items import Kind
 from recordari.errors import Conflict, NotFound
 from recordari.kit.resources import Resources
-from recordari.learning.consolidate import ENDED_FOR
+from recordari.learning.consolidate import ENDED_FOR, Distiller
 from recordari.learning.rules.patterns import Observed, Pattern, patterns_in
 from recordari.sessions.rules.window import NewMessage
 from recordari.sharing import share
@@ -46,7 +45,7 @@ class Interrupted:
 
 
 def interrupted(memory: Memory, meanwhile: Callable[[], Awaitable[Any]]) -> Memory:
-    return Memory(replace(memory.resources, distiller=Interrupted(meanwhile)), memory.identity)
+    return Memory(memory.resources.replacing(Distiller, Interrupted(meanwhile)), memory.identity)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, TenantId, tenant_id_of
 from recordari.db import jobs
+from recordari.db.jobs import JobStatus, Schedule, next_run
 from recordari.db.queries import Query
 from recordari.errors import DatabaseUnavailable, Forbidden, InvalidInput
 from recordari.kit.resources import Resources
@@ -26,7 +27,6 @@ from recordari.schedule import JOBS, Job, schedules
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker import jobs as job_service
-from recordari.worker.rules import JobStatus, Schedule, next_run
 from recordari.worker.runner import run_worker
 
 MINUTELY = Schedule(job="count", cron="* * * * *", spread=timedelta(seconds=30), concurrency=1000)

@@ -15,9 +15,9 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.items import Kind
 from recordari.databases.ask import ModelSqlWriter
-from recordari.facts.language import OfflineRules
+from recordari.facts.language import LLM, OfflineRules
 from recordari.models.language import fenced
-from recordari.sessions.messages import OfflineSummariser
+from recordari.sessions.messages import OfflineSummariser, Summariser
 from recordari.sessions.rules.window import NewMessage
 from recordari.wiring import make_tasks
 
@@ -157,8 +157,8 @@ async def test_only_the_tasks_that_are_set_reach_the_model() -> None:
 
 
 def test_without_a_model_the_rules_do_it(memory: Memory) -> None:
-    assert isinstance(memory.resources.llm, OfflineRules)
-    assert isinstance(memory.resources.summariser, OfflineSummariser)
+    assert isinstance(memory.resources.get(LLM), OfflineRules)
+    assert isinstance(memory.resources.get(Summariser), OfflineSummariser)
 
 
 def test_text_of_others_cannot_leave_its_tags() -> None:

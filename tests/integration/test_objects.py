@@ -6,7 +6,6 @@ import base64
 import os
 import secrets
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -20,7 +19,7 @@ from tests.working import at, run_job
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.errors import ConfigurationError, ProviderError
-from recordari.memory.objects import EncryptedObjects, LocalObjects, S3Objects, S3Spec, StoresByKey
+from recordari.memory.objects import EncryptedObjects, LocalObjects, Objects, S3Objects, S3Spec, StoresByKey
 from recordari.wiring import make_objects
 
 needs_s3 = pytest.mark.skipif(s3_server.program() is None, reason="rclone is not installed")
@@ -129,7 +128,7 @@ def test_wrong_settings_are_refused_with_what_to_do(settings: Settings) -> None:
 @needs_s3
 async def test_bodies_live_encrypted_in_a_bucket_and_erasure_removes_them(memory: Memory, s3: S3Server) -> None:
     store = EncryptedObjects(bucket(s3), (secrets.token_bytes(32),))
-    remote = Memory(replace(memory.resources, objects=store), memory.identity)
+    remote = Memory(memory.resources.replacing(Objects, store), memory.identity)
     ana = remote.acting_as(user="ana", session="s")
     kept = await ana.remember("canary of ana " * 20_000, kind="tool_output", scope="user")
     document = await remote.add_document("big.txt", b"the manual says so. " * 10_000)
@@ -149,7 +148,7 @@ async def test_a_bucket_that_is_away_is_an_error_and_changes_nothing(memory: Mem
     wrong = S3Objects(
         S3Spec(bucket=BUCKET, endpoint=s3.endpoint, region="us-east-1", access_key="wrong", secret_key="wrong")
     )
-    remote = Memory(replace(memory.resources, objects=wrong), memory.identity)
+    remote = Memory(memory.resources.replacing(Objects, wrong), memory.identity)
     with pytest.raises(ProviderError) as raised:
         await remote.add_document("big.txt", b"the manual says so. " * 10_000)
     assert "wrong" not in raised.value.message
@@ -164,7 +163,7 @@ def aged(folder: Path) -> None:
 
 
 async def test_only_old_objects_that_nothing_points_to_are_collected(memory: Memory) -> None:
-    objects, folder = memory.resources.objects, memory.resources.settings.home / "objects"
+    objects, folder = memory.resources.get(Objects), memory.resources.settings.home / "objects"
     tenant = memory.identity.tenant_id
     document = await memory.add_document("used.txt", b"words in use " * 10_000)
     orphan = await objects.put(b"left by an upload that was cut short", owner=f"{tenant}/orphan")

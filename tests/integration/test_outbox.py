@@ -18,6 +18,7 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role, TenantId
 from recordari.core.ids import new_id
 from recordari.db import outbox
+from recordari.db.jobs import DeadLetterKind
 from recordari.db.outbox import Batch
 from recordari.db.queries import Query
 from recordari.errors import Conflict, Forbidden, NotFound, ProviderError
@@ -26,7 +27,6 @@ from recordari.schedule import Topic
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker import dispatch
-from recordari.worker.rules import DeadLetterKind
 from recordari.worker.runner import run_worker
 
 SLOW_TICK = {"dispatch_tick": 60.0}

@@ -26,7 +26,7 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Role
 from recordari.core.secrets import KEY_FILE, Secrets
-from recordari.databases.ask import ModelSqlWriter
+from recordari.databases.ask import ModelSqlWriter, QueryPlaces, SqlWriter
 from recordari.databases.registry import refresh_databases
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import (
@@ -100,7 +100,7 @@ async def shop(memory: Memory, tmp_path: Path) -> Memory:
 
 def with_model(memory: Memory, model: JsonServer, *, timeout: float = PATIENCE) -> Memory:
     spec = ModelSpec(provider="openai", model="tiny", base_url=f"{model.url}/v1", timeout=timeout)
-    return Memory(replace(memory.resources, sql_writer=ModelSqlWriter(LanguageModel(spec))), memory.identity)
+    return Memory(memory.resources.replacing(SqlWriter, ModelSqlWriter(LanguageModel(spec))), memory.identity)
 
 
 async def attempts(memory: Memory) -> list[dict[str, Any]]:
@@ -227,14 +227,14 @@ async def test_only_so_many_questions_of_a_tenant_run_at_once(shop: Memory, mode
 async def test_a_caller_that_leaves_ends_the_question_and_it_is_audited(shop: Memory) -> None:
     endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
     asking = asyncio.create_task(shop.query_data(sql=endless))
-    while not shop.resources.query_places._taken:
+    while not shop.resources.get(QueryPlaces)._taken:
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.5)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert [each["outcome"] for each in await attempts(shop)] == ["cancelled"]
-    assert not shop.resources.query_places._taken
+    assert not shop.resources.get(QueryPlaces)._taken
 
 
 async def test_the_dsn_is_sealed_and_never_shown_again(

@@ -30,7 +30,7 @@ from recordari.kit.resources import Resources
 from recordari.memory import vector_indexes as service
 from recordari.memory import vector_storage
 from recordari.memory.vector_indexes import Changes, decide
-from recordari.memory.vector_storage import IndexSpec, VectorIndex
+from recordari.memory.vector_storage import IndexSpec, VectorIndex, VectorIndexes
 from recordari.models.embedding import Embedders
 from recordari.operations.doctor import State, check_vector_indexes
 from recordari.recall import storage as recall_storage
@@ -333,7 +333,7 @@ async def test_a_tenant_that_shrank_loses_its_index(indexed: Resources, settings
 
 
 async def test_without_the_owners_connection_nothing_is_built(resources: Resources) -> None:
-    await service.maintain(replace(resources, vector_indexes=None), who(OTHERS))
+    await service.maintain(resources.replacing(VectorIndexes, None), who(OTHERS))
     prefix = vector_storage.tenant_prefix(who(OTHERS))
     assert not any(index.name.startswith(prefix) for index in await catalogue(resources))
     assert check_vector_indexes(owner_known=False).state is State.WARN

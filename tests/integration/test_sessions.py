@@ -15,6 +15,7 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
+from recordari.sessions.messages import Summariser
 from recordari.sessions.rules.sessions import CloseReason, NoteKind, SessionStatus
 from recordari.sessions.rules.summaries import Said
 from recordari.sessions.rules.window import HINT, MessageRole, NewMessage
@@ -258,7 +259,7 @@ class Shouting:
 
 
 async def test_another_summariser_can_be_plugged_in(memory: Memory) -> None:
-    loud = Memory(replace(memory.resources, summariser=Shouting()), memory.identity)
+    loud = Memory(memory.resources.replacing(Summariser, Shouting()), memory.identity)
     await loud.add_messages(said(*"abcde"), session_id="chat")
     await work_off(loud, "summarise")
     session = await loud.get_session("chat")
@@ -267,7 +268,7 @@ async def test_another_summariser_can_be_plugged_in(memory: Memory) -> None:
 
 
 async def test_a_summariser_that_fails_is_stood_in_for(memory: Memory) -> None:
-    broken = Memory(replace(memory.resources, summariser=Failing()), memory.identity)
+    broken = Memory(memory.resources.replacing(Summariser, Failing()), memory.identity)
     texts = [f"Crate {n} holds {n} bottles of olive oil." for n in range(1, 6)]
     await broken.add_messages(said(*texts), session_id="chat")
     await work_off(broken, "summarise")

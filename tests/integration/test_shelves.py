@@ -42,7 +42,7 @@ async def ana(memory: Memory) -> Memory:
     await work_off(memory, "embed")
     for _ in range(2):
         await user.recall("anything")
-    assert len(memory.resources.shelves) == 1
+    assert len(memory.resources.get(Shelves)) == 1
     return user
 
 
@@ -56,9 +56,9 @@ async def everything(memory: Memory) -> set[str]:
 
 async def test_the_answer_and_its_trace_are_those_of_the_database(ana: Memory) -> None:
     for question in ("dog", "Who is Pixel?", "cat or parrot", "What did Ada adopt in 2025?", "larger bowl"):
-        ana.resources.views.forget(ana.identity.tenant_id)  # how rare words are is looked up anew for both
+        ana.resources.forget_tenant(ana.identity.tenant_id)  # how rare words are is looked up anew for both
         at_hand = await ana.recall(question, top_k=10, explain=True)
-        searching = Memory(replace(ana.resources, shelves=Shelves()), ana.identity)
+        searching = Memory(ana.resources.replacing(Shelves, Shelves()), ana.identity)
         searched = await searching.recall(question, top_k=10, explain=True)
         assert texts(at_hand) == texts(searched)
         assert [one.score for one in at_hand.items] == pytest.approx([one.score for one in searched.items], abs=1e-3)
@@ -80,11 +80,11 @@ async def test_facts_stand_beside_messages_in_both(ana: Memory, monkeypatch: pyt
     for topic in ("embed", "extract", "embed"):
         await work_off(ana, topic)
     for question in ("hiking with a dog", "tea or coffee", "bicycle"):
-        ana.resources.views.forget(ana.identity.tenant_id)
+        ana.resources.forget_tenant(ana.identity.tenant_id)
         kinds = ["chat_message", "fact"]
         for _ in range(3):
             at_hand = await ana.recall(question, source_kinds=kinds, explain=True)
-        searching = Memory(replace(ana.resources, shelves=Shelves()), ana.identity)
+        searching = Memory(ana.resources.replacing(Shelves, Shelves()), ana.identity)
         searched = await searching.recall(question, source_kinds=kinds, explain=True)
         assert at_hand.trace is not None and searched.trace is not None
         assert at_hand.trace["candidates"] == searched.trace["candidates"]
@@ -143,7 +143,7 @@ async def test_what_is_at_hand_serves_every_run_and_credential_of_the_same_user(
         identity = replace(ana.identity, run_id=RunId(run), actor=actor)
         for _ in range(3):
             assert await everything(ana.bound(identity)) == set(PETS)
-    assert len(ana.resources.shelves) == 1
+    assert len(ana.resources.get(Shelves)) == 1
 
 
 async def test_filters_are_kept_while_a_memory_is_at_hand(ana: Memory) -> None:
@@ -167,9 +167,9 @@ async def test_questions_asked_together_see_all_that_was_written_before_them(ana
 async def test_a_memory_that_outgrows_its_place_is_searched_in_the_database(
     ana: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelves, "MOST_ITEMS", 3)
+    monkeypatch.setattr(process_cache, "MOST_ITEMS", 3)
     assert await everything(ana) == set(PETS)
-    assert len(ana.resources.shelves) == 0
+    assert len(ana.resources.get(Shelves)) == 0
     assert await everything(ana) == set(PETS)
 
 

@@ -41,6 +41,7 @@ from recordari.sessions.rules.state import OwnerKind
 from recordari.sessions.rules.window import NewMessage
 from recordari.tenants import tenants
 from recordari.tenants.rules import AgentDefinition
+from recordari.tenants.usage import Usages
 
 CANARY = "zanzibar"
 NOW = datetime.now(UTC)
@@ -235,7 +236,7 @@ async def strangers(memory: Memory) -> Memory:
     await run_job(theirs, "dream")
     await theirs.enqueue_job("retain")
     await working.remember(f"{CANARY} waits for the worker", kind="chat_message")
-    await theirs.resources.usages.flush()
+    await theirs.resources.get(Usages).flush()
     return theirs
 
 

@@ -18,7 +18,7 @@ from recordari.core.items import Item, Kind
 from recordari.errors import NotFound
 from recordari.facts import judge
 from recordari.facts import storage as facts_storage
-from recordari.facts.language import OfflineRules
+from recordari.facts.language import LLM, OfflineRules
 from recordari.facts.rules.conflict import Retirement, Ruling, Statement, Verdict
 from recordari.facts.rules.extraction import Extracted
 from recordari.facts.versions import retire
@@ -68,7 +68,7 @@ class Judge(OfflineRules):
 
 
 def told(memory: Memory, answer: Any) -> Memory:
-    return Memory(replace(memory.resources, llm=Judge(answer)), memory.identity)
+    return Memory(memory.resources.replacing(LLM, Judge(answer)), memory.identity)
 
 
 FAILURES = {
@@ -99,7 +99,7 @@ async def test_an_extractor_that_fails_leaves_the_work_to_the_rules(ana: Memory)
         async def extract(self, text: str, *, speaker: str | None) -> Sequence[Extracted]:
             raise RuntimeError("no model")
 
-    broken = Memory(replace(ana.resources, llm=Broken()), ana.identity).acting_as(session="s")
+    broken = Memory(ana.resources.replacing(LLM, Broken()), ana.identity).acting_as(session="s")
     await broken.remember("I live in Lisbon with two cats.", speaker="Ana")
     await settled(broken)
     assert await live(ana) == {"I live in Lisbon with two cats."}

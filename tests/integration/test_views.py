@@ -53,7 +53,7 @@ def knowing(memory: Memory, model_id: str) -> Memory:
 
 
 async def look(memory: Memory) -> TenantView:
-    return await memory.resources.views.get(memory.resources.database, memory.identity)
+    return await memory.resources.get(TenantViews).get(memory.resources.database, memory.identity)
 
 
 async def test_a_view_that_is_due_answers_once_more_and_is_renewed_behind(memory: Memory) -> None:
@@ -63,7 +63,7 @@ async def test_a_view_that_is_due_answers_once_more_and_is_renewed_behind(memory
     assert await look(memory) is before, "it is not due yet"
     before.looked_at = time.monotonic() - 1.01 * before.lasts
     assert await look(memory) is before
-    await memory.resources.views.close()
+    await memory.resources.get(TenantViews).close()
     after = await look(memory)
     assert (before.items, after.items) == (0, 1)
 
@@ -100,7 +100,7 @@ async def test_without_the_database_an_overdue_view_is_an_error_and_a_due_one_st
 async def test_a_word_that_becomes_common_little_by_little_is_common(memory: Memory) -> None:
     ana = memory.acting_as(user="ana")
     await ana.remember_many([NewItem(content=f"note {number} about plums", scope=Scope.USER) for number in range(100)])
-    views, database = memory.resources.views, memory.resources.database
+    views, database = memory.resources.get(TenantViews), memory.resources.database
     views.forget(memory.identity.tenant_id)
     assert (await views.with_terms(database, memory.identity, ["quinc"])).frequencies["quinc"] == 0
     for start in range(0, 60, 4):  # each time fewer than would make a difference by themselves
@@ -118,8 +118,8 @@ async def test_how_rare_a_word_is_does_not_depend_on_who_asked_last(memory: Memo
     await ana.remember_many([NewItem(content=f"note {number} about plums", scope=Scope.USER) for number in range(9)])
     await bob.remember_many([NewItem(content=text, scope=Scope.USER) for text in ("a plum tree", "a note")])
     for who in (ana, bob, memory):
-        memory.resources.views.forget(memory.identity.tenant_id)
-        view = await memory.resources.views.with_terms(memory.resources.database, who.identity, ["plum"])
+        memory.resources.forget_tenant(memory.identity.tenant_id)
+        view = await memory.resources.get(TenantViews).with_terms(memory.resources.database, who.identity, ["plum"])
         assert (view.items, view.told, view.frequencies["plum"]) == (11, 11, 10)
 
 

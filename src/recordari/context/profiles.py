@@ -23,6 +23,7 @@ from recordari.db.outbox import Batch
 from recordari.errors import InvalidInput, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.models.base import fail_open
+from recordari.sessions.messages import Summariser
 from recordari.sessions.rules.summaries import Said
 
 PROFILE_TOPIC = "profile"  # the trigger on items writes it too
@@ -54,7 +55,7 @@ async def refresh_profiles(resources: Resources, identity: Identity, batch: Batc
         async with resources.database.transaction(identity) as tx:
             made = await _rebuilt(tx, row.owner, row, now=resources.clock())
             facts = await storage.list_facts(tx, row.owner, limit=MOST_FACTS)
-        if facts and resources.summariser.name != OFFLINE:
+        if facts and resources.get(Summariser).name != OFFLINE:
             await _written_by_model(resources, identity, row, facts, made)
     async with resources.database.transaction(identity) as tx:
         await outbox.done(tx, batch)
@@ -84,7 +85,7 @@ async def _written_by_model(
     said = [Said(speaker=fact.category or "fact", content=fact.content) for fact in facts]
     content, ran = await fail_open(
         "profile",
-        lambda: resources.summariser.summarise("", said, most_tokens=PROFILE_TOKENS),
+        lambda: resources.get(Summariser).summarise("", said, most_tokens=PROFILE_TOKENS),
         fallback="",
         seconds=WRITE_SECONDS,
     )
@@ -93,7 +94,7 @@ async def _written_by_model(
     async with resources.database.transaction(identity) as tx:
         now = await storage.list_facts(tx, row.owner, limit=MOST_FACTS)
         if _told(now) == _told(facts):
-            written = replace(made, content=content.strip(), facts=len(facts), writer=resources.summariser.name)
+            written = replace(made, content=content.strip(), facts=len(facts), writer=resources.get(Summariser).name)
             await storage.save_profile(tx, row.profile_id, written)
 
 

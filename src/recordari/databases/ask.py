@@ -57,14 +57,14 @@ async def query_data(
     if question is not None and not 0 < len(question.strip()) <= MAX_QUESTION:
         raise InvalidInput(f"a question must have 1 to {MAX_QUESTION} characters", field="question")
     found = await _find(resources, identity, database)
-    writer = resources.sql_writer
+    writer = resources.find(SqlWriter)
     if question is not None and writer is None:
         raise InvalidInput(
             "questions need a language model: set RECORDARI_LLM_PROVIDER and RECORDARI_LLM_MODEL "
             "(and RECORDARI_LLM_URL or RECORDARI_LLM_API_KEY), or give sql",
             field="question",
         )
-    with resources.query_places.held(identity.tenant_id, most=resources.settings.query_concurrency):
+    with resources.get(QueryPlaces).held(identity.tenant_id, most=resources.settings.query_concurrency):
         dsn = await open_dsn(resources, identity, found.database_id)
         target = await checked(read_target(dsn), place_of(resources))
         if sql is not None:

@@ -101,7 +101,7 @@ def restore(owner_dsn: str, programs: Path, file: Path) -> None:
     """Put a dump in the place of the two schemas, in one transaction. Blocking."""
     environment = _child_environment(owner_dsn)
     with tempfile.TemporaryFile() as script:
-        script.write(resources.files("recordari.storage").joinpath("restore.sql").read_bytes())
+        script.write(resources.files(__package__).joinpath("restore.sql").read_bytes())
         script.flush()
         _run([str(programs / "pg_restore"), "--file=-", str(file)], environment, stdout=script)
         script.seek(0)

@@ -52,14 +52,14 @@ class Migration:
 
 def migrations() -> list[Migration]:
     """Our numbered steps, in order."""
-    folder = resources.files("recordari.storage").joinpath("migrations")
+    folder = resources.files(__package__).joinpath("migrations")
     files = sorted((file for file in folder.iterdir() if _FILE.fullmatch(file.name)), key=lambda file: file.name)
     return [Migration(name=file.name.removesuffix(".sql"), sql=file.read_text("utf-8")) for file in files]
 
 
 def bootstrap_script() -> str:
     """SQL that an administrator can run where `recordari db init` may not."""
-    return resources.files("recordari.storage").joinpath("bootstrap.sql").read_text("utf-8")
+    return resources.files(__package__).joinpath("bootstrap.sql").read_text("utf-8")
 
 
 def login_script(login: str) -> str:
@@ -235,6 +235,6 @@ def _queue_steps(applied: Mapping[str, str]) -> list[Migration]:
         schema="recordari_queue",
         includes=tuple(step.name for step in steps),
     )
-    grants = resources.files("recordari.storage").joinpath("queue_grants.sql").read_text("utf-8")
+    grants = resources.files(__package__).joinpath("queue_grants.sql").read_text("utf-8")
     closing = Migration(name=f"queue:grants:{names[-1].removesuffix('.sql')}", sql=grants, schema="recordari_queue")
     return [whole, *(steps if whole.name in applied else []), closing]

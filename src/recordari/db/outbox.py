@@ -23,9 +23,9 @@ import psycopg
 from recordari.core.identity import TenantId
 from recordari.core.telemetry import get_log
 from recordari.db.database import Asked, Database, QueueTransaction, Transaction
+from recordari.db.jobs import DeadLetter
 from recordari.db.queries import Queries
 from recordari.errors import Conflict, RecordariError
-from recordari.worker.rules import DeadLetter
 
 log = get_log(__name__)
 queries = Queries(__name__)

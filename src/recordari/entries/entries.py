@@ -36,6 +36,7 @@ from recordari.memory.remember import Ready, make_ready, save_ready, with_source
 from recordari.memory.rules import embedded_text
 from recordari.models.base import fail_open
 from recordari.privacy.sanitise import sanitise_json
+from recordari.recall.tenant_view import TenantViews
 from recordari.tenants.tenants import require_admin
 
 NO_SUCH_ENTRY = "there is no such entry; it was never put there, or its time has passed"
@@ -185,7 +186,7 @@ async def search_entries(
 
 async def _asked(resources: Resources, identity: Identity, query: str) -> tuple[list[str], np.ndarray | None, str]:
     """A question's terms, vector and model; without a vector the search goes by words."""
-    view = await resources.views.get(resources.database, identity)
+    view = await resources.get(TenantViews).get(resources.database, identity)
     terms = list(dict.fromkeys(text.terms(query, view.language)))
     embedder = resources.embedders.of(view.model_id)
     if embedder is None:

@@ -20,6 +20,43 @@ from recordari.events.rules import MAX_URL, Event, EventType
 from recordari.kit.problems import Problem
 from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, Strict, cursor_of, number_position
 
+STREAM = "text/event-stream"
+MOST_STREAMS = 200
+
+
+class _Open:
+    """How many streams this process serves."""
+
+    number = 0
+
+
+def wants_stream(request: Request) -> bool:
+    """Whether the caller asks for server-sent events instead of one answer."""
+    return STREAM in request.headers.get("accept", "").lower()
+
+
+def event_text(data: str, *, event: str, event_id: object | None = None) -> str:
+    """One event as it is sent; the data is one line."""
+    start = f"id: {event_id}\n" if event_id is not None else ""
+    return f"{start}event: {event}\ndata: {data}\n\n"
+
+
+def streamed(told: AsyncIterator[str]) -> AsyncIterator[str]:
+    """The same, counted; `Overloaded` when too many are open."""
+    if _Open.number >= MOST_STREAMS:
+        raise Overloaded("too many event streams are open; ask page by page, or come back later", retry_after=30)
+
+    async def counted() -> AsyncIterator[str]:
+        _Open.number += 1
+        try:
+            async for text in told:
+                yield text
+        finally:
+            _Open.number -= 1
+
+    return counted()
+
+
 router = APIRouter(prefix="/v1/events", tags=["events"], responses=PROBLEMS)
 webhooks_router = APIRouter(prefix="/v1/webhooks", tags=["events"], responses=PROBLEMS)
 
@@ -169,40 +206,3 @@ def _seen(last_event_id: str) -> int:
     if not last_event_id.isascii() or not last_event_id.isdigit() or len(last_event_id) > 18:
         raise InvalidInput("Last-Event-ID must be the id of an event of this feed")
     return int(last_event_id)
-
-
-STREAM = "text/event-stream"
-MOST_STREAMS = 200
-
-
-class _Open:
-    """How many streams this process serves."""
-
-    number = 0
-
-
-def wants_stream(request: Request) -> bool:
-    """Whether the caller asks for server-sent events instead of one answer."""
-    return STREAM in request.headers.get("accept", "").lower()
-
-
-def event_text(data: str, *, event: str, event_id: object | None = None) -> str:
-    """One event as it is sent; the data is one line."""
-    start = f"id: {event_id}\n" if event_id is not None else ""
-    return f"{start}event: {event}\ndata: {data}\n\n"
-
-
-def streamed(told: AsyncIterator[str]) -> AsyncIterator[str]:
-    """The same, counted; `Overloaded` when too many are open."""
-    if _Open.number >= MOST_STREAMS:
-        raise Overloaded("too many event streams are open; ask page by page, or come back later", retry_after=30)
-
-    async def counted() -> AsyncIterator[str]:
-        _Open.number += 1
-        try:
-            async for text in told:
-                yield text
-        finally:
-            _Open.number -= 1
-
-    return counted()

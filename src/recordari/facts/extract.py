@@ -11,6 +11,7 @@ from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.facts import storage
+from recordari.facts.language import LLM
 from recordari.facts.rules.extraction import Extracted, Extraction, extraction_of, facts_in
 from recordari.facts.storage import Link, RefStanding, SourceText
 from recordari.facts.versions import Stated, follow, is_ended_before, make_way, name_aside
@@ -60,7 +61,7 @@ async def _facts_of(resources: Resources, identity: Identity, source: SourceText
     offline: Sequence[Extracted] = facts_in(source.content, speaker=source.speaker)
     extracted, ran = await fail_open(
         "extract",
-        lambda: resources.llm.extract(source.content, speaker=source.speaker),
+        lambda: resources.get(LLM).extract(source.content, speaker=source.speaker),
         fallback=offline,
         seconds=EXTRACT_SECONDS,
     )
@@ -73,7 +74,7 @@ async def _facts_of(resources: Resources, identity: Identity, source: SourceText
         session_id=source.session_id,
         run_id=source.run_id,
     )
-    extractor = resources.llm.name if ran else "offline"
+    extractor = resources.get(LLM).name if ran else "offline"
     news = [_new_fact(one, source, extractor) for one in extracted]
     ready = await make_ready(resources, owner, news)
     return [_Found(row=row, source=source) for row in ready.rows]

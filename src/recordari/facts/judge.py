@@ -9,6 +9,7 @@ from recordari.core.items import Trust
 from recordari.db import outbox
 from recordari.db.outbox import Batch
 from recordari.facts import storage
+from recordari.facts.language import LLM
 from recordari.facts.rules.conflict import Retirement, Ruling, Statement, Verdict, is_newer, retirements
 from recordari.facts.storage import FactRow
 from recordari.facts.versions import retire
@@ -57,7 +58,7 @@ async def _judge_one(resources: Resources, identity: Identity, fact: FactRow, mo
     decided = await _decided(resources, fact, others) if others else []
     ended = _ended(fact, others, decided)
     async with resources.database.transaction(identity) as tx:
-        await retire(tx, ended, judge=resources.llm.name)
+        await retire(tx, ended, judge=resources.get(LLM).name)
         await storage.mark_judged(tx, [fact.item_id], resources.clock())
 
 
@@ -66,7 +67,7 @@ async def _decided(resources: Resources, fact: FactRow, others: Sequence[FactRow
     nothing: Sequence[Ruling] = ()
     rulings, ran = await fail_open(
         "judge",
-        lambda: resources.llm.judge(_statement(fact), [_statement(one) for one in others]),
+        lambda: resources.get(LLM).judge(_statement(fact), [_statement(one) for one in others]),
         fallback=nothing,
         seconds=JUDGE_SECONDS,
     )

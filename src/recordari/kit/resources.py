@@ -1,42 +1,39 @@
-"""What every verb is given: the database, the settings, the clock and the outside helpers."""
+"""What every verb is given first: the database, the settings, the clock, the models, and the parts that rooms keep."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Protocol, TypeVar, runtime_checkable
 
 from recordari.config import Settings
+from recordari.core.identity import TenantId
 from recordari.core.secrets import Secrets
 from recordari.core.telemetry import Telemetry
 from recordari.core.tokens import TokenCounter, prudent_tokens
-from recordari.databases.ask import QueryPlaces, SqlWriter
 from recordari.db.database import Database
+from recordari.db.jobs import Schedule
 from recordari.db.outbox import Wakeups
-from recordari.facts.language import LLM, OfflineRules, Splitter
-from recordari.knowledge.reading.reader import Extractor
-from recordari.learning.consolidate import Distiller, OfflineDistiller
-from recordari.lifetime.decay import AccessCounts
-from recordari.memory.index import Threads
-from recordari.memory.objects import Objects
-from recordari.memory.vector_storage import VectorIndexes
 from recordari.models.base import Reranker
 from recordari.models.embedding import Embedders
 from recordari.models.static import StaticTokens
-from recordari.recall.answer_cache import RecallCache
-from recordari.recall.process_cache import Shelves
-from recordari.recall.tenant_view import TenantViews
-from recordari.sessions.cache import SessionCache
-from recordari.sessions.messages import OfflineSummariser, Summariser
-from recordari.tenants.usage import Usages
-from recordari.worker.rules import Schedule
 
 Clock = Callable[[], datetime]
+Part = TypeVar("Part")
+
+
+@runtime_checkable
+class RemembersTenants(Protocol):
+    """A part that keeps something about tenants in the process."""
+
+    def forget_tenant(self, tenant_id: TenantId) -> None:
+        """Drop what is kept about a tenant, because the tenant has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Made once by `wiring.py`; passed first to every service function."""
+    """Made once by `wiring.py`; passed first to every verb."""
 
     settings: Settings
     database: Database
@@ -44,33 +41,39 @@ class Resources:
     wakeups: Wakeups
     embedders: Embedders
     static_tokens: StaticTokens | None
-    """The table for late interaction, which is left out where there is none."""
+    """The table for late interaction; None where it is not installed."""
     reranker: Reranker | None
-    objects: Objects
-    session_cache: SessionCache
-    accesses: AccessCounts
-    usages: Usages
     secrets: Secrets
-    """Encrypts what must be read again and may not stand in the clear."""
-    vector_indexes: VectorIndexes | None = None
-    """Who builds indexes of large tenants; None where the owner's connection is not known."""
-    views: TenantViews = field(default_factory=TenantViews)
-    shelves: Shelves = field(default_factory=Shelves)
-    threads: Threads = field(default_factory=Threads)
-    summariser: Summariser = field(default_factory=OfflineSummariser)
-    sql_writer: SqlWriter | None = None
-    """Who turns questions into SQL; None where no language model is configured."""
-    query_places: QueryPlaces = field(default_factory=QueryPlaces)
-    llm: LLM = field(default_factory=OfflineRules)
-    extractor: Extractor = field(default_factory=Extractor)
-    distiller: Distiller = field(default_factory=OfflineDistiller)
-    splitter: Splitter | None = None
-    """Who cuts a question into steps; without one, rules do."""
+    """Encrypts secrets at rest."""
+    parts: Mapping[type, object] = field(default_factory=dict)
+    """What rooms keep for the whole process, by class or protocol: caches, counters, stores, language model tasks."""
+    tenant_settings: Mapping[str, Callable[[object], object]] = field(default_factory=dict)
+    """How each structured setting of a tenant is read; a reader raises `InvalidInput`."""
     count_tokens: TokenCounter = prudent_tokens
-    recall_cache: RecallCache = field(default_factory=RecallCache)
     telemetry: Telemetry = field(default_factory=Telemetry)
     job_names: frozenset[str] = frozenset()
     schedules: tuple[Schedule, ...] = ()
+
+    def get(self, kind: type[Part]) -> Part:
+        """The part of that class or protocol."""
+        part = self.find(kind)
+        if part is None:
+            raise LookupError(f"wiring.py makes no {kind.__name__}")
+        return part
+
+    def find(self, kind: type[Part]) -> Part | None:
+        """The part of that class or protocol; None where it is not configured."""
+        return self.parts.get(kind)  # type: ignore[return-value]  # the key is the type of the value
+
+    def replacing(self, kind: type[Part], part: Part) -> Resources:
+        """The same resources with another part."""
+        return replace(self, parts={**self.parts, kind: part})
+
+    def forget_tenant(self, tenant_id: TenantId) -> None:
+        """Drop what the process keeps about a tenant, because the tenant has changed."""
+        for part in self.parts.values():
+            if isinstance(part, RemembersTenants):
+                part.forget_tenant(tenant_id)
 
     def wake(self, topic: str) -> None:
         """Tell the workers of every process that entries of the topic were committed to the outbox."""

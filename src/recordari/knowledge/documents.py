@@ -13,6 +13,7 @@ from recordari.knowledge import storage
 from recordari.knowledge.rules.chunks import SEPARATOR, Document, DocumentChunk
 from recordari.knowledge.sources import require_named
 from recordari.lifetime import forget
+from recordari.memory.objects import Objects
 from recordari.tenants.tenants import MAX_PAGE, require_admin
 
 MOST_CHUNKS_READ = 200
@@ -84,7 +85,7 @@ async def read_original(resources: Resources, identity: Identity, document_id: U
     if found.body is not None:
         return found.body, found.media_type
     assert found.object_key is not None
-    return await resources.objects.get(found.object_key), found.media_type
+    return await resources.get(Objects).get(found.object_key), found.media_type
 
 
 async def delete_document(resources: Resources, identity: Identity, document_id: UUID) -> None:
@@ -95,5 +96,5 @@ async def delete_document(resources: Resources, identity: Identity, document_id:
         if chunks is None:
             raise NotFound(NO_SUCH_DOCUMENT)
         await audit.record(tx, "document.delete", "document", document_id, chunks=chunks)
-    resources.views.forget(identity.tenant_id)
+    resources.forget_tenant(identity.tenant_id)
     await forget.remove_discarded(resources, identity)

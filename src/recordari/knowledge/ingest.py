@@ -23,7 +23,7 @@ from recordari.errors import Conflict, InvalidInput, NotFound, TooLarge
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage
 from recordari.knowledge.documents import get_document
-from recordari.knowledge.reading.reader import Extracted, ReadingLimits, media_type_of
+from recordari.knowledge.reading.reader import Extracted, Extractor, ReadingLimits, media_type_of
 from recordari.knowledge.revise import GivenDocument, ReadDocument, prepare_revision, write_revision
 from recordari.knowledge.rules.chunks import Chunk, Document, chunked, title_of
 from recordari.knowledge.rules.knowledge_map import Source, SourceKind, checked_text
@@ -145,7 +145,7 @@ async def _read(
 ) -> ReadDocument:
     """Read the file, cut it into chunks, and take out what the tenant does not want kept."""
     settings = resources.settings
-    extracted = await resources.extractor.extract(
+    extracted = await resources.get(Extractor).extract(
         given.body,
         given.media_type,
         charset=given.said_type,
@@ -202,7 +202,7 @@ async def _save(
             raise Conflict("another revision of this document came first; read it and send yours again")
         added = await write_revision(tx, read, revision, now=resources.clock())
     resources.wake(EMBED_TOPIC)
-    resources.views.forget(identity.tenant_id)
+    resources.forget_tenant(identity.tenant_id)
     await forget.remove_discarded(resources, identity)
     return AddedDocument(
         document=await get_document(resources, identity, revision.document_id),

@@ -28,6 +28,7 @@ from recordari.knowledge.storage import DocumentRow, KeptChunk, Original, Place,
 from recordari.lifetime import storage as lifetime_storage
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.objects import Objects
 from recordari.memory.remember import OBJECT_BYTES, make_ready
 from recordari.memory.storage import Row
 
@@ -184,7 +185,7 @@ async def _original(resources: Resources, identity: Identity, read: ReadDocument
         return Original(media_type=given.media_type, body=None if read.masked else given.body, object_key=None)
     owner = f"{identity.tenant_id}/{storage.payload_key_of(document_id)}"
     return Original(
-        media_type=given.media_type, body=None, object_key=await resources.objects.put(given.body, owner=owner)
+        media_type=given.media_type, body=None, object_key=await resources.get(Objects).put(given.body, owner=owner)
     )
 
 

@@ -15,6 +15,7 @@ from recordari.kit.resources import Resources
 from recordari.knowledge import storage
 from recordari.knowledge.rules.chunks import fused, parts_of
 from recordari.knowledge.sources import require_named
+from recordari.lifetime.decay import AccessCounts
 from recordari.recall.recall import recall
 from recordari.recall.request import MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest, check_request
 
@@ -54,7 +55,7 @@ async def _asked_in_parts(
         answers += await asyncio.gather(*(recall(resources, identity, one) for one in some))
     answer = _joined(answers, request.top_k)
     if request.counts_as_use:
-        resources.accesses.note(identity.tenant_id, [item.id for item in answer.items], now=resources.clock())
+        resources.get(AccessCounts).note(identity.tenant_id, [item.id for item in answer.items], now=resources.clock())
     if request.explain:
         traces = [{"query": part, **(one.trace or {})} for part, one in zip(parts, answers, strict=True)]
         answer = replace(answer, trace={"parts": traces})

@@ -143,10 +143,13 @@ async def _learn(resources: Resources, identity: Identity, session_ref: UUID) ->
     distiller = "offline"
     if observed:
         found, ran = await fail_open(
-            "distil", lambda: resources.distiller.distil(observed, earlier), fallback=patterns, seconds=DISTIL_SECONDS
+            "distil",
+            lambda: resources.get(Distiller).distil(observed, earlier),
+            fallback=patterns,
+            seconds=DISTIL_SECONDS,
         )
         if ran:
-            patterns, distiller = found, resources.distiller.name
+            patterns, distiller = found, resources.get(Distiller).name
     known = {one.item_id: one for one in (*observed, *earlier)}
     kept = [(one, new) for one in patterns[:MOST_PATTERNS] if (new := _new_item(one, closed, known, distiller))]
     owner = replace(identity, user_id=closed.user_id, agent_id=closed.agent_id, session_id=closed.session_id)

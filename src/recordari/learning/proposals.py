@@ -42,6 +42,7 @@ from recordari.learning.rules.proposals import (
     retirement_of,
 )
 from recordari.learning.storage import FIRST
+from recordari.lifetime.decay import AccessCounts
 from recordari.memory import vector_storage
 from recordari.tenants.tenants import MAX_PAGE, get_tenant, require_admin, update_tenant
 
@@ -67,7 +68,7 @@ async def dream(resources: Resources, identity: Identity, **_: Any) -> Dreamt:
     """Propose merges and retirements over the tenant's lasting memory. A weekly job; done again it proposes nothing new."""
     require_admin(identity)
     identity = replace(identity, user_id=None)  # an administrator who acts for a user would see that user's rows only
-    await resources.accesses.flush()
+    await resources.get(AccessCounts).flush()
     voided = await _void_changed(resources, identity)
     policy = await get_policy(resources, identity)
     async with resources.database.transaction(identity) as tx:

@@ -40,7 +40,7 @@ class Faded:
 async def fade(resources: Resources, identity: Identity, **_: Any) -> Faded:
     """Archive what has faded and promote what matters, over all of the tenant's recent memory."""
     require_admin(identity)
-    await resources.accesses.flush()
+    await resources.get(AccessCounts).flush()
     now = resources.clock()
     after = _FIRST
     examined, archived, promoted, reviews = 0, 0, 0, 0

@@ -23,6 +23,7 @@ from recordari.lifetime import erase_storage
 from recordari.lifetime.erase_storage import Erasure
 from recordari.lifetime.forget import follow_up, forget_items, redact, remove_discarded
 from recordari.lifetime.journal import complete_journal, restore_tombstones
+from recordari.sessions.cache import SessionCache
 from recordari.tenants.tenants import require_admin
 
 JOB = "erase_user"
@@ -124,7 +125,7 @@ async def _erase_sessions(resources: Resources, identity: Identity, erasure: Era
         await erase_storage.delete_sessions(tx, found)
         await erase_storage.progress(tx, erasure.erasure_id, sessions=len(found))
     for session in found:
-        await resources.session_cache.drop(identity.tenant_id, session.session_id)
+        await resources.get(SessionCache).drop(identity.tenant_id, session.session_id)
     return True
 
 
@@ -144,10 +145,10 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
                 tx, "user.erase", "erasure", erasure.erasure_id, items=finished.items, sessions=finished.sessions
             )
     for session_id in cached:
-        await resources.session_cache.drop(identity.tenant_id, session_id)
+        await resources.get(SessionCache).drop(identity.tenant_id, session_id)
     await complete_journal(resources, identity)
-    resources.views.forget(identity.tenant_id)
-    resources.shelves.forget(identity.tenant_id)
+    resources.forget_tenant(identity.tenant_id)
+    resources.forget_tenant(identity.tenant_id)
     return finished or await get_erasure(resources, identity, erasure.erasure_id)
 
 

@@ -27,6 +27,7 @@ from recordari.lifetime.rules import without_fold
 from recordari.lifetime.storage import Doomed, Hold, Summaries, Tombstone
 from recordari.memory import remember
 from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.objects import Objects
 from recordari.memory.remember import refuse_shared
 from recordari.sessions.messages import SUMMARISE_TOPIC
 from recordari.sharing.share import take_back
@@ -209,8 +210,8 @@ async def follow_up(resources: Resources, identity: Identity, redaction: Redacti
         resources.wake(EMBED_TOPIC)
     if redaction.forgotten.summaries_renewed:
         resources.wake(SUMMARISE_TOPIC)
-    resources.views.forget(identity.tenant_id)
-    resources.shelves.forget(identity.tenant_id)
+    resources.forget_tenant(identity.tenant_id)
+    resources.forget_tenant(identity.tenant_id)
     try:
         await write_journal(resources, identity, redaction.tombstones)
         await remove_discarded(resources, identity)
@@ -228,7 +229,7 @@ async def remove_discarded(resources: Resources, identity: Identity) -> int:
             return removed
         for one in found:
             if not one.is_used:
-                await resources.objects.delete(one.object_key)
+                await resources.get(Objects).delete(one.object_key)
                 removed += 1
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
             await storage.delete_discarded(tx, [one.object_key for one in found])

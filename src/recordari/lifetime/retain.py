@@ -27,6 +27,7 @@ from recordari.lifetime.rules import (
     retention_policy,
     verdict,
 )
+from recordari.memory.objects import Objects
 from recordari.tenants.tenants import get_tenant, require_admin, update_tenant
 
 log = get_log(__name__)
@@ -189,7 +190,7 @@ async def collect_objects(resources: Resources, identity: Identity, **_: Any) ->
     removed = await remove_discarded(resources, identity)
     before = resources.clock() - timedelta(hours=resources.settings.object_grace_hours)
     held: list[str] = []
-    async for found in resources.objects.list_of(str(identity.tenant_id)):
+    async for found in resources.get(Objects).list_of(str(identity.tenant_id)):
         if found.modified_at < before:
             held.append(found.key)
         if len(held) >= AT_ONCE:
@@ -206,7 +207,7 @@ async def _collect(resources: Resources, identity: Identity, keys: list[str]) ->
     removed = 0
     for key in await _unused(resources, identity, keys):
         # Once more for this one alone: the page may have taken long.
-        if await _unused(resources, identity, [key]) and await resources.objects.delete_older(key, before):
+        if await _unused(resources, identity, [key]) and await resources.get(Objects).delete_older(key, before):
             removed += 1
     return removed
 

@@ -187,8 +187,8 @@ async def reembed(
         )
         await audit.record(tx, "index.reembed", "tenant", identity.tenant_id, model_id=embedder.model_id, items=done)
         await vector_indexes.look_later(resources, tx)
-    resources.views.forget(identity.tenant_id)
-    resources.shelves.forget(identity.tenant_id)
+    resources.forget_tenant(identity.tenant_id)
+    resources.forget_tenant(identity.tenant_id)
     everything = max(total, before + done)  # some may have been written meanwhile
     return Reembedding(model_id=embedder.model_id, done=before + done, total=everything, switched=True)
 

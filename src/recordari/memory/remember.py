@@ -34,13 +34,16 @@ from recordari.facts.versions import Stated, follow, make_way
 from recordari.kit.resources import Resources
 from recordari.lifetime import storage as lifetime_storage
 from recordari.memory import storage
-from recordari.memory.index import EMBED_TOPIC, EXTRACT_TOPIC, NEXT_TOPICS, derive
+from recordari.memory.index import EMBED_TOPIC, EXTRACT_TOPIC, NEXT_TOPICS, Threads, derive
+from recordari.memory.objects import Objects
 from recordari.memory.rules import embedded_text, entities_in, searched_text
 from recordari.memory.storage import Key, Meaning, Row
 from recordari.models.base import fail_open_now
 from recordari.privacy.sanitise import sanitise_items
+from recordari.recall.tenant_view import TenantViews
 from recordari.sessions import storage as sessions_storage
 from recordari.sessions.storage import thread_of
+from recordari.tenants.usage import Usages
 
 MAX_BATCH = 1_000
 TAKEN = "this source_ref stands for another item already; use another one, or leave it out"
@@ -132,7 +135,7 @@ async def remember_many(resources: Resources, identity: Identity, news: Sequence
 
 async def _write_alone(resources: Resources, identity: Identity, row: Row) -> bool:
     """Write a row in one round trip, with its meaning where that is quick; False when it must be looked at."""
-    view = await resources.views.get(resources.database, identity)
+    view = await resources.get(TenantViews).get(resources.database, identity)
     meaning = partial(meaning_of, resources, identity, row, model_id=view.model_id)
     try:
         written = await storage.insert_alone(resources.database, identity, row, topic=EMBED_TOPIC, meaning=meaning)
@@ -140,7 +143,7 @@ async def _write_alone(resources: Resources, identity: Identity, row: Row) -> bo
         return False  # the leak guard refuses it, which must not keep what stands there already from being found again
     if written is None:
         return False
-    resources.threads.note(identity.tenant_id, row)
+    resources.get(Threads).note(identity.tenant_id, row)
     if written.topic is not None:
         resources.wake(written.topic)
     return True
@@ -156,7 +159,7 @@ async def make_ready(resources: Resources, identity: Identity, news: Sequence[Ne
                 raise clean.problem
             items_to_keep.append(prepared(clean.new, identity, now=now, is_admin=is_admin))
             masked.append(clean.masked)
-    await resources.usages.admit(
+    await resources.get(Usages).admit(
         identity, items=len(items_to_keep), size=sum(len(item.content) for item in items_to_keep), now=now
     )
     rows = await _rows(resources, identity, items_to_keep, masked)
@@ -280,7 +283,7 @@ async def read_tool_output(
         body = payload.body[start : start + wanted]
     elif wanted:
         assert payload.object_key is not None
-        body = await resources.objects.get(payload.object_key, start=start, length=wanted)
+        body = await resources.get(Objects).get(payload.object_key, start=start, length=wanted)
     else:
         body = b""
     first, past = characters_begun(body, length)
@@ -327,7 +330,7 @@ async def _may_see(tx: Transaction, item: Item) -> bool:
 async def _rows(
     resources: Resources, identity: Identity, ready: Sequence[Prepared], masked: Sequence[Mapping[str, int]]
 ) -> list[Row]:
-    view = await resources.views.get(resources.database, identity)
+    view = await resources.get(TenantViews).get(resources.database, identity)
     texts = [(searched_text(item.kind, item.content, item.metadata), item.speaker) for item in ready]
     columns = await derive(resources, texts, language=view.language)
     return [
@@ -345,7 +348,7 @@ def _thread(item: Prepared) -> str | None:
 async def _large_bodies(resources: Resources, identity: Identity, rows: Sequence[Row]) -> dict[UUID, str]:
     """Put bodies that are too large for a row into the object store, before any transaction is open."""
     return {
-        row.item_id: await resources.objects.put(
+        row.item_id: await resources.get(Objects).put(
             row.item.payload.encode(), owner=f"{identity.tenant_id}/{row.item.payload_key}"
         )
         for row in rows
@@ -440,7 +443,7 @@ def meaning_of(resources: Resources, identity: Identity, row: Row, *, model_id: 
     item = row.item
     if embedder is None or len(item.content) > MOST_CHARACTERS:
         return None
-    before = resources.threads.before(identity.tenant_id, row)
+    before = resources.get(Threads).before(identity.tenant_id, row)
     text = embedded_text(
         item.content,
         speaker=item.speaker,

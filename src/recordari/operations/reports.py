@@ -11,6 +11,7 @@ from uuid import UUID
 from recordari.core.identity import Identity
 from recordari.core.ids import new_id
 from recordari.db import jobs, outbox
+from recordari.db.jobs import JobStatus
 from recordari.errors import NotFound
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC, Reembedding, embedding_state
@@ -22,7 +23,6 @@ from recordari.tenants import storage as tenants_storage
 from recordari.tenants.tenants import page_size, require_admin
 from recordari.tenants.usage import QuotaStanding, quota_standing
 from recordari.worker.jobs import job_counts
-from recordari.worker.rules import JobStatus
 
 
 async def make_daily_brief(resources: Resources, identity: Identity) -> Report:

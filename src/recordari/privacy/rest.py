@@ -10,7 +10,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from recordari.kit.rest import PROBLEMS, AdminMemory, Shown, Strict
-from recordari.privacy.rules.masking import Action, DataType, PrivacyPolicy
+from recordari.privacy.rules.findings import DataType
+from recordari.privacy.rules.masking import Action, PrivacyPolicy
 
 router = APIRouter(prefix="/v1/protected_sources", tags=["protection"], responses=PROBLEMS)
 privacy_router = APIRouter(prefix="/v1/privacy", tags=["protection"], responses=PROBLEMS)

@@ -16,8 +16,10 @@ from recordari.db import audit
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.privacy import storage
-from recordari.privacy.rules.masking import Action, DataType, PrivacyPolicy, holds_secret, sanitise, sanitise_value
+from recordari.privacy.rules.findings import DataType
+from recordari.privacy.rules.masking import Action, PrivacyPolicy, holds_secret, sanitise, sanitise_value
 from recordari.privacy.storage import ProtectedSource
+from recordari.recall.tenant_view import TenantViews
 from recordari.sessions.rules.runs import NewToolCall
 from recordari.tenants.tenants import require_admin, update_tenant
 
@@ -39,7 +41,7 @@ class Clean:
 
 async def sanitise_items(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> list[Clean]:
     """The items without what the tenant does not want kept, in the same order."""
-    policy = await resources.views.privacy(resources.database, identity)
+    policy = await resources.get(TenantViews).privacy(resources.database, identity)
     if not policy.enabled:
         return [Clean(new=new) for new in news]
     if sum(len(str(new.content)) for new in news) <= INLINE_CHARACTERS:
@@ -53,8 +55,8 @@ async def sanitise_items(resources: Resources, identity: Identity, news: Sequenc
 
 async def get_privacy_policy(resources: Resources, identity: Identity) -> PrivacyPolicy:
     """What the tenant wants done with each type of personal data and with secrets."""
-    resources.views.forget(identity.tenant_id)
-    return await resources.views.privacy(resources.database, identity)
+    resources.forget_tenant(identity.tenant_id)
+    return await resources.get(TenantViews).privacy(resources.database, identity)
 
 
 async def set_privacy_policy(resources: Resources, identity: Identity, setting: Mapping[str, Any]) -> PrivacyPolicy:
@@ -66,7 +68,7 @@ async def set_privacy_policy(resources: Resources, identity: Identity, setting: 
 
 async def sanitise_json(resources: Resources, identity: Identity, value: Any) -> Any:
     """A JSON value without what the tenant does not want kept."""
-    policy = await resources.views.privacy(resources.database, identity)
+    policy = await resources.get(TenantViews).privacy(resources.database, identity)
     if not policy.enabled:
         return value
     changed, found = await asyncio.to_thread(sanitise_value, value, policy=policy)
@@ -76,7 +78,7 @@ async def sanitise_json(resources: Resources, identity: Identity, value: Any) ->
 
 async def sanitise_calls(resources: Resources, identity: Identity, calls: Sequence[NewToolCall]) -> list[NewToolCall]:
     """Tool calls without what the tenant does not want kept, in their arguments, results and errors."""
-    policy = await resources.views.privacy(resources.database, identity)
+    policy = await resources.get(TenantViews).privacy(resources.database, identity)
     if not policy.enabled:
         return list(calls)
     counts: Counter[str] = Counter()

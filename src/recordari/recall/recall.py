@@ -19,12 +19,13 @@ from recordari.core.items import Item, Kind
 from recordari.db import outbox
 from recordari.facts import storage as facts_storage
 from recordari.kit.resources import Resources
+from recordari.lifetime.decay import AccessCounts
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.rules import asked_by, embedded_text, entities_in
 from recordari.models.base import fail_open
 from recordari.recall import storage
-from recordari.recall.process_cache import MOST_ITEMS
+from recordari.recall.process_cache import MOST_ITEMS, Shelves
 from recordari.recall.request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
 from recordari.recall.rules.arms import look
 from recordari.recall.rules.candidates import Columns, Found
@@ -52,7 +53,7 @@ from recordari.recall.search import (
     weights_of,
 )
 from recordari.recall.storage import Early, Search, Sight
-from recordari.recall.tenant_view import TenantView
+from recordari.recall.tenant_view import TenantView, TenantViews
 from recordari.sessions import storage as sessions_storage
 
 RERANKED = 20  # R4
@@ -103,14 +104,14 @@ class _Recall:
 
     async def answer(self) -> RecallAnswer:
         terms = text.terms(self.request.query, "english")
-        view = await self.resources.views.get(self.resources.database, self.identity)
+        view = await self.resources.get(TenantViews).get(self.resources.database, self.identity)
         if view.language != "english":
             terms = text.terms(self.request.query, view.language)
         # The model takes longest: what needs no vector is read and found meanwhile.
         embedding = asyncio.create_task(self._embedded(view))
         try:
             view, line, interval = await asyncio.gather(
-                self.resources.views.with_terms(self.resources.database, self.identity, terms),
+                self.resources.get(TenantViews).with_terms(self.resources.database, self.identity, terms),
                 self._line(),
                 self._interval(),
             )
@@ -131,7 +132,7 @@ class _Recall:
         # A fact that is shown as its turn was recalled too, and does not fade.
         recalled = [item_id for one in chosen for item_id in (one.id, *one.same_as)]
         if self.request.counts_as_use:
-            self.resources.accesses.note(self.identity.tenant_id, recalled, now=self.resources.clock())
+            self.resources.get(AccessCounts).note(self.identity.tenant_id, recalled, now=self.resources.clock())
         return RecallAnswer(
             items=chosen,
             total=len(chosen),
@@ -166,7 +167,7 @@ class _Recall:
         interval = question_interval(query, now=now, zone=UTC)
         if interval is None or self.identity.user_id is None:
             return interval
-        zone = (await self.resources.views.preferences(self.resources.database, self.identity)).zone
+        zone = (await self.resources.get(TenantViews).preferences(self.resources.database, self.identity)).zone
         return question_interval(query, now=now, zone=zone)
 
     async def _line(self) -> Sequence[SessionId]:
@@ -179,7 +180,7 @@ class _Recall:
         """What is found without the question's vector; None where the memory may be laid out in the process."""
         self._mark("terms")
         is_large = view.items > MOST_ITEMS
-        if not is_large or self.resources.shelves.expects(self._sight(searched), model_id=searched.model_id):
+        if not is_large or self.resources.get(Shelves).expects(self._sight(searched), model_id=searched.model_id):
             return None
         early = await storage.find_early(self.resources.database, self.identity, searched)
         self._mark("early")
@@ -201,7 +202,7 @@ class _Recall:
         narrowed = (request.since, request.until, request.as_of, request.source_id, request.include_superseded or None)
         if searched.vector is None or any(one is not None for one in narrowed):
             return None
-        looked_up = await self.resources.shelves.look(
+        looked_up = await self.resources.get(Shelves).look(
             self.resources.database,
             self._sight(searched),
             model_id=searched.model_id,

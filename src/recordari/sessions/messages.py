@@ -348,7 +348,7 @@ async def _summary(
 ) -> tuple[str, str]:
     """The summary and who wrote it; where a summariser fails, the offline one stands in."""
     said = [Said(speaker=message.speaker or message.role, content=message.content) for message in messages]
-    summariser = resources.summariser
+    summariser = resources.get(Summariser)
     written, ran = await fail_open(
         "summarise",
         lambda: summariser.summarise(previous, said, most_tokens=most_tokens),

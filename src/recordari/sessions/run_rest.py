@@ -28,6 +28,66 @@ from recordari.memory.bodies import ItemShown, RememberedShown
 from recordari.sessions.rules.runs import MAX_ARGUMENT_BYTES, MOST_EPISODES_GIVEN, NewToolCall, RunStatus, Usage
 from recordari.sessions.rules.state import LONGEST_TTL, OwnerKind
 
+state_router = APIRouter(prefix="/v1/state", tags=["state"], responses=PROBLEMS)
+
+
+class StateShown(Shown):
+    """One key and its value."""
+
+    key: str
+    value: Any
+    version: int
+    updated_at: datetime
+    expires_at: datetime | None
+
+
+class StateRequest(Strict):
+    """A value to keep; `if_version` 0 writes only where there is no such key yet."""
+
+    value: Any
+    ttl_seconds: int | None = Field(default=None, ge=1, le=int(LONGEST_TTL.total_seconds()))
+    if_version: int | None = Field(default=None, ge=0)
+
+
+Version = Annotated[int | None, Query(ge=0)]
+Prefix = Annotated[str, Query(max_length=200)]
+
+
+@state_router.put(
+    "/{owner}/{owner_id}/{state_key:path}", operation_id="set_state", response_model=StateShown, responses=MISMATCH
+)
+async def set_state(
+    memory: AgentMemory, owner: OwnerKind, owner_id: str, state_key: str, wanted: StateRequest
+) -> object:
+    """Keep JSON under a key; all keys of one owner have 128 KiB together."""
+    ttl = timedelta(seconds=wanted.ttl_seconds) if wanted.ttl_seconds is not None else None
+    return await memory.set_state(
+        state_key, wanted.value, owner=owner, owner_id=owner_id, ttl=ttl, if_version=wanted.if_version
+    )
+
+
+@state_router.get("/{owner}/{owner_id}", operation_id="list_state", response_model=list[StateShown])
+async def list_state(memory: AgentMemory, owner: OwnerKind, owner_id: str, prefix: Prefix = "") -> object:
+    """Every key that has not expired."""
+    return await memory.list_state(owner=owner, owner_id=owner_id, prefix=prefix)
+
+
+@state_router.get("/{owner}/{owner_id}/{state_key:path}", operation_id="get_state", response_model=StateShown)
+async def get_state(memory: AgentMemory, owner: OwnerKind, owner_id: str, state_key: str) -> object:
+    """One key that has not expired."""
+    return await memory.get_state(state_key, owner=owner, owner_id=owner_id)
+
+
+@state_router.delete(
+    "/{owner}/{owner_id}/{state_key:path}", operation_id="delete_state", status_code=204, responses=MISMATCH
+)
+async def delete_state(
+    memory: AgentMemory, owner: OwnerKind, owner_id: str, state_key: str, if_version: Version = None
+) -> None:
+    """Remove one key."""
+    await memory.delete_state(state_key, owner=owner, owner_id=owner_id, if_version=if_version)
+
+
 MAX_CALLS = 200
 
 runs_router = APIRouter(prefix="/v1/runs", tags=["runs"], responses=PROBLEMS)
@@ -311,63 +371,3 @@ async def append_episode(memory: AgentMemory, episode: EpisodeRequest) -> object
 async def last_episodes(memory: AgentMemory, limit: Number = 10) -> object:
     """The agent's last episodes, oldest first."""
     return await memory.last_episodes(limit=limit)
-
-
-state_router = APIRouter(prefix="/v1/state", tags=["state"], responses=PROBLEMS)
-
-
-class StateShown(Shown):
-    """One key and its value."""
-
-    key: str
-    value: Any
-    version: int
-    updated_at: datetime
-    expires_at: datetime | None
-
-
-class StateRequest(Strict):
-    """A value to keep; `if_version` 0 writes only where there is no such key yet."""
-
-    value: Any
-    ttl_seconds: int | None = Field(default=None, ge=1, le=int(LONGEST_TTL.total_seconds()))
-    if_version: int | None = Field(default=None, ge=0)
-
-
-Version = Annotated[int | None, Query(ge=0)]
-Prefix = Annotated[str, Query(max_length=200)]
-
-
-@state_router.put(
-    "/{owner}/{owner_id}/{state_key:path}", operation_id="set_state", response_model=StateShown, responses=MISMATCH
-)
-async def set_state(
-    memory: AgentMemory, owner: OwnerKind, owner_id: str, state_key: str, wanted: StateRequest
-) -> object:
-    """Keep JSON under a key; all keys of one owner have 128 KiB together."""
-    ttl = timedelta(seconds=wanted.ttl_seconds) if wanted.ttl_seconds is not None else None
-    return await memory.set_state(
-        state_key, wanted.value, owner=owner, owner_id=owner_id, ttl=ttl, if_version=wanted.if_version
-    )
-
-
-@state_router.get("/{owner}/{owner_id}", operation_id="list_state", response_model=list[StateShown])
-async def list_state(memory: AgentMemory, owner: OwnerKind, owner_id: str, prefix: Prefix = "") -> object:
-    """Every key that has not expired."""
-    return await memory.list_state(owner=owner, owner_id=owner_id, prefix=prefix)
-
-
-@state_router.get("/{owner}/{owner_id}/{state_key:path}", operation_id="get_state", response_model=StateShown)
-async def get_state(memory: AgentMemory, owner: OwnerKind, owner_id: str, state_key: str) -> object:
-    """One key that has not expired."""
-    return await memory.get_state(state_key, owner=owner, owner_id=owner_id)
-
-
-@state_router.delete(
-    "/{owner}/{owner_id}/{state_key:path}", operation_id="delete_state", status_code=204, responses=MISMATCH
-)
-async def delete_state(
-    memory: AgentMemory, owner: OwnerKind, owner_id: str, state_key: str, if_version: Version = None
-) -> None:
-    """Remove one key."""
-    await memory.delete_state(state_key, owner=owner, owner_id=owner_id, if_version=if_version)

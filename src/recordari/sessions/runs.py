@@ -20,9 +20,11 @@ from recordari.kit.resources import Resources
 from recordari.memory import remember
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.objects import Objects
 from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
 from recordari.privacy.rules.masking import sanitise_value
 from recordari.privacy.sanitise import sanitise_calls
+from recordari.recall.tenant_view import TenantViews
 from recordari.sessions import run_storage, storage
 from recordari.sessions.messages import with_usage
 from recordari.sessions.rules.runs import (
@@ -108,7 +110,7 @@ async def start_run(
 
 async def _sanitised(resources: Resources, identity: Identity, *values: Any) -> list[Any]:
     """The values with personal data and secrets masked as the tenant wants it."""
-    policy = await resources.views.privacy(resources.database, identity)
+    policy = await resources.get(TenantViews).privacy(resources.database, identity)
     return [sanitise_value(value, policy=policy)[0] for value in values]
 
 
@@ -473,5 +475,5 @@ async def _whole(resources: Resources, kept: Result) -> str:
     if kept.body is not None:
         return kept.body.decode()
     if kept.object_key is not None:
-        return (await resources.objects.get(kept.object_key)).decode()
+        return (await resources.get(Objects).get(kept.object_key)).decode()
     return kept.content

@@ -18,6 +18,7 @@ from recordari.db.database import Transaction
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.sessions import run_storage, storage
+from recordari.sessions.cache import SessionCache
 from recordari.sessions.rules.runs import TurnState, checked_json
 from recordari.sessions.rules.sessions import (
     CloseReason,
@@ -102,7 +103,7 @@ async def entered(
         )
         yield tx, standing, was_new
     if was_new and standing.session.continues is not None:
-        await resources.session_cache.drop(identity.tenant_id, standing.session.continues)
+        await resources.get(SessionCache).drop(identity.tenant_id, standing.session.continues)
 
 
 async def _enter(
@@ -198,7 +199,7 @@ async def close_session(resources: Resources, identity: Identity, session_id: st
         session = await _newest(tx, session_id)
         await _close(resources, tx, session.session_id, CloseReason.ASKED)
         closed = await storage.find_session(tx, session.session_id)
-    await resources.session_cache.drop(identity.tenant_id, session.session_id)
+    await resources.get(SessionCache).drop(identity.tenant_id, session.session_id)
     assert closed is not None
     return closed
 
@@ -334,7 +335,7 @@ async def close_idle(resources: Resources, identity: Identity, **_: Any) -> None
             for session_id in idle:
                 await _close(resources, tx, session_id, CloseReason.IDLE)
         for session_id in idle:
-            await resources.session_cache.drop(identity.tenant_id, session_id)
+            await resources.get(SessionCache).drop(identity.tenant_id, session_id)
         if len(idle) < IDLE_PAGE:
             break
     async with resources.database.transaction(identity) as tx:

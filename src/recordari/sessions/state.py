@@ -11,6 +11,7 @@ from recordari.db.database import Transaction
 from recordari.errors import NotFound
 from recordari.kit.resources import Resources
 from recordari.sessions import run_storage
+from recordari.sessions.cache import SessionCache
 from recordari.sessions.rules.state import (
     DELEGATED_PREFIX,
     OWNERS_KEPT,
@@ -135,7 +136,7 @@ async def drop_state_of_run(tx: Transaction, resources: Resources, run_id: RunId
 
 
 async def drop_state_of_session(tx: Transaction, session_id: SessionId) -> None:
-    """Remove the state of a session; call `resources.session_cache.drop` after the commit."""
+    """Remove the state of a session; call `resources.get(SessionCache).drop` after the commit."""
     await run_storage.delete_entries(tx, Owner(kind=OwnerKind.SESSION, owner_id=session_id))
 
 
@@ -167,7 +168,7 @@ async def _write(
 
 
 def _is_cached(resources: Resources, owner: Owner) -> bool:
-    return owner.kind is OwnerKind.SESSION and resources.session_cache.cache.is_on
+    return owner.kind is OwnerKind.SESSION and resources.get(SessionCache).cache.is_on
 
 
 async def _cached(resources: Resources, identity: Identity, owner: Owner) -> list[StateEntry]:
@@ -178,7 +179,7 @@ async def _cached(resources: Resources, identity: Identity, owner: Owner) -> lis
             return snapshot_text(await run_storage.list_entries(tx, owner, now=resources.clock()))
 
     # Row-level security shows a user less than it shows no user: each has a copy of their own.
-    text = await resources.session_cache.read(
+    text = await resources.get(SessionCache).read(
         identity.tenant_id, SessionId(owner.owner_id), f"state:{identity.user_id or ''}", load
     )
     return live(read_snapshot(text), resources.clock())
@@ -186,4 +187,4 @@ async def _cached(resources: Resources, identity: Identity, owner: Owner) -> lis
 
 async def _changed(resources: Resources, identity: Identity, owner: Owner) -> None:
     if owner.kind is OwnerKind.SESSION:
-        await resources.session_cache.drop(identity.tenant_id, SessionId(owner.owner_id))
+        await resources.get(SessionCache).drop(identity.tenant_id, SessionId(owner.owner_id))

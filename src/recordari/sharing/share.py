@@ -24,6 +24,7 @@ from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC, derive
 from recordari.memory.rules import Indexed
+from recordari.recall.tenant_view import TenantViews
 from recordari.sharing import storage
 from recordari.sharing.rules import SHAREABLE, LinkStatus, Member, Membership, Share, ShareLink
 from recordari.sharing.storage import Given
@@ -138,7 +139,7 @@ async def _deliver(resources: Resources, identity: Identity, owner: Tenant, item
     """
     async with resources.database.transaction(identity) as tx:
         seen = {one.item_id: one for one in await storage.find_shareable(tx, [item_id])}.get(item_id)
-    view = await resources.views.get(resources.database, _acting_for(owner, to))
+    view = await resources.get(TenantViews).get(resources.database, _acting_for(owner, to))
     (indexed,) = await derive(resources, [(seen.content, seen.speaker) if seen else ("", None)], language=view.language)
     try:
         async with resources.database.transaction(identity) as tx:
@@ -153,7 +154,7 @@ async def _deliver(resources: Resources, identity: Identity, owner: Tenant, item
         log.warning("share_not_delivered", item_id=item_id)
         return False
     if changed:
-        resources.views.forget(to)
+        resources.forget_tenant(to)
         resources.wake(EMBED_TOPIC)
     return delivered
 
@@ -273,7 +274,7 @@ async def decline_share_link(resources: Resources, identity: Identity, tenant: s
         await audit.record(tx, "share.decline", "tenant", giver, tenant=tenant)
         async with tx.crossed(_acting_for(me, giver)) as there:
             await audit.record(there, "share.declined", "tenant", me.tenant_id, tenant=me.name)
-    resources.views.forget(identity.tenant_id)
+    resources.forget_tenant(identity.tenant_id)
     return await _link(resources, identity, tenant)
 
 
@@ -350,7 +351,7 @@ async def remove_member(resources: Resources, tenant: str) -> None:
             await storage.delete_link(tx, link.from_tenant_id)
         await _end_given(tx, me)
         await audit.record(tx, "organisation.leave", "tenant", me.tenant_id, organisation=found.organisation)
-    resources.views.forget(me.tenant_id)
+    resources.forget_tenant(me.tenant_id)
 
 
 async def _end_giving(tx: Transaction, me: Tenant, link: ShareLink) -> None:

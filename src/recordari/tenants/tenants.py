@@ -14,6 +14,7 @@ from recordari.core.identity import AgentId, Identity, Role, UserId, checked_id,
 from recordari.core.ids import new_id
 from recordari.db import audit, jobs
 from recordari.db.audit import AuditEntry
+from recordari.db.jobs import next_run
 from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.privacy.rules.masking import PrivacyPolicy
@@ -30,7 +31,6 @@ from recordari.tenants.rules import (
     same_hash,
     written_key,
 )
-from recordari.worker.rules import next_run
 
 MAX_PAGE = 200
 
@@ -105,7 +105,7 @@ async def update_tenant(
         if changed is None:
             raise NotFound("there is no such tenant")
         await audit.record(tx, "tenant.update", "tenant", identity.tenant_id, keys=sorted(settings or {}))
-    resources.views.forget(identity.tenant_id)
+    resources.forget_tenant(identity.tenant_id)
     return changed
 
 
@@ -127,7 +127,7 @@ async def save_user(
             tx, UserId(checked_id("user_id", user_id)), display_name=display_name, time_zone=time_zone
         )
         await audit.record(tx, "user.save", "user", user_id)
-    resources.views.forget(identity.tenant_id)
+    resources.forget_tenant(identity.tenant_id)
     return user
 
 

@@ -155,7 +155,7 @@ async def quota_standing(resources: Resources, identity: Identity) -> QuotaStand
     """Count what the tenant uses, and compare it with its plan."""
     require_admin(identity)
     now = resources.clock()
-    quota, used = await resources.usages.look(identity, now=now)
+    quota, used = await resources.get(Usages).look(identity, now=now)
     day = now.date()
     return QuotaStanding(
         quota=quota, usage=used, shares=shares(quota, used, day=day), warnings=warnings_of(quota, used, day=day)
@@ -164,4 +164,4 @@ async def quota_standing(resources: Resources, identity: Identity) -> QuotaStand
 
 async def measure(resources: Resources, identity: Identity, **_: Any) -> None:
     """Count what the tenant really keeps. A daily job."""
-    await resources.usages.look(identity, now=resources.clock())
+    await resources.get(Usages).look(identity, now=resources.clock())

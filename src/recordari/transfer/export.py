@@ -25,6 +25,8 @@ from typing import Any
 from recordari.core.identity import Identity, checked_id
 from recordari.db import audit
 from recordari.kit.resources import Resources
+from recordari.lifetime.decay import AccessCounts
+from recordari.memory.objects import Objects
 from recordari.tenants.tenants import require_admin
 from recordari.transfer import storage
 from recordari.transfer.storage import Exported
@@ -45,7 +47,7 @@ async def export(resources: Resources, identity: Identity, *, user_id: str | Non
     async with resources.database.transaction(identity) as tx:
         subject = ("user", user_id) if user_id is not None else ("tenant", identity.tenant_id)
         await audit.record(tx, "export", *subject)
-    await resources.accesses.flush()
+    await resources.get(AccessCounts).flush()
     header = {"format": FORMAT, "version": VERSION, "user_id": whose, "exported_at": resources.clock().isoformat()}
     yield json.dumps(header)
     for kind in storage.EXPORTED:
@@ -65,7 +67,7 @@ async def _whole(resources: Resources, kind: str, one: Exported) -> dict[str, An
     """The row with the body that is not in the database."""
     if one.object_key is None:
         return one.row
-    body = base64.b64encode(await resources.objects.get(one.object_key)).decode()
+    body = base64.b64encode(await resources.get(Objects).get(one.object_key)).decode()
     if kind == "file":
         return {**one.row, "body": body}
     return {**one.row, "payload": {**one.row["payload"], "body": body}}

@@ -17,6 +17,7 @@ from recordari.knowledge import storage as knowledge_storage
 from recordari.knowledge.sources import allowed_folder
 from recordari.knowledge.storage import Original
 from recordari.lifetime import storage as lifetime_storage
+from recordari.memory.objects import Objects
 from recordari.memory.remember import OBJECT_BYTES
 from recordari.privacy.sanitise import sanitise_items
 from recordari.transfer import storage
@@ -99,7 +100,7 @@ class DocumentImport:
         object_key = None
         if len(body) > OBJECT_BYTES:
             owner = f"{self.identity.tenant_id}/{knowledge_storage.payload_key_of(document_id)}"
-            object_key = await self.resources.objects.put(body, owner=owner)
+            object_key = await self.resources.get(Objects).put(body, owner=owner)
         original = Original(media_type=media_type, body=None if object_key else body, object_key=object_key)
         async with self.resources.database.transaction(self.identity) as tx:
             if not await storage.lacks_file(tx, document_id, revision=revision):

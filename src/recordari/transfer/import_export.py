@@ -23,8 +23,10 @@ from recordari.errors import InvalidInput, RecordariError
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC, derive
+from recordari.memory.objects import Objects
 from recordari.memory.remember import OBJECT_BYTES
 from recordari.privacy.sanitise import Clean, sanitise_items
+from recordari.recall.tenant_view import TenantViews
 from recordari.sessions.messages import SUMMARISE_TOPIC
 from recordari.tenants.tenants import require_admin
 from recordari.transfer import storage
@@ -127,7 +129,7 @@ class _Import:
         self.documents.finish()
         async with self.resources.database.transaction(self.identity) as tx:
             await audit.record(tx, "import", "tenant", self.identity.tenant_id, written=self.done.written)
-        self.resources.views.forget(self.identity.tenant_id)
+        self.resources.forget_tenant(self.identity.tenant_id)
         return self.done
 
     def _count(self, kind: str, written: int) -> None:
@@ -145,7 +147,7 @@ class _Import:
             written = await self._write(tx, checked)
         self._count(self.kind, written)
         if self.kind == "tenant":
-            self.resources.views.forget(self.identity.tenant_id)  # its policy holds for all that follows
+            self.resources.forget_tenant(self.identity.tenant_id)  # its policy holds for all that follows
 
     async def _ready(self, rows: list[Row]) -> list[Row]:
         """Rows as they belong here: with the sources of this tenant, and without what it does not want kept."""
@@ -219,7 +221,7 @@ class _Import:
             for row in rows
         ]
         cleaned = await sanitise_items(self.resources, self.identity, news)
-        view = await self.resources.views.get(self.resources.database, self.identity)
+        view = await self.resources.get(TenantViews).get(self.resources.database, self.identity)
         columns = await derive(
             self.resources, [(clean.new.content, clean.new.speaker) for clean in cleaned], language=view.language
         )
@@ -242,7 +244,7 @@ class _Import:
     async def _keep_body(self, item_id: UUID, payload_key: str, body: bytes) -> None:
         object_key = None
         if len(body) > OBJECT_BYTES:
-            object_key = await self.resources.objects.put(body, owner=f"{self.identity.tenant_id}/{payload_key}")
+            object_key = await self.resources.get(Objects).put(body, owner=f"{self.identity.tenant_id}/{payload_key}")
         async with self.resources.database.transaction(self.identity) as tx:
             await memory_storage.insert_payload(
                 tx,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from recordari.db.jobs import DeadLetter, JobCounts, JobRecord, JobStatus
 from recordari.memory import index
 from recordari.memory.index import Reembedding
 from recordari.verbs.bound import Bound
 from recordari.worker import jobs
-from recordari.worker.rules import DeadLetter, JobCounts, JobRecord, JobStatus
 
 
 class JobVerbs(Bound):

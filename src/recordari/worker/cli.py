@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from recordari.config import Settings
+from recordari.db.jobs import JobStatus
 from recordari.kit.commands import Tenant, ask, open_memory, read_settings
 from recordari.kit.output import AsJson, Yes, confirm, print_json, print_line, print_note, print_table, record
 from recordari.operations.maintenance import DEVELOPMENT_TENANT
 from recordari.wiring import open_resources
-from recordari.worker.rules import JobStatus
 from recordari.worker.runner import run_worker
 
 jobs_commands = typer.Typer()

@@ -12,11 +12,11 @@ from enum import StrEnum
 from recordari.core.identity import Identity, Role, TenantId
 from recordari.core.telemetry import get_log
 from recordari.db import outbox
+from recordari.db.jobs import retry_delay
 from recordari.db.outbox import Batch
 from recordari.errors import DatabaseUnavailable, Overloaded, ProviderError, RecordariError
 from recordari.kit.resources import Resources
 from recordari.schedule import Topic
-from recordari.worker.rules import retry_delay
 
 log = get_log(__name__)
 

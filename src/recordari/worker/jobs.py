@@ -9,11 +9,10 @@ from typing import Any
 from recordari.core.identity import Identity
 from recordari.db import audit, jobs, outbox
 from recordari.db import jobs as db_jobs
-from recordari.db.jobs import Resumed
+from recordari.db.jobs import DeadLetter, DeadLetterKind, JobCounts, JobRecord, JobStatus, Resumed, Schedule, next_run
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.tenants.tenants import MAX_PAGE, require_admin
-from recordari.worker.rules import DeadLetter, DeadLetterKind, JobCounts, JobRecord, JobStatus, Schedule, next_run
 
 PLAN_PAGE = 1_000
 LAST_NUMBER = 2**63 - 1

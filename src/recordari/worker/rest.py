@@ -13,6 +13,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from recordari.db.jobs import DeadLetterKind, JobStatus
 from recordari.events.follow import LOOK_SECONDS, STREAM_SECONDS
 from recordari.events.rest import STREAM, event_text, streamed, wants_stream
 from recordari.kit.rest import (
@@ -27,7 +28,6 @@ from recordari.kit.rest import (
     page_of,
     position,
 )
-from recordari.worker.rules import DeadLetterKind, JobStatus
 
 router = APIRouter(prefix="/v1", tags=["jobs"], responses=PROBLEMS)
 

@@ -20,14 +20,13 @@ from procrastinate.jobs import Job as QueuedJob
 
 from recordari.core.identity import Identity, Role, TenantId
 from recordari.core.telemetry import get_log
-from recordari.db.jobs import open_queue
+from recordari.db.jobs import open_queue, retry_delay
 from recordari.db.outbox import listen
 from recordari.errors import RecordariError
 from recordari.kit.resources import Clock, Resources
 from recordari.schedule import JOBS, TOPICS, Job, Topic, schedules
 from recordari.worker import jobs as job_service
 from recordari.worker.dispatch import Dispatcher
-from recordari.worker.rules import retry_delay
 
 log = get_log(__name__)
 

@@ -19,56 +19,52 @@ from recordari.kit.output import AsJson, fail, print_json, print_line
 
 __all__ = ["build", "main"]
 
-# name → what it does. A command lives in the module of its name: a Typer called `app` where it has commands
-# of its own, a function of the same name where it has none. `ELSEWHERE` names the others.
+# name → where it is and what it does: a Typer where it has commands of its own, a function where it has none.
 COMMANDS = {
-    "serve": "Start the server: REST, MCP and background work in one process.",
-    "worker": "Run background work in a process of its own.",
-    "mcp": "Serve MCP over standard input and output, for an agent on this machine.",
-    "remember": "Remember something.",
-    "recall": "Ask memory.",
-    "context": "Print what an agent would see for a question.",
-    "read-tool-output": "Print the whole text behind a preview.",
-    "facts": "List, correct, end, restore and pin what is known.",
-    "sessions": "List conversations, show and close one.",
-    "runs": "List agent runs, show one and replay its tool calls.",
-    "import": "Remember a history, one JSON object per line of a file; or read an export.",
-    "export": "Write everything of a tenant or of one user as JSON Lines.",
-    "forget": "Redact an item with everything derived from it.",
-    "erase": "Erase a user everywhere.",
-    "policy": "How long memory is kept, what may not be removed or copied, what is masked.",
-    "webhooks": "List, add, pause, resume and remove webhooks.",
-    "stats": "Show how a tenant's memory fares.",
-    "document": "Take documents in; list, read, search and remove them.",
-    "source": "Register what can be looked up, and synchronise folders of documents.",
-    "profile": "Print what is known of a user or an agent.",
-    "reindex": "Derive index, vectors and entities again from the rows.",
-    "reembed": "Move to another embedding model while recall goes on.",
-    "jobs": "List background work, and replay what failed.",
-    "database": "Connect databases that agents may ask, and ask them.",
-    "doctor": "Say what works, what is missing, and what to do about it.",
-    "tenant": "Create, list, show and change tenants.",
-    "proposals": "Decide what the weekly consolidation would change.",
-    "share": "Give memories to other tenants of the organisation, and take theirs.",
-    "org": "Group tenants that may share memories.",
-    "key": "Create, list and revoke API keys.",
-    "db": "Start, stop, migrate, back up and restore the database.",
-    "models": "List, fetch and verify the local models.",
-    "version": "Print the version.",
+    "serve": ("doors.cli.serve:serve", "Start the server: REST, MCP and background work in one process."),
+    "worker": ("worker.cli:worker", "Run background work in a process of its own."),
+    "mcp": ("doors.cli.serve:mcp", "Serve MCP over standard input and output, for an agent on this machine."),
+    "remember": ("recall.cli:remember", "Remember something."),
+    "recall": ("recall.cli:recall", "Ask memory."),
+    "context": ("context.cli:context", "Print what an agent would see for a question."),
+    "read-tool-output": ("recall.cli:read_tool_output", "Print the whole text behind a preview."),
+    "facts": ("facts.cli:facts_commands", "List, correct, end, restore and pin what is known."),
+    "sessions": ("sessions.cli:sessions_commands", "List conversations, show and close one."),
+    "runs": ("sessions.cli:runs_commands", "List agent runs, show one and replay its tool calls."),
+    "import": (
+        "transfer.cli:import_file",
+        "Remember a history, one JSON object per line of a file; or read an export.",
+    ),
+    "export": ("lifetime.cli:export", "Write everything of a tenant or of one user as JSON Lines."),
+    "forget": ("lifetime.cli:forget", "Redact an item with everything derived from it."),
+    "erase": ("lifetime.cli:erase", "Erase a user everywhere."),
+    "policy": (
+        "lifetime.cli:policy_commands",
+        "How long memory is kept, what may not be removed or copied, what is masked.",
+    ),
+    "webhooks": ("events.cli:webhooks_commands", "List, add, pause, resume and remove webhooks."),
+    "stats": ("operations.cli:stats", "Show how a tenant's memory fares."),
+    "document": ("knowledge.cli:document_commands", "Take documents in; list, read, search and remove them."),
+    "source": (
+        "knowledge.source_cli:source_commands",
+        "Register what can be looked up, and synchronise folders of documents.",
+    ),
+    "profile": ("recall.cli:profile", "Print what is known of a user or an agent."),
+    "reindex": ("memory.cli:reindex", "Derive index, vectors and entities again from the rows."),
+    "reembed": ("memory.cli:reembed", "Move to another embedding model while recall goes on."),
+    "jobs": ("worker.cli:jobs_commands", "List background work, and replay what failed."),
+    "database": ("databases.cli:database_commands", "Connect databases that agents may ask, and ask them."),
+    "doctor": ("operations.cli:doctor", "Say what works, what is missing, and what to do about it."),
+    "tenant": ("tenants.cli:tenant_commands", "Create, list, show and change tenants."),
+    "proposals": ("learning.cli:proposals_commands", "Decide what the weekly consolidation would change."),
+    "share": ("sharing.cli:share_commands", "Give memories to other tenants of the organisation, and take theirs."),
+    "org": ("sharing.cli:org_commands", "Group tenants that may share memories."),
+    "key": ("tenants.cli:key_commands", "Create, list and revoke API keys."),
+    "db": ("operations.cli:db_commands", "Start, stop, migrate, back up and restore the database."),
+    "models": ("models.cli:models_commands", "List, fetch and verify the local models."),
+    "version": ("", "Print the version."),
 }
 COMPLETING, COMPLETED_LINE = "_RECORDARI_COMPLETE", "_TYPER_COMPLETE_ARGS"
-ELSEWHERE = {
-    "remember": ("memory", "remember"),
-    "recall": ("memory", "recall"),
-    "read-tool-output": ("memory", "read_tool_output"),
-    "profile": ("memory", "profile"),
-    "import": ("importing", "import_file"),
-    "export": ("ending", "export"),
-    "forget": ("ending", "forget"),
-    "erase": ("ending", "erase"),
-    "reindex": ("indexing", "reindex"),
-    "reembed": ("indexing", "reembed"),
-}
 
 
 def version(*, as_json: AsJson = False) -> None:
@@ -99,22 +95,21 @@ def build(wanted: str | None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     root.callback(invoke_without_command=True)(_only_help)
-    for name, summary in COMMANDS.items():
+    for name, (place, summary) in COMMANDS.items():
         if name == "version":
             root.command(name)(version)
         elif name != wanted:
             root.command(name, help=summary, short_help=summary)(_only_help)
         else:
-            place, function = ELSEWHERE.get(name, (name, name))
-            module = import_module(f"recordari.doors.cli.main.{place}")
-            if isinstance(app := getattr(module, "app", None), typer.Typer):
-                for command in app.registered_commands:
+            module, _, attribute = place.partition(":")
+            command = getattr(import_module(f"recordari.{module}"), attribute)
+            if isinstance(command, typer.Typer):
+                for each in command.registered_commands:
                     # Said whole: left to itself the list of commands would cut it.
-                    command.short_help = (getattr(command.callback, "__doc__", None) or "").partition("\n")[0]
-                root.add_typer(app, name=name, help=summary, short_help=summary, no_args_is_help=True)
+                    each.short_help = (getattr(each.callback, "__doc__", None) or "").partition("\n")[0]
+                root.add_typer(command, name=name, help=summary, short_help=summary, no_args_is_help=True)
             else:
-                called = getattr(module, function)
-                root.command(name, help=called.__doc__, short_help=summary)(called)
+                root.command(name, help=command.__doc__, short_help=summary)(command)
     return root
 
 

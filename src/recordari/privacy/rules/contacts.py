@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv6Address
 
-from recordari.privacy.rules.masking import NOT_AFTER_WORD, NOT_BEFORE_WORD, DataType, Finding, Text
+from recordari.privacy.rules.findings import NOT_AFTER_WORD, NOT_BEFORE_WORD, DataType, Finding, Text
 
 # Letters that stand in addresses; Chinese, Japanese and Thai text runs into an address without a space.
 _LETTER = "A-Za-z0-9\u00c0-\u024f\u0370-\u052f\u0590-\u05ff\u0620-\u064a\u0900-\u097f\u1e00-\u1fff"

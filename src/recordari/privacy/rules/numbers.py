@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
 
-from recordari.privacy.rules.masking import NOT_AFTER_WORD, NOT_BEFORE_WORD, DataType, Finding, Text
+from recordari.privacy.rules.findings import NOT_AFTER_WORD, NOT_BEFORE_WORD, DataType, Finding, Text
 
 _CARD = re.compile(
     NOT_AFTER_WORD + r"(?:\d{4}([ .-])\d{4}\1\d{4}\1\d{1,7}|\d{4}([ -])\d{6}\2\d{4,5}|\d{12,19})" + NOT_BEFORE_WORD

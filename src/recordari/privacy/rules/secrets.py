@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from recordari.privacy.rules.masking import MASKS, DataType, Finding, Text
+from recordari.privacy.rules.findings import MASKS, DataType, Finding, Text
 
 # A key is a long run of these; ordinary text has hardly any, so that formats are looked for only there.
 _RUN = re.compile(r"[A-Za-z0-9_.~+/=$:-]{16,}")

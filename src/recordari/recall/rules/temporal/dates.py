@@ -20,7 +20,7 @@ from recordari.recall.rules.temporal.calendar import (
     yearly,
     yearly_day,
 )
-from recordari.recall.rules.temporal.times import Match, RuleBook
+from recordari.recall.rules.temporal.grammar import Match, RuleBook
 
 RULES = RuleBook()
 

@@ -4,7 +4,7 @@ from datetime import date, datetime, time, timedelta
 from typing import Final
 
 from recordari.recall.rules.temporal.calendar import DAY, Period, day, day_part, days, period, yearly_day
-from recordari.recall.rules.temporal.times import Match, RuleBook
+from recordari.recall.rules.temporal.grammar import Match, RuleBook
 from recordari.recall.rules.temporal.words import Word
 
 RULES = RuleBook()

@@ -21,7 +21,7 @@ from recordari.recall.rules.temporal.calendar import (
     unit_around,
     up_to_today,
 )
-from recordari.recall.rules.temporal.times import Match, RuleBook
+from recordari.recall.rules.temporal.grammar import Match, RuleBook
 from recordari.recall.rules.temporal.words import Word
 
 RULES = RuleBook()

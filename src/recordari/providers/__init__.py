@@ -1,1 +1,0 @@
-"""Outside help (embedding, reranking, LLM, cache), each with an offline answer."""

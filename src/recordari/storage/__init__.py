@@ -1,1 +1,0 @@
-"""The only place with SQL: it saves and loads, and never decides."""

@@ -1,1 +1,0 @@
-"""Databases of the user: read in a process of its own, by one connection that is never used again."""
