@@ -40,14 +40,15 @@ from recall_scale import (
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.context.assemble import RECALLED
+from recordari.db.address import bring_up_to_date, open_address
 from recordari.kit.resources import Resources
 from recordari.memory import vector_indexes
 from recordari.models.base import Embedder
 from recordari.models.embedding import Embedders
+from recordari.runner import background_worker
 from recordari.sessions.rules.window import NewMessage
 from recordari.tenants.rules import AgentDefinition
-from recordari.wiring import bring_up_to_date, make_embedders, open_address, open_resources
-from recordari.worker.runner import background_worker
+from recordari.wiring import make_embedders, open_resources
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = [Size(name=f"context-{rows}", rows=rows) for rows in (1_000, 10_000, 100_000)]

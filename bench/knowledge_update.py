@@ -35,9 +35,9 @@ from recordari.facts.rules.conflict import Statement, Verdict, is_newer, ruling
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
 from recordari.recall.request import Arm
+from recordari.runner import background_worker
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
-from recordari.worker.runner import background_worker
 
 RESULTS = Path(__file__).parent / "results"
 UPDATE = "knowledge-update"

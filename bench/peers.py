@@ -44,8 +44,9 @@ from rich.table import Table
 
 from recall import Asked, Score, Store, locomo
 from recordari.config import Settings
+from recordari.db.address import embedded_server
 from recordari.memory.rules import PREVIOUS_HEAD, embedded_text
-from recordari.wiring import embedded_server, make_embedders
+from recordari.wiring import make_embedders
 
 BENCH = Path(__file__).parent
 RESULTS = BENCH / "results"

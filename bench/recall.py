@@ -31,9 +31,9 @@ from recordari.core.identity import Identity, Role, Scope, tenant_id_of
 from recordari.core.items import Kind, NewItem, Trust
 from recordari.kit.resources import Resources
 from recordari.recall.request import MAX_QUERY_CHARACTERS, Arm
+from recordari.runner import background_worker
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
-from recordari.worker.runner import background_worker
 
 RESULTS = Path(__file__).parent / "results"
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}

@@ -40,6 +40,7 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, Scope, tenant_id_of
 from recordari.core.items import Kind
+from recordari.db.address import bring_up_to_date, open_address
 from recordari.kit.resources import Resources
 from recordari.memory import vector_indexes
 from recordari.memory.index import derive
@@ -48,7 +49,7 @@ from recordari.models.embedding import Embedders
 from recordari.recall import storage as recall_storage
 from recordari.recall.search import exact_below
 from recordari.recall.storage import Search
-from recordari.wiring import bring_up_to_date, open_address, open_resources
+from recordari.wiring import open_resources
 
 RESULTS = Path(__file__).parent / "results"
 MODEL_ID = "synthetic@1"

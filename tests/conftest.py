@@ -21,12 +21,13 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.databases import reader
 from recordari.db import migrate
+from recordari.db.address import APP_LOGIN
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.kit.resources import Resources
 from recordari.operations import rest as operations_rest
 from recordari.schedule import JOBS
 from recordari.tenants import tenants
-from recordari.wiring import APP_LOGIN, open_resources
+from recordari.wiring import open_resources
 from tests import folders
 from tests.patience import PATIENCE, PATIENT
 from tests.stored import drop_database

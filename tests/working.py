@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from recordari.app import Memory
 from recordari.db import outbox
+from recordari.runner import background_worker
 from recordari.schedule import JOBS, TOPICS
 from recordari.worker import dispatch
 from recordari.worker.dispatch import Outcome
-from recordari.worker.runner import background_worker
 from tests.patience import until
 
 

@@ -21,9 +21,9 @@ from recordari.core.items import Kind, NewItem
 from recordari.memory.index import EMBED_TOPIC
 from recordari.models.base import Embedder, InstantEmbedder, Matrix, Vector
 from recordari.models.embedding import Embedders
+from recordari.runner import background_worker
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
-from recordari.worker.runner import background_worker
 
 LOOK_AGAIN = 0.005
 

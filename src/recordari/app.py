@@ -8,6 +8,7 @@ from typing import Self
 
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, tenant_id_of
+from recordari.runner import background_worker
 from recordari.tenants import tenants
 from recordari.verbs.agents import AgentVerbs
 from recordari.verbs.curation import CurationVerbs
@@ -30,7 +31,6 @@ from recordari.verbs.shares import ShareVerbs
 from recordari.verbs.state import StateVerbs
 from recordari.verbs.tenants import TenantVerbs
 from recordari.wiring import open_resources
-from recordari.worker.runner import background_worker
 
 
 class Memory(

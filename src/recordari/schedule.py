@@ -19,14 +19,8 @@ of the work. No function keeps a transaction open while it waits for a provider.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from datetime import timedelta
-
 from recordari.context import profiles
 from recordari.databases import registry
-from recordari.db.jobs import Schedule
-from recordari.doors.rest import idempotency
 from recordari.entries import entries
 from recordari.events import follow, webhooks
 from recordari.facts import extract, judge
@@ -35,48 +29,15 @@ from recordari.learning import consolidate, proposals, workflows
 from recordari.lifetime import decay, erase, retain
 from recordari.lifetime import retain as lifetime_retain
 from recordari.memory import index, vector_indexes
-from recordari.operations import reports
+from recordari.operations import answers, reports
 from recordari.sessions import episodes, messages, sessions, state
 from recordari.sharing import share
 from recordari.tenants import usage
 from recordari.worker import jobs
-from recordari.worker.dispatch import Handler
+from recordari.worker.dispatch import Job, Topic
 
 AN_HOUR = 3_600.0  # of a batch that a language model may read text by text
 A_DAY = 86_400.0  # a large tenant takes long; a worker that dies meanwhile is noticed by its silence
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """One kind of job: what it runs, when, and within which limits."""
-
-    run: Callable[..., Awaitable[object]]
-    """A service function: `(resources, identity, **args)`; what it returns is not used."""
-    cron: str | None = None
-    """When it is due, in UTC; None: only when asked for."""
-    spread: timedelta = timedelta(hours=1)
-    """The window after each due time over which tenants are spread; not longer than the time between two."""
-    concurrency: int = 8
-    """How many runs may be open at once, over all workers; the setting `job_concurrency` overrides it."""
-    max_attempts: int | None = None
-    """Tries, crashes included; None: the setting `job_max_attempts`."""
-    exclusive: bool = True
-    """Whether two runs for one tenant must not overlap."""
-    timeout: float = 600.0
-    """Seconds after which a run counts as failed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
-    """One kind of entry in the outbox, and what handles a batch of them."""
-
-    handle: Handler
-    batch: int | None = None
-    """Most entries of one tenant in a batch; None: the setting `dispatch_batch`."""
-    timeout: float = 120.0
-    """Seconds after which a batch counts as failed."""
-    strikes_off: bool = False
-    """Whether the handler itself calls `storage.outbox.done`, whenever it does not raise."""
 
 
 JOBS: dict[str, Job] = {
@@ -92,7 +53,7 @@ JOBS: dict[str, Job] = {
     "dream": Job(run=proposals.dream, cron="30 4 * * 0", timeout=3_600.0),
     "reconcile_shares": Job(run=share.reconcile, cron="45 3 * * *"),
     "retain": Job(run=retain.retain, cron="0 5 * * *", timeout=3_600.0),
-    "sweep_answers": Job(run=idempotency.sweep_answers, cron="45 * * * *"),
+    "sweep_answers": Job(run=answers.sweep_answers, cron="45 * * * *"),
     "resume_webhooks": Job(run=webhooks.resume_webhooks, cron="20 * * * *"),
     "trim_events": Job(run=follow.trim_events, cron="45 3 * * *"),
     "refresh_databases": Job(run=registry.refresh_databases, cron="0 1 * * *", timeout=3_600.0),
@@ -115,12 +76,3 @@ TOPICS: dict[str, Topic] = {
     episodes.TRIM_TOPIC: Topic(handle=episodes.trim_episodes),
     profiles.PROFILE_TOPIC: Topic(handle=profiles.refresh_profiles),
 }
-
-
-def schedules(table: Mapping[str, Job]) -> tuple[Schedule, ...]:
-    """List the jobs of a table that run by themselves."""
-    return tuple(
-        Schedule(job=name, cron=job.cron, spread=job.spread, concurrency=job.concurrency, exclusive=job.exclusive)
-        for name, job in table.items()
-        if job.cron is not None
-    )

@@ -6,7 +6,6 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -14,18 +13,22 @@ from typing import Any
 
 from recordari import schedule
 from recordari.config import Settings
+from recordari.context.rules.context import ContextSettings
 from recordari.core.secrets import Secrets
 from recordari.core.telemetry import Telemetry, get_log
-from recordari.databases.ask import ModelSqlWriter
-from recordari.db import migrate
+from recordari.databases.ask import ModelSqlWriter, QueryPlaces, SqlWriter
+from recordari.db.address import bring_up_to_date, open_address
 from recordari.db.database import Database
-from recordari.db.embedded.server import EmbeddedServer
 from recordari.db.outbox import Wakeups
 from recordari.db.pool import PoolOptions
-from recordari.errors import ConfigurationError, ProviderError, RecordariError
+from recordari.errors import ConfigurationError, ProviderError
+from recordari.facts.language import LLM, OfflineRules, Splitter
 from recordari.kit.resources import Resources
-from recordari.lifetime.decay import AccessCounts
+from recordari.knowledge.reading.reader import Extractor
+from recordari.learning.consolidate import Distiller, OfflineDistiller
+from recordari.memory.index import Threads
 from recordari.memory.objects import EncryptedObjects, LocalObjects, Objects, S3Objects, S3Spec, StoresByKey
+from recordari.memory.tenant_view import TenantViews
 from recordari.memory.vector_storage import VectorIndexes
 from recordari.models import install
 from recordari.models.base import Embedder
@@ -33,71 +36,18 @@ from recordari.models.embedding import Embedders, EmbeddingProvider, EmbeddingSp
 from recordari.models.language import LanguageModel, ModelSpec, make_token_counter
 from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
 from recordari.models.static import StaticTokens, load_static_tokens
-from recordari.operations import doctor
-from recordari.operations.doctor import Check
+from recordari.privacy.rules.masking import PrivacyPolicy
+from recordari.recall.accesses import AccessCounts
 from recordari.recall.answer_cache import RecallCache
-from recordari.recall.tenant_view import TenantViews
+from recordari.recall.process_cache import Shelves
 from recordari.sessions.cache import Cache, NoCache, RedisCache, SessionCache
 from recordari.sessions.language import ModelRules, ModelSplitter, ModelSummariser
+from recordari.sessions.messages import OfflineSummariser, Summariser
+from recordari.tenants.cache import TenantCache
 from recordari.tenants.usage import Usages
+from recordari.worker import dispatch
 
 log = get_log(__name__)
-
-DATABASE_NAME = "recordari"
-APP_LOGIN = "recordari"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where the database is: as the application, and as the owner where that is known."""
-
-    dsn: str
-    owner_dsn: str | None
-    login: str
-    password: str | None = None
-
-
-def embedded_server(settings: Settings) -> EmbeddedServer:
-    """The embedded server of these settings, not started."""
-    return EmbeddedServer(
-        settings.home / "postgres",
-        bin_dir=settings.postgres_bin_dir,
-        run_as=settings.postgres_user,
-    )
-
-
-@asynccontextmanager
-async def open_address(settings: Settings) -> AsyncIterator[Address]:
-    """The database to use: the configured one, or the embedded server, started and released here."""
-    if settings.database_url is not None:
-        dsn = settings.database_url.get_secret_value()
-        login, password = migrate.login_of(dsn)
-        owner_dsn = settings.database_owner_url.get_secret_value() if settings.database_owner_url else None
-        yield Address(dsn=dsn, owner_dsn=owner_dsn, login=login, password=password)
-        return
-    server = embedded_server(settings)
-    await asyncio.to_thread(server.acquire)
-    try:
-        await migrate.ensure_database(server.dsn(), DATABASE_NAME)
-        yield Address(
-            dsn=server.dsn(user=APP_LOGIN, database=DATABASE_NAME),
-            owner_dsn=server.dsn(database=DATABASE_NAME),
-            login=APP_LOGIN,
-        )
-    finally:
-        await asyncio.to_thread(server.release)
-
-
-async def bring_up_to_date(settings: Settings, address: Address) -> list[str]:
-    """Migrate where permitted; raise `ConfigurationError` when steps are missing and may not be applied."""
-    if settings.auto_migrate and address.owner_dsn is not None:
-        return await migrate.prepare(address.owner_dsn, login=address.login, password=address.password)
-    missing = await migrate.pending(address.dsn)
-    if missing:
-        raise ConfigurationError(
-            f"the database lacks {len(missing)} migrations; set RECORDARI_DATABASE_OWNER_URL and run `recordari db init`"
-        )
-    return []
 
 
 @asynccontextmanager
@@ -131,14 +81,13 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             log.warning("window_override_is_set", tokens=settings.window_override)
         cache = make_cache(settings)
         stack.push_async_callback(cache.close)
-        session_cache = SessionCache(cache, database)
-        recall_cache = RecallCache()
-        telemetry.watch("recordari_recall_cache", "Answers kept for contexts.", recall_cache.statistics)
-        accesses, usages, views = AccessCounts(database), Usages(database), TenantViews()
-        stack.push_async_callback(accesses.close)
-        stack.push_async_callback(usages.close)
-        stack.push_async_callback(views.close)
-        telemetry.watch("recordari_session_cache", "Reads and drops of the session cache.", session_cache.statistics)
+        parts = make_parts(settings, database, cache, owner_dsn=address.owner_dsn)
+        for kind in (AccessCounts, Usages, TenantViews):
+            stack.push_async_callback(parts[kind].close)
+        telemetry.watch("recordari_recall_cache", "Answers kept for contexts.", parts[RecallCache].statistics)
+        telemetry.watch(
+            "recordari_session_cache", "Reads and drops of the session cache.", parts[SessionCache].statistics
+        )
         yield Resources(
             settings=settings,
             database=database,
@@ -147,20 +96,38 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             embedders=embedders,
             static_tokens=await load_late_interaction(settings),
             reranker=reranker,
-            objects=make_objects(settings),
-            session_cache=session_cache,
-            accesses=accesses,
-            usages=usages,
-            views=views,
             secrets=make_secrets(settings),
-            **make_tasks(settings),
-            vector_indexes=VectorIndexes(address.owner_dsn) if address.owner_dsn else None,
-            telemetry=telemetry,
+            parts=parts,
+            tenant_settings={"privacy": PrivacyPolicy.read, "context": ContextSettings.read},
             count_tokens=make_token_counter(settings.token_counter),
-            recall_cache=recall_cache,
+            telemetry=telemetry,
             job_names=frozenset(schedule.JOBS),
-            schedules=schedule.schedules(schedule.JOBS),
+            schedules=dispatch.schedules(schedule.JOBS),
         )
+
+
+def make_parts(settings: Settings, database: Database, cache: Cache, *, owner_dsn: str | None) -> dict[type, Any]:
+    """What rooms keep for the whole process, by class or protocol."""
+    parts: dict[type, Any] = {
+        AccessCounts: AccessCounts(database),
+        Distiller: OfflineDistiller(),
+        Extractor: Extractor(),
+        LLM: OfflineRules(),
+        Objects: make_objects(settings),
+        QueryPlaces: QueryPlaces(),
+        RecallCache: RecallCache(),
+        SessionCache: SessionCache(cache, database),
+        Shelves: Shelves(),
+        Summariser: OfflineSummariser(),
+        TenantCache: TenantCache(),
+        TenantViews: TenantViews(),
+        Threads: Threads(),
+        Usages: Usages(database),
+        **make_tasks(settings),
+    }
+    if owner_dsn is not None:
+        parts[VectorIndexes] = VectorIndexes(owner_dsn)
+    return parts
 
 
 def make_secrets(settings: Settings) -> Secrets:
@@ -187,18 +154,18 @@ def make_language_model(settings: Settings) -> LanguageModel | None:
     )
 
 
-def make_tasks(settings: Settings) -> dict[str, Any]:
-    """What the configured language model does, by the field of `Resources`; the rest is left to the offline rules."""
+def make_tasks(settings: Settings) -> dict[type, Any]:
+    """What the configured language model does; the rest is left to the offline rules."""
     model = make_language_model(settings)
     if model is None:
         return {}
-    can_do: dict[str, dict[str, Any]] = {
-        "facts": {"llm": ModelRules(model)},
-        "summaries": {"summariser": ModelSummariser(model)},
-        "steps": {"splitter": ModelSplitter(model)},
-        "sql": {"sql_writer": ModelSqlWriter(model)},
+    tasks: dict[str, tuple[type, Any]] = {
+        "facts": (LLM, ModelRules(model)),
+        "summaries": (Summariser, ModelSummariser(model)),
+        "steps": (Splitter, ModelSplitter(model)),
+        "sql": (SqlWriter, ModelSqlWriter(model)),
     }
-    return {name: made for task in settings.llm_tasks for name, made in can_do[task].items()}
+    return dict(tasks[task] for task in settings.llm_tasks)
 
 
 def make_cache(settings: Settings) -> Cache:
@@ -293,53 +260,3 @@ async def load_late_interaction(settings: Settings) -> StaticTokens | None:
 @lru_cache(maxsize=4)
 def _static_tokens(cache_dir: Path, mirror: str | None, offline: bool) -> StaticTokens:
     return load_static_tokens(cache_dir=cache_dir, mirror=mirror, offline=offline)
-
-
-async def check_ready(resources: Resources) -> None:
-    """Raise unless the database answers and has every migration."""
-    await resources.database.ping()
-    if await migrate.pending(resources.database.dsn):
-        raise ConfigurationError("the database lacks migrations; run `recordari db migrate`")
-
-
-def owner_of(address: Address) -> str:
-    """Give the owner's connection; raise `ConfigurationError` where only the application's is known."""
-    if address.owner_dsn is None:
-        raise ConfigurationError(
-            "this needs the owner's connection to your PostgreSQL; set RECORDARI_DATABASE_OWNER_URL"
-        )
-    return address.owner_dsn
-
-
-def setup_script(settings: Settings) -> str:
-    """Write the SQL by which an administrator prepares the configured database where we may not."""
-    if settings.database_url is None:
-        raise ConfigurationError("the embedded database needs no script; set RECORDARI_DATABASE_URL first")
-    login, _ = migrate.login_of(settings.database_url.get_secret_value())
-    owner = settings.database_owner_url
-    return migrate.setup_script(login, migrate.login_of(owner.get_secret_value())[0] if owner else None)
-
-
-async def diagnose(settings: Settings, *, start: bool = True) -> list[Check]:
-    """Look at everything Recordari needs; `start` allows to start the embedded server for it."""
-    checks = [
-        *doctor.check_machine(settings),
-        *doctor.check_configuration(settings),
-        *doctor.check_models(settings),
-    ]
-    if settings.database_url is None:
-        programs, info = await asyncio.to_thread(doctor.check_programs, settings, embedded_server(settings))
-        checks.append(programs)
-        if info is None:
-            return checks
-        if not info.running and not start:
-            return [*checks, doctor.warn("database", "not running", "leave out --no-start to start it")]
-    where = "embedded" if settings.database_url is None else "RECORDARI_DATABASE_URL"
-    try:
-        async with open_address(settings) as address:
-            if settings.database_url is None:  # yours is only looked at
-                await bring_up_to_date(settings, address)
-            indexes = doctor.check_vector_indexes(owner_known=address.owner_dsn is not None)
-            return [*checks, *await doctor.check_database(address.dsn, where=where), indexes]
-    except RecordariError as error:
-        return [*checks, doctor.failure("database", error)]

@@ -14,7 +14,7 @@ from tests.working import at, work_off
 from recordari.app import Memory
 from recordari.core.identity import Identity, Role
 from recordari.errors import Forbidden, InvalidInput, NotFound, TooLarge
-from recordari.lifetime.decay import AccessCounts
+from recordari.recall.accesses import AccessCounts
 from recordari.tenants import tenants
 
 HANDBOOK = """# Returns

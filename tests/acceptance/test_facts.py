@@ -20,9 +20,9 @@ from recordari.facts import storage as facts_storage
 from recordari.facts.rules.evidence import Trend
 from recordari.kit.resources import Resources
 from recordari.lifetime import storage as lifetime_storage
-from recordari.lifetime.decay import AccessCounts
+from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
-from recordari.recall import storage as recall_storage
+from recordari.recall.accesses import AccessCounts
 
 JANUARY = datetime(2026, 1, 10, tzinfo=UTC)
 
@@ -141,8 +141,8 @@ async def test_a_fact_counts_as_text_of_its_own_once_its_message_is_gone(chat: M
     said = await chat.remember("I prefer window seats on long flights.", speaker="Ana")
     await settled(chat)
     database = chat.resources.database
-    assert await recall_storage.document_frequencies(database, chat.identity, ["window"]) == {"window": 1}
-    counted = recall_storage.ask_collection()
+    assert await memory_storage.document_frequencies(database, chat.identity, ["window"]) == {"window": 1}
+    counted = memory_storage.ask_collection()
     await database.together(chat.identity, [counted])
     assert counted.answer[:2] == (2, 1)
     async with database.transaction(chat.identity) as tx:

@@ -19,7 +19,7 @@ from recordari.errors import InvalidInput, NotFound, QuotaExceeded
 from recordari.facts import storage as facts_storage
 from recordari.facts.storage import Link
 from recordari.kit.resources import Resources
-from recordari.lifetime.decay import AccessCounts
+from recordari.recall.accesses import AccessCounts
 from recordari.tenants import tenants
 from recordari.tenants.usage import Usages
 

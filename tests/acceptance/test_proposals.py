@@ -18,7 +18,7 @@ from recordari.facts import storage as facts_storage
 from recordari.facts.storage import Link
 from recordari.kit.resources import Resources
 from recordari.learning.rules.proposals import Proposal
-from recordari.lifetime.decay import AccessCounts
+from recordari.recall.accesses import AccessCounts
 
 TWICE = ("Ana prefers tea without sugar in the morning", "In the morning Ana prefers tea without any sugar")
 

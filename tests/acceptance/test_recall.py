@@ -15,7 +15,7 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role, Scope
 from recordari.core.items import MAX_CONTENT_BYTES, Kind, NewItem, Trust
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, Unauthenticated
-from recordari.memory.remember import NO_SUCH_OUTPUT
+from recordari.memory.items import NO_SUCH_OUTPUT
 from recordari.models.reranking import RerankProvider, RerankSpec, make_reranker
 from recordari.tenants import tenants
 

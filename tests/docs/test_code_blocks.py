@@ -17,8 +17,8 @@ import pytest
 from tests.docs.served import Interpreter, Served, serving
 from tests.stored import drop_database
 
+from recordari.db.address import APP_LOGIN
 from recordari.db.embedded.server import EmbeddedServer
-from recordari.wiring import APP_LOGIN
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

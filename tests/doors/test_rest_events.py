@@ -30,7 +30,7 @@ from recordari.events import webhooks as events_webhooks
 from recordari.events.rules import is_public
 from recordari.kit.resources import Resources
 from recordari.memory import remember
-from recordari.worker.runner import background_worker
+from recordari.runner import background_worker
 
 # -- The feed
 

@@ -14,7 +14,7 @@ from tests.patience import PATIENCE
 
 from recordari.core.items import MAX_CONTENT_BYTES, Kind
 from recordari.kit.resources import Resources
-from recordari.worker.runner import background_worker
+from recordari.runner import background_worker
 
 CHAT = {"Recordari-User": "ana", "Recordari-Agent": "helper", "Recordari-Session": "chat-1"}
 

@@ -14,9 +14,9 @@ from tests.doors.rest_door import client_of, open_door
 from tests.stored import rows
 
 from recordari.config import Settings
-from recordari.doors.rest import idempotency
 from recordari.doors.rest.app import create_app
 from recordari.kit.resources import Resources
+from recordari.operations import answers
 
 SECRET = "zebrafinches"
 KEYS = int(os.environ.get("RECORDARI_TEST_KEYS", "30"))  # more, when asked for
@@ -112,9 +112,9 @@ async def test_answers_stand_encrypted_and_go_after_a_day(resources: Resources, 
         (stored,) = rows(settings, "SELECT * FROM recordari.answers")
         assert SECRET.encode() not in stored["sealed"] and stored["sealed"]
         identity = door.memory.identity
-        assert await idempotency.sweep_answers(resources, identity) == 0
+        assert await answers.sweep_answers(resources, identity) == 0
         later = replace(resources, clock=lambda: datetime.now(UTC) + timedelta(hours=24, seconds=1))
-        assert await idempotency.sweep_answers(later, identity) == 1
+        assert await answers.sweep_answers(later, identity) == 1
 
 
 async def test_an_answer_without_a_body_is_given_again_too(resources: Resources) -> None:

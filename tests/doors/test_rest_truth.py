@@ -18,7 +18,7 @@ from tests.patience import PATIENCE
 
 from recordari.config import Settings
 from recordari.kit.resources import Resources
-from recordari.worker.runner import background_worker
+from recordari.runner import background_worker
 
 ANA = {"Recordari-User": "ana", "Recordari-Agent": "helper", "Recordari-Session": "chat-1"}
 BOB = {**ANA, "Recordari-User": "bob"}

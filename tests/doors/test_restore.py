@@ -19,9 +19,10 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity
 from recordari.core.items import Kind
+from recordari.db.address import APP_LOGIN
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.sessions.rules.window import MessageRole, NewMessage
-from recordari.wiring import APP_LOGIN, open_resources
+from recordari.wiring import open_resources
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 

@@ -31,7 +31,7 @@ from recordari.core.identity import Identity
 from recordari.core.items import MAX_CONTENT_BYTES
 from recordari.doors.rest.app import create_app
 from recordari.errors import RecordariError
-from recordari.memory.remember import NO_SUCH_OUTPUT
+from recordari.memory.items import NO_SUCH_OUTPUT
 
 WHO = {"user": "ana", "agent": "helper", "session": "chat-1"}
 REPORT = "".join(f"order {number}: shipped to Porto\n" for number in range(MAX_CONTENT_BYTES // 16))

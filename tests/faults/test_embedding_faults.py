@@ -24,9 +24,9 @@ from recordari.config import Settings
 from recordari.core.items import NewItem
 from recordari.db.queries import Query
 from recordari.kit.resources import Resources
+from recordari.runner import background_worker
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
-from recordari.worker.runner import background_worker
 
 pytestmark = pytest.mark.faults
 

@@ -30,11 +30,11 @@ from recordari.facts import storage as facts_storage
 from recordari.facts.storage import Link
 from recordari.lifetime import erase
 from recordari.lifetime.journal import journal_file
+from recordari.runner import run_worker
 from recordari.sessions.rules.runs import NewToolCall
 from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
-from recordari.worker.runner import run_worker
 
 pytestmark = pytest.mark.faults
 

@@ -16,9 +16,9 @@ from tests.patience import PATIENCE
 from tests.stored import drop_database
 
 from recordari.db import migrate
+from recordari.db.address import APP_LOGIN
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import ConfigurationError
-from recordari.wiring import APP_LOGIN
 
 pytestmark = pytest.mark.faults
 

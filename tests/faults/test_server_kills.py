@@ -25,7 +25,7 @@ from tests.ports import free_port
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Role
-from recordari.wiring import embedded_server
+from recordari.db.address import embedded_server
 
 pytestmark = pytest.mark.faults
 

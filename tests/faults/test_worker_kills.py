@@ -29,10 +29,10 @@ from recordari.db import jobs, outbox
 from recordari.db.outbox import Batch
 from recordari.db.queries import Query
 from recordari.kit.resources import Resources
-from recordari.schedule import Job, Topic
+from recordari.runner import run_worker
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
-from recordari.worker.runner import run_worker
+from recordari.worker.dispatch import Job, Topic
 
 pytestmark = pytest.mark.faults
 

@@ -21,12 +21,13 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from recordari.app import Memory
-from recordari.core.identity import Role, tenant_id_of
-from recordari.doors.auth import Authenticator, bearer, narrowed
-from recordari.doors.jwks import UNKNOWN_KEY_SECONDS, TokenVerifier, checked_url
+from recordari.core.identity import Role, narrowed, tenant_id_of
 from recordari.errors import ConfigurationError, Forbidden, ProviderError, Unauthenticated
 from recordari.kit.resources import Resources
+from recordari.kit.rest import bearer
 from recordari.tenants import tenants
+from recordari.tenants.auth import Authenticator
+from recordari.tenants.jwks import UNKNOWN_KEY_SECONDS, TokenVerifier, checked_url
 from recordari.tenants.rules import read_key, written_key
 
 ISSUER, AUDIENCE = "https://issuer.example", "recordari"

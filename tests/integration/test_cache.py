@@ -24,12 +24,13 @@ from tests.redis_server import RedisServer, running_redis
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, SessionId
+from recordari.db.address import APP_LOGIN
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import ConfigurationError, NotFound, QuotaExceeded
 from recordari.sessions.cache import RedisCache, SessionCache, Timing
 from recordari.sessions.rules.window import NewMessage
 from recordari.tenants.tenants import ensure_tenant
-from recordari.wiring import APP_LOGIN, open_resources
+from recordari.wiring import open_resources
 
 pytestmark = pytest.mark.redis
 

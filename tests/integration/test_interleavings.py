@@ -26,12 +26,12 @@ from recordari.db.database import Asked, Database
 from recordari.db.queries import Query
 from recordari.errors import NotFound
 from recordari.facts.language import LLM, OfflineRules
-from recordari.facts.rules.conflict import Retirement
 from recordari.facts.rules.extraction import Extracted
-from recordari.facts.versions import retire
 from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
 from recordari.memory.rules import Entity, EntityKind
+from recordari.memory.version_storage import Retirement
+from recordari.memory.versions import retire
 from recordari.sessions.rules.sessions import SessionStatus
 from recordari.sessions.rules.window import NewMessage
 

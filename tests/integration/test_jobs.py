@@ -23,11 +23,12 @@ from recordari.db.jobs import JobStatus, Schedule, next_run
 from recordari.db.queries import Query
 from recordari.errors import DatabaseUnavailable, Forbidden, InvalidInput
 from recordari.kit.resources import Resources
-from recordari.schedule import JOBS, Job, schedules
+from recordari.runner import run_worker
+from recordari.schedule import JOBS
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker import jobs as job_service
-from recordari.worker.runner import run_worker
+from recordari.worker.dispatch import Job, schedules
 
 MINUTELY = Schedule(job="count", cron="* * * * *", spread=timedelta(seconds=30), concurrency=1000)
 

@@ -23,11 +23,11 @@ from recordari.db.outbox import Batch
 from recordari.db.queries import Query
 from recordari.errors import Conflict, Forbidden, NotFound, ProviderError
 from recordari.kit.resources import Resources
-from recordari.schedule import Topic
+from recordari.runner import run_worker
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker import dispatch
-from recordari.worker.runner import run_worker
+from recordari.worker.dispatch import Topic
 
 SLOW_TICK = {"dispatch_tick": 60.0}
 

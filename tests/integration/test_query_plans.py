@@ -23,10 +23,12 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, Scope, TenantId, UserId, tenant_id_of
 from recordari.core.items import Kind, NewItem
+from recordari.db.address import APP_LOGIN
 from recordari.db.database import Database, Transaction
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.db.queries import Query
 from recordari.kit.resources import Resources
+from recordari.memory import storage as memory_storage
 from recordari.memory import vector_indexes as service
 from recordari.memory import vector_storage
 from recordari.memory.vector_indexes import Changes, decide
@@ -38,7 +40,6 @@ from recordari.recall.rules.temporal.times import Interval
 from recordari.recall.search import exact_below
 from recordari.recall.storage import Search
 from recordari.tenants import tenants
-from recordari.wiring import APP_LOGIN
 
 MODEL_ID = "random@1"
 DIMENSIONS = 16
@@ -227,7 +228,7 @@ async def test_facts_looked_for_apart_are_found_by_the_same_indexes(indexed: Res
 async def test_how_rare_a_word_is_is_counted_in_the_text_index(resources: Resources) -> None:
     explaining = ExplainingOnce(resources.database)
     with pytest.raises(ValueError):  # there is no answer to read
-        await recall_storage.document_frequencies(cast("Database", explaining), who(LARGE), ["w7"])
+        await memory_storage.document_frequencies(cast("Database", explaining), who(LARGE), ["w7"])
     assert explaining.explained is not None
     assert explaining.explained.uses("Bitmap Index Scan", "items_text")
     assert not explaining.explained.reads_all("items")

@@ -15,7 +15,7 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, RunId, Scope
 from recordari.core.items import NewItem
 from recordari.errors import Conflict
-from recordari.recall import recall
+from recordari.recall import process_cache, recall
 from recordari.recall.process_cache import Shelves
 from recordari.recall.rules.arms import Depths
 from recordari.tenants import tenants

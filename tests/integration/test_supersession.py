@@ -19,9 +19,10 @@ from recordari.errors import NotFound
 from recordari.facts import judge
 from recordari.facts import storage as facts_storage
 from recordari.facts.language import LLM, OfflineRules
-from recordari.facts.rules.conflict import Retirement, Ruling, Statement, Verdict
+from recordari.facts.rules.conflict import Ruling, Statement, Verdict
 from recordari.facts.rules.extraction import Extracted
-from recordari.facts.versions import retire
+from recordari.memory.version_storage import Retirement
+from recordari.memory.versions import retire
 from recordari.tenants import tenants
 from recordari.wiring import make_embedders
 

@@ -31,9 +31,9 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.core.items import Kind
 from recordari.errors import Conflict, InvalidInput, NotFound
-from recordari.facts.rules.conflict import Retirement
-from recordari.facts.versions import retire
 from recordari.kit.resources import Resources
+from recordari.memory.version_storage import Retirement
+from recordari.memory.versions import retire
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 

@@ -20,9 +20,9 @@ from recordari.core.identity import Identity, Scope
 from recordari.core.items import NewItem
 from recordari.errors import DatabaseUnavailable
 from recordari.memory import vector_storage
+from recordari.memory.tenant_view import MODEL_SECONDS, TenantView, TenantViews
 from recordari.models.base import Embedder, Matrix, Vector
 from recordari.models.embedding import Embedders
-from recordari.recall.tenant_view import MODEL_SECONDS, TenantView, TenantViews
 from recordari.wiring import open_resources
 
 
@@ -101,7 +101,7 @@ async def test_a_word_that_becomes_common_little_by_little_is_common(memory: Mem
     ana = memory.acting_as(user="ana")
     await ana.remember_many([NewItem(content=f"note {number} about plums", scope=Scope.USER) for number in range(100)])
     views, database = memory.resources.get(TenantViews), memory.resources.database
-    views.forget(memory.identity.tenant_id)
+    views.forget_tenant(memory.identity.tenant_id)
     assert (await views.with_terms(database, memory.identity, ["quinc"])).frequencies["quinc"] == 0
     for start in range(0, 60, 4):  # each time fewer than would make a difference by themselves
         news = [NewItem(content=f"note {start + number} about quinces", scope=Scope.USER) for number in range(4)]

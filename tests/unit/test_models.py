@@ -10,6 +10,7 @@ import pytest
 from tests.json_server import JsonServer, Reply, Request, json_server
 
 from recordari.errors import ConfigurationError, ProviderError
+from recordari.models import registry
 from recordari.models.pull import PullProgress, PullStage, pull
 from recordari.models.registry import (
     FileState,

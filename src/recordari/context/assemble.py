@@ -13,6 +13,7 @@ from uuid import UUID
 from recordari.context.rules.budget import Filled
 from recordari.context.rules.context import (
     ContextItem,
+    ContextSettings,
     Iteration,
     Plan,
     Rendering,
@@ -30,15 +31,15 @@ from recordari.core.items import Kind, checked_content
 from recordari.errors import InvalidInput
 from recordari.facts.language import Splitter
 from recordari.kit.resources import Resources
-from recordari.lifetime.decay import AccessCounts
 from recordari.models.base import fail_open
 from recordari.recall import recall
+from recordari.recall.accesses import AccessCounts
 from recordari.recall.answer_cache import RecallCache
 from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest
 from recordari.recall.rules.steps import joined, next_questions
 from recordari.recall.rules.temporal.times import Interval
 from recordari.recall.rules.tracing import written_interval
-from recordari.recall.tenant_view import TenantViews
+from recordari.tenants.cache import TenantCache
 
 RECALLED = tuple(kind for kind in Kind if kind is not Kind.DOCUMENT_CHUNK)  # documents are looked up by the agent
 MORE_BY_STEPS = 3
@@ -158,7 +159,8 @@ class _Assembly:
         self.timings[step] = round((time.perf_counter() - started) * 1000, 3)
 
     async def _plan(self) -> Plan:
-        preferences = await self.resources.get(TenantViews).preferences(self.resources.database, self.identity)
+        preferences = await self.resources.get(TenantCache).get(self.resources.database, self.identity)
+        settings = _context_settings(preferences.settings.get("context"))
         situation = Situation(
             question=self.request.question,
             now=self.request.as_of or self.resources.clock(),
@@ -168,7 +170,7 @@ class _Assembly:
             has_run=self.identity.run_id is not None,
             is_past=self.request.as_of is not None,
         )
-        return plan(situation, preferences.context.find(self.request.profile), budget=self.request.budget)
+        return plan(situation, settings.find(self.request.profile), budget=self.request.budget)
 
     async def _fetch(self, wanted: Plan) -> tuple[Base, _Found, _Found]:
         """Everything at once; the first error ends the rest."""
@@ -333,3 +335,11 @@ def _section_trace(name: SectionName, share: Share, fetched: Fetched, filled: Fi
 
 def _named(item: ContextItem) -> dict[str, Any]:
     return {"id": str(item.item_id) if item.item_id is not None else None, "source_ref": item.source_ref}
+
+
+def _context_settings(setting: object) -> ContextSettings:
+    """The settings of a context. One that an older version wrote and this one cannot read must not stop a turn."""
+    try:
+        return ContextSettings.read(setting)
+    except InvalidInput:
+        return ContextSettings()

@@ -11,9 +11,8 @@ import typer
 from recordari.context.assemble import Context
 from recordari.context.rest import shown
 from recordari.context.rules.context import Iteration, Rendering
-from recordari.kit.commands import Agent, Session, Tenant, User, open_memory
+from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, open_memory
 from recordari.kit.output import AsJson, print_json, print_line, print_note, print_table
-from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 
 def context(

@@ -9,9 +9,9 @@ from uuid import UUID
 from recordari.context.rules.profiles import KnownFact, Profile
 from recordari.core.identity import AgentId, Identity, SessionId, UserId
 from recordari.core.items import Item
-from recordari.db.database import Asked, Database, Record, Transaction, all_as, first_as
+from recordari.db.database import Asked, Record, Transaction, all_as, first_as
 from recordari.db.queries import Queries
-from recordari.sessions.storage import thread_of
+from recordari.memory.storage import thread_of
 
 queries = Queries(__name__)
 
@@ -48,18 +48,6 @@ def ask_written_at(session_id: SessionId, position: int) -> Asked[datetime | Non
         thread=thread_of(session_id),
         position=position,
     )
-
-
-async def read_version(database: Database, identity: Identity) -> int:
-    """How often what the identity may recall has changed; it differs after every change."""
-    ((version,),) = await database.once(
-        identity,
-        queries.version,
-        user_id=identity.user_id,
-        agent_id=identity.agent_id,
-        session_id=identity.session_id,
-    )
-    return int(version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,16 +30,6 @@ ORDER BY event_time DESC, item_id DESC LIMIT %(limit)s
 -- When the message at a place of a thread was written.
 SELECT created_at FROM items WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position = %(position)s
 
--- name: version
--- How often what these owners may recall has changed; of a session with all those that it is one line with.
-SELECT COALESCE(sum(version), 0)::bigint FROM memory_versions
-WHERE tenant_id = %(tenant_id)s AND owner_class = ANY(ARRAY[
-    owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
-    owner_class('agent', NULL, %(agent_id)s, NULL), owner_class('session', NULL, NULL, %(session_id)s)]
-    || ARRAY(SELECT owner_class('session', NULL, NULL, s.session_id) FROM sessions s
-        WHERE s.tenant_id = %(tenant_id)s AND s.root_id = (
-            SELECT root_id FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s)))
-
 -- name: find_of_user
 -- A user's profile, and whether facts have changed since it was made.
 SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NewType, TypeVar
 from uuid import UUID, uuid5
 
-from recordari.errors import InvalidInput
+from recordari.errors import Forbidden, InvalidInput
 
 TenantId = NewType("TenantId", UUID)
 UserId = NewType("UserId", str)
@@ -119,3 +119,23 @@ def optional_choice(field: str, choices: type[Choice], value: str | None) -> Cho
 def tenant_id_of(name: str) -> TenantId:
     """The id of the tenant called `name`: the same name always gives the same id, with no look-up."""
     return TenantId(uuid5(TENANT_NAMESPACE, checked_id("tenant", name)))
+
+
+def narrowed(
+    identity: Identity,
+    *,
+    user: str | None = None,
+    agent: str | None = None,
+    session: str | None = None,
+    run: str | None = None,
+) -> Identity:
+    """The identity with what a caller adds; `Forbidden` where the credential is bound to something else."""
+    for noun, bound, given in (
+        ("user", identity.user_id, user),
+        ("agent", identity.agent_id, agent),
+        ("session", identity.session_id, session),
+        ("run", identity.run_id, run),
+    ):
+        if bound is not None and given is not None and bound != given:
+            raise Forbidden(f"this credential is bound to another {noun}")
+    return identity.narrowed(user_id=user, agent_id=agent, session_id=session, run_id=run)

@@ -435,3 +435,9 @@ def normalised(text: str) -> str:
     if text.isascii():
         return " ".join(text.split()).rstrip(".").casefold()
     return _SPACE.sub(" ", unicodedata.normalize("NFKC", text)).strip().rstrip(".").casefold()
+
+
+REVIEWED_TRUST = frozenset({Trust.USER, Trust.AGENT})
+
+
+"""Carriers whose text may last without a person's review; a tool's, a document's or a stranger's may not."""

@@ -11,7 +11,7 @@ import typer
 from recordari.app import Memory
 from recordari.databases.rules.databases import ConnectedDatabase, DataAnswer
 from recordari.errors import NotFound
-from recordari.kit.commands import Tenant, open_memory
+from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, open_memory
 from recordari.kit.output import (
     AsJson,
     Yes,
@@ -23,7 +23,6 @@ from recordari.kit.output import (
     print_table,
     record,
 )
-from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 database_commands = typer.Typer()
 

@@ -24,8 +24,6 @@ from psycopg.rows import class_row, dict_row
 
 from recordari.db.queries import Queries, Query
 from recordari.errors import ConfigurationError, DatabaseUnavailable, InvalidInput
-from recordari.sharing.rules import Member
-from recordari.tenants.rules import Tenant
 
 queries = Queries(__name__)
 
@@ -202,17 +200,7 @@ async def _connection(dsn: str) -> AsyncIterator[Connection]:
 T = TypeVar("T")
 
 
-async def list_tenants(owner_dsn: str) -> list[Tenant]:
-    """Every tenant."""
-    return await _listed(owner_dsn, queries.list_tenants, Tenant)
-
-
-async def list_members(owner_dsn: str) -> list[Member]:
-    """The tenants of every organisation."""
-    return await _listed(owner_dsn, queries.list_members, Member)
-
-
-async def _listed(owner_dsn: str, query: Query, row: type[T]) -> list[T]:
+async def list_as_owner(owner_dsn: str, query: Query, row: type[T]) -> list[T]:
     try:
         connection = await psycopg.AsyncConnection.connect(owner_dsn, connect_timeout=5)
     except psycopg.OperationalError as error:

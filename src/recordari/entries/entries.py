@@ -34,9 +34,9 @@ from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import Ready, make_ready, save_ready, with_source_ref
 from recordari.memory.rules import embedded_text
+from recordari.memory.tenant_view import TenantViews
 from recordari.models.base import fail_open
 from recordari.privacy.sanitise import sanitise_json
-from recordari.recall.tenant_view import TenantViews
 from recordari.tenants.tenants import require_admin
 
 NO_SUCH_ENTRY = "there is no such entry; it was never put there, or its time has passed"

@@ -8,7 +8,7 @@ from uuid import UUID
 import typer
 
 from recordari.events.rules import EventType, Webhook
-from recordari.kit.commands import Tenant, ask
+from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask
 from recordari.kit.output import (
     AsJson,
     Yes,
@@ -20,7 +20,6 @@ from recordari.kit.output import (
     print_table,
     record,
 )
-from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 webhooks_commands = typer.Typer()
 

@@ -13,7 +13,6 @@ from uuid import UUID
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field
-from starlette.requests import Request
 
 from recordari.errors import InvalidInput, Overloaded
 from recordari.events.rules import MAX_URL, Event, EventType

@@ -10,11 +10,12 @@ from recordari.db import outbox
 from recordari.db.outbox import Batch
 from recordari.facts import storage
 from recordari.facts.language import LLM
-from recordari.facts.rules.conflict import Retirement, Ruling, Statement, Verdict, is_newer, retirements
+from recordari.facts.rules.conflict import Ruling, Statement, Verdict, is_newer, retirements
 from recordari.facts.storage import FactRow
-from recordari.facts.versions import retire
 from recordari.kit.resources import Resources
 from recordari.memory import vector_storage
+from recordari.memory.version_storage import Retirement
+from recordari.memory.versions import retire
 from recordari.models.base import fail_open
 
 CANDIDATES = 5  # F5; the judge itself takes the setting `judge_candidates`

@@ -7,20 +7,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from recordari.core.identity import AgentId, Identity, Role, RunId, SessionId, UserId
+from recordari.core.identity import AgentId, Role, RunId, SessionId, UserId
 from recordari.core.items import Item, Kind, Trust
-from recordari.db.database import Database, Transaction
+from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.facts.rules.conflict import Retirement
 from recordari.facts.rules.evidence import Opinion, Source
-from recordari.sessions.storage import line_of
+from recordari.memory.storage import line_of
 
 queries = Queries(__name__)
 
 LAST = UUID(int=2**128 - 1)
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 END = datetime(9999, 12, 31, tzinfo=UTC)
-MOST_VERSIONS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,19 +37,6 @@ class SourceText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefStanding:
-    """How the fact behind a reference stands."""
-
-    source_ref: str
-    item_id: UUID
-    live: bool
-    invalid_at: datetime | None
-    superseded_by: UUID | None
-    is_archived: bool
-    is_forgotten: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FactRow:
     """A fact as it is judged."""
 
@@ -65,19 +50,6 @@ class FactRow:
     object: str | None
     trust: Trust
     is_pinned: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Locked:
-    """A row that nobody else changes until the transaction ends."""
-
-    item_id: UUID
-    live: bool
-    valid_at: datetime
-    invalid_at: datetime | None
-    superseded_by: UUID | None
-    is_pinned: bool
-    is_forgotten: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,26 +79,6 @@ async def mark_extracted(tx: Transaction, item_ids: Sequence[UUID], now: datetim
     await tx.run(queries.mark_extracted, item_ids=list(item_ids), now=now)
 
 
-async def standing_of_refs(
-    tx: Transaction, source_refs: Sequence[str], *, kind: Kind = Kind.FACT
-) -> dict[str, RefStanding]:
-    """How the rows behind references stand, by reference."""
-    found = await tx.all(queries.standing_of_refs, RefStanding, kind=kind, source_refs=list(source_refs))
-    return {one.source_ref: one for one in found}
-
-
-async def set_aside(tx: Transaction, ended: Sequence[RefStanding]) -> None:
-    """Let ended rows give up their references, unless they did meanwhile."""
-    await tx.run(
-        queries.set_aside, item_ids=[one.item_id for one in ended], source_refs=[one.source_ref for one in ended]
-    )
-
-
-async def set_ref(tx: Transaction, item_id: UUID, source_ref: str) -> None:
-    """Give a row a reference that is free."""
-    await tx.run(queries.set_ref, item_id=item_id, source_ref=source_ref)
-
-
 async def same_words(tx: Transaction, item_id: UUID) -> list[UUID]:
     """Every row by which the same owner states what a fact states, itself too; none for what is no fact."""
     return [row["item_id"] for row in await tx.dicts(queries.same_words, item_id=item_id)]
@@ -154,42 +106,6 @@ async def predecessors(tx: Transaction, item_ids: Sequence[UUID], *, most: int) 
 async def mark_judged(tx: Transaction, item_ids: Sequence[UUID], now: datetime) -> None:
     """Note that facts were judged."""
     await tx.run(queries.mark_judged, item_ids=list(item_ids), now=now)
-
-
-async def lock_items(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, Locked]:
-    """The rows of these ids, locked."""
-    found = await tx.all(queries.lock_items, Locked, item_ids=list(item_ids))
-    return {one.item_id: one for one in found}
-
-
-async def end_items(tx: Transaction, retirements: Sequence[Retirement]) -> None:
-    """End rows by their successors; at most one row each."""
-    await tx.run(
-        queries.end_items,
-        item_ids=[one.item_id for one in retirements],
-        successors=[one.superseded_by for one in retirements],
-        moments=[one.invalid_at for one in retirements],
-    )
-
-
-async def end_item(tx: Transaction, item_id: UUID, moment: datetime) -> None:
-    """End a row that has no successor."""
-    await tx.run(queries.end_items, item_ids=[item_id], successors=[None], moments=[moment])
-
-
-async def revive_item(tx: Transaction, item_id: UUID) -> None:
-    """Make a row true again."""
-    await tx.run(queries.revive_item, item_id=item_id)
-
-
-async def unarchive_items(tx: Transaction, item_ids: Sequence[UUID]) -> None:
-    """Bring rows that had only faded back into recall."""
-    await tx.run(queries.unarchive_items, item_ids=list(item_ids))
-
-
-async def history(tx: Transaction, item_id: UUID) -> list[Item]:
-    """All versions that an item stands in line with, oldest first."""
-    return await tx.all(queries.history, Item, item_id=item_id, limit=MOST_VERSIONS)
 
 
 async def set_pinned(tx: Transaction, item_id: UUID, pinned_at: datetime | None) -> bool:
@@ -255,11 +171,6 @@ async def insert_links(tx: Transaction, links: Sequence[Link]) -> None:
             source_ids=[link.source_item_id for link in links],
             event_times=[link.event_time for link in links],
         )
-
-
-async def links_among(database: Database, identity: Identity, item_ids: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
-    """Pairs of these items of which the first was taken from the second."""
-    return [(fact, turn) for fact, turn in await database.once(identity, queries.links_among, item_ids=list(item_ids))]
 
 
 async def copy_links(tx: Transaction, *, from_id: UUID, to_id: UUID) -> None:

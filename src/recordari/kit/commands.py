@@ -1,32 +1,53 @@
-"""How commands reach the memory: through the library, as the operator of this machine."""
+"""How commands reach the memory: through the library, as the operator of this machine.
+
+The root command puts an `Opening` into the context of the command line; commands ask these functions, which find it there.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
+import click
 import typer
 
-from recordari.app import Memory
 from recordari.config import Settings, load_settings
-from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.core.telemetry import configure_logging
-from recordari.errors import NotFound
-from recordari.operations.maintenance import DEVELOPMENT_TENANT
-from recordari.tenants.tenants import ensure_tenant
-from recordari.wiring import open_resources
-from recordari.worker.runner import background_worker
+from recordari.kit.resources import Resources
+from recordari.kit.verbs import Caller
 
 T = TypeVar("T")
+
+DEVELOPMENT_TENANT = "default"
 
 Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Name of the tenant.")]
 User = Annotated[str | None, typer.Option("--user", "-u", help="Act for this user.")]
 Agent = Annotated[str | None, typer.Option("--agent", "-a", help="Act as this agent.")]
 Session = Annotated[str | None, typer.Option("--session", "-s", help="In this session.")]
 Moment = Annotated[str | None, typer.Option(help="A time in ISO 8601 with its offset, such as 2026-05-02T14:23Z.")]
+
+
+class Opening(Protocol):
+    """What opens the memory for commands."""
+
+    def resources(self, settings: Settings) -> AbstractAsyncContextManager[Resources]:
+        """Everything verbs need, for these settings."""
+
+    def as_operator(self, settings: Settings, tenant: str) -> AbstractAsyncContextManager[Caller]:
+        """The administrator of a tenant that need not exist."""
+
+    def memory(
+        self, settings: Settings, tenant: str, *, user: str | None, agent: str | None, session: str | None, worker: bool
+    ) -> AbstractAsyncContextManager[Caller]:
+        """The administrator of a tenant that exists, acting for a user, agent or session."""
+
+
+def _opening() -> Opening:
+    opening: Opening = click.get_current_context().find_root().obj
+    return opening
 
 
 def read_settings(*, quiet: bool = True, **given: Any) -> Settings:
@@ -37,43 +58,34 @@ def read_settings(*, quiet: bool = True, **given: Any) -> Settings:
     return settings
 
 
-@asynccontextmanager
-async def open_as_operator(tenant: str) -> AsyncIterator[Memory]:
+def open_resources(settings: Settings) -> AbstractAsyncContextManager[Resources]:
+    """Open everything verbs need, for these settings."""
+    return _opening().resources(settings)
+
+
+def open_as_operator(tenant: str) -> AbstractAsyncContextManager[Caller]:
     """Open the memory of a tenant as its administrator; the tenant need not exist."""
-    identity = Identity(tenant_id=tenant_id_of(tenant), role=Role.ADMIN, actor="cli")
-    async with open_resources(read_settings()) as resources:
-        yield Memory(resources, identity)
+    return _opening().as_operator(read_settings(), tenant)
 
 
-@asynccontextmanager
-async def open_memory(
+def open_memory(
     tenant: str,
     *,
     user: str | None = None,
     agent: str | None = None,
     session: str | None = None,
     worker: bool = False,
-) -> AsyncIterator[Memory]:
-    """Open the memory of a tenant that there is; the first one is made. `worker` runs background work meanwhile."""
-    async with AsyncExitStack() as stack:
-        memory = await stack.enter_async_context(open_as_operator(tenant))
-        if tenant == DEVELOPMENT_TENANT:
-            await ensure_tenant(memory.resources, tenant, actor="cli")
-        try:
-            await memory.get_tenant()
-        except NotFound:
-            raise NotFound(f"there is no tenant {tenant!r}; make it with `recordari tenant create`") from None
-        if worker and memory.resources.settings.worker:
-            await stack.enter_async_context(background_worker(memory.resources))
-        yield memory.acting_as(user=user, agent=agent, session=session)
+) -> AbstractAsyncContextManager[Caller]:
+    """Open the memory of an existing tenant; the first one is made. `worker` runs background work meanwhile."""
+    return _opening().memory(read_settings(), tenant, user=user, agent=agent, session=session, worker=worker)
 
 
-def ask(verb: Callable[[Memory], Awaitable[T]], tenant: str, *, user: str | None = None, agent: str | None = None) -> T:
+def ask(verb: Callable[[Caller], Awaitable[T]], tenant: str, *, user: str | None = None, agent: str | None = None) -> T:
     """Open the memory of a tenant, ask it one thing, and close it again."""
 
     async def run() -> T:
-        async with open_memory(tenant, user=user, agent=agent) as memory:
-            return await verb(memory)
+        async with open_memory(tenant, user=user, agent=agent) as caller:
+            return await verb(caller)
 
     return asyncio.run(run())
 

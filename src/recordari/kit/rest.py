@@ -1,7 +1,7 @@
 """Who may call what: the gate that authenticates before anything is read, and the role each route declares.
 
-Every path is closed unless it stands in `PUBLIC_PATHS`. A route states its role by taking `AgentMemory` or
-`AdminMemory`; a test walks all routes and fails on one that states none.
+A route states its role by taking `AgentCaller` or `AdminCaller`; a test walks all routes and fails on one that states
+none.
 """
 
 from __future__ import annotations
@@ -18,40 +18,23 @@ from fastapi import Depends, Header, Query, Request
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
-from recordari.app import Memory
-from recordari.core.identity import Identity, Role
-from recordari.doors.auth import Authenticator, bearer, narrowed
-from recordari.doors.rest.limits import RateLimit
-from recordari.errors import Forbidden, InvalidInput, PreconditionFailed, Unauthenticated
+from recordari.core.identity import Identity, Role, narrowed
+from recordari.errors import (
+    Forbidden,
+    InvalidInput,
+    PreconditionFailed,
+    Unauthenticated,
+)
 from recordari.kit.problems import Problem
-
-PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/version", "/metrics", "/openapi.json"})
+from recordari.kit.verbs import Caller
 
 bearer_scheme = HTTPBearer(
     scheme_name="bearer",
     description="An API key (`rcd_…`) or a JWT of the configured issuer.",
     auto_error=False,
 )
-
-
-class Gate:
-    """Authenticates a request and counts it against its key, before its body is read."""
-
-    def __init__(self, app: ASGIApp, *, rate_limit: RateLimit | None) -> None:
-        self._app = app
-        self._rate_limit = rate_limit
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or raise `Unauthenticated` or `RateLimited`."""
-        if scope["type"] == "http" and scope["path"] not in PUBLIC_PATHS:
-            authenticator: Authenticator = scope["app"].state.authenticator
-            identity = await authenticator.authenticate(bearer(_authorization(scope)))
-            if self._rate_limit is not None:
-                await self._rate_limit.hit(f"{identity.tenant_id}/{identity.actor}")
-            scope.setdefault("state", {})["identity"] = identity
-        await self._app(scope, receive, send)
 
 
 async def known_query(request: Request) -> None:
@@ -74,7 +57,7 @@ def _query_names(route: APIRoute) -> frozenset[str]:
 
 
 class Requires:
-    """The dependency by which a route declares its role; it gives the route its `Memory`."""
+    """The dependency by which a route declares its role; it gives the route its `Caller`."""
 
     def __init__(self, role: Role) -> None:
         self.role = role
@@ -87,18 +70,18 @@ class Requires:
         agent: Annotated[str | None, Header(alias="Recordari-Agent", description="Act as this agent.")] = None,
         session: Annotated[str | None, Header(alias="Recordari-Session", description="In this session.")] = None,
         run: Annotated[str | None, Header(alias="Recordari-Run", description="In this run.")] = None,
-    ) -> Memory:
-        """The memory of who asks, or `Forbidden`."""
+    ) -> Caller:
+        """Who asks, or `Forbidden`."""
         identity = acting_identity(request, user=user, agent=agent, session=session, run=run)
         if self.role is Role.ADMIN and identity.role is not Role.ADMIN:
             raise Forbidden("this needs a key with the role admin")
-        return Memory(request.app.state.resources, identity)
+        return Caller(request.app.state.resources, identity)
 
 
-AgentMemory = Annotated[Memory, Depends(Requires(Role.AGENT))]
+AgentCaller = Annotated[Caller, Depends(Requires(Role.AGENT))]
 """For routes that any key of the tenant may call."""
 
-AdminMemory = Annotated[Memory, Depends(Requires(Role.ADMIN))]
+AdminCaller = Annotated[Caller, Depends(Requires(Role.ADMIN))]
 """For routes that govern the tenant."""
 
 
@@ -110,11 +93,6 @@ def acting_identity(
     if identity is None:
         raise Unauthenticated
     return narrowed(identity, user=_utf8(user), agent=_utf8(agent), session=_utf8(session), run=_utf8(run))
-
-
-def _authorization(scope: Scope) -> str | None:
-    found = [value for name, value in scope["headers"] if name == b"authorization"]
-    return found[0].decode("latin-1") if len(found) == 1 else None
 
 
 def _utf8(header: str | None) -> str | None:
@@ -257,3 +235,21 @@ def require_match(if_match: str | None, etag: str) -> None:
     named = {each.strip() for each in if_match.split(",")}
     if "*" not in named and etag not in named:
         raise PreconditionFailed
+
+
+def bearer(authorization: str | None) -> str | None:
+    """The credential of an `Authorization` header; None when it has none. mem0's client says `Token` for `Bearer`."""
+    scheme, _, credential = (authorization or "").partition(" ")
+    return credential.strip() or None if scheme.lower() in {"bearer", "token"} else None
+
+
+def host_name(scope: Scope) -> str:
+    """The `Host` header without its port, in lower case; empty when there is not exactly one."""
+    found: list[str] = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
+    return without_port(found[0]) if len(found) == 1 else ""
+
+
+def without_port(host: str) -> str:
+    """A host name without the port that may follow it."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() else host

@@ -11,12 +11,12 @@ from uuid import UUID
 import typer
 
 from recordari.errors import InvalidInput, RecordariError
-from recordari.kit.commands import Moment, Tenant, ask, open_memory, read_moment
+from recordari.kit.commands import DEVELOPMENT_TENANT, Moment, Tenant, ask, open_memory, read_moment
 from recordari.kit.output import AsJson, counted, print_json, print_line, print_note, print_table, record, shortened
 from recordari.knowledge.ingest import AddedDocument
-from recordari.knowledge.rules.chunks import Citation, Document
+from recordari.knowledge.rules.chunks import Document
 from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
-from recordari.operations.maintenance import DEVELOPMENT_TENANT
+from recordari.recall.request import Citation
 
 document_commands = typer.Typer()
 

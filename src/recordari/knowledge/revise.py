@@ -25,7 +25,6 @@ from recordari.knowledge.reading.reader import BINARY
 from recordari.knowledge.rules.chunks import SEPARATOR, Chunk, context_of
 from recordari.knowledge.rules.knowledge_map import Source
 from recordari.knowledge.storage import DocumentRow, KeptChunk, Original, Place, Standing
-from recordari.lifetime import storage as lifetime_storage
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.objects import Objects
@@ -194,7 +193,7 @@ async def _keep_original(
 ) -> None:
     if not is_whole:
         await storage.delete_original(tx, document_id)
-        await lifetime_storage.discard_object(tx, original.object_key)
+        await memory_storage.discard_object(tx, original.object_key)
         return
     await storage.save_original(
         tx,

@@ -15,7 +15,7 @@ from recordari.kit.resources import Resources
 from recordari.knowledge import storage
 from recordari.knowledge.rules.chunks import fused, parts_of
 from recordari.knowledge.sources import require_named
-from recordari.lifetime.decay import AccessCounts
+from recordari.recall.accesses import AccessCounts
 from recordari.recall.recall import recall
 from recordari.recall.request import MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest, check_request
 

@@ -10,12 +10,11 @@ import typer
 
 from recordari.app import Memory
 from recordari.errors import NotFound
-from recordari.kit.commands import Tenant, ask, open_memory
+from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, open_memory
 from recordari.kit.output import AsJson, Yes, confirm, counted, print_json, print_line, print_note, print_table, record
 from recordari.knowledge.rules.knowledge_map import Source, SourceKind
 from recordari.knowledge.sync import Synchronised
 from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
-from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 source_commands = typer.Typer()
 

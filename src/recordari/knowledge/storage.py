@@ -13,8 +13,9 @@ from psycopg.types.json import Jsonb
 
 from recordari.db.database import Asked, Record, Transaction
 from recordari.db.queries import Queries
-from recordari.knowledge.rules.chunks import Citation, Document, DocumentChunk
+from recordari.knowledge.rules.chunks import Document, DocumentChunk
 from recordari.knowledge.rules.knowledge_map import Entry, Source, SourceKind
+from recordari.recall.request import Citation
 
 queries = Queries(__name__)
 

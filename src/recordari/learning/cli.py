@@ -10,10 +10,9 @@ from uuid import UUID
 import typer
 
 from recordari.app import Memory
-from recordari.kit.commands import Tenant, ask, open_memory
+from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, open_memory
 from recordari.kit.output import AsJson, print_json, print_record, print_table, record
 from recordari.learning.rules.proposals import Proposal, ProposalKind, ProposalStatus
-from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 proposals_commands = typer.Typer()
 

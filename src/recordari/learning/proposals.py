@@ -21,9 +21,8 @@ from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.facts import storage as facts_storage
 from recordari.facts.curate import MAX_REASON
 from recordari.facts.judge import CANDIDATES, near_distance
-from recordari.facts.rules.conflict import Retirement, Statement, Verdict, is_newer, ruling
+from recordari.facts.rules.conflict import Statement, Verdict, is_newer, ruling
 from recordari.facts.storage import FactRow
-from recordari.facts.versions import retire
 from recordari.kit.resources import Resources
 from recordari.learning import storage
 from recordari.learning.rules.proposals import (
@@ -42,8 +41,10 @@ from recordari.learning.rules.proposals import (
     retirement_of,
 )
 from recordari.learning.storage import FIRST
-from recordari.lifetime.decay import AccessCounts
-from recordari.memory import vector_storage
+from recordari.memory import vector_storage, version_storage
+from recordari.memory.version_storage import Retirement
+from recordari.memory.versions import retire
+from recordari.recall.accesses import AccessCounts
 from recordari.tenants.tenants import MAX_PAGE, get_tenant, require_admin, update_tenant
 
 log = get_log(__name__)
@@ -183,7 +184,7 @@ async def _void_if_changed(resources: Resources, tx: Transaction, proposal: Prop
     locked = await storage.lock_proposal(tx, proposal.proposal_id)
     before = await storage.inputs_of(tx, proposal.proposal_id)
     item_ids = [one.item_id for one in before]
-    await facts_storage.lock_items(tx, sorted(item_ids))
+    await version_storage.lock_items(tx, sorted(item_ids))
     now = await storage.inputs_now(tx, item_ids)
     gone = locked is None or len(before) < locked.inputs
     why = "an item was removed" if gone else changed(proposal, before, now)
@@ -304,12 +305,12 @@ async def _carry_out(resources: Resources, tx: Transaction, proposal: Proposal) 
         return []
     if successor is None:
         for item_id in item_ids:
-            await facts_storage.end_item(tx, item_id, now)
+            await version_storage.end_item(tx, item_id, now)
             await audit.record(tx, "item.invalidate", "item", item_id, reason=f"proposal: {proposal.rule}")
         return []
     merges = proposal.kind is ProposalKind.MERGE
     links = await storage.lend_links(tx, item_ids, successor_id=successor) if merges else []
-    moment = now if merges else (await facts_storage.lock_items(tx, [successor]))[successor].valid_at
+    moment = now if merges else (await version_storage.lock_items(tx, [successor]))[successor].valid_at
     rule = "merged" if merges else proposal.rule
     ended = [Retirement(item_id=item_id, superseded_by=successor, invalid_at=moment, rule=rule) for item_id in item_ids]
     await retire(tx, ended, judge=tx.identity.actor)
@@ -318,7 +319,7 @@ async def _carry_out(resources: Resources, tx: Transaction, proposal: Proposal) 
 
 async def _take_back(tx: Transaction, proposal: Proposal) -> None:
     inputs = [*proposal.item_ids, *([proposal.successor_id] if proposal.successor_id is not None else [])]
-    rows = await facts_storage.lock_items(tx, sorted(inputs))
+    rows = await version_storage.lock_items(tx, sorted(inputs))
     if proposal.kind is ProposalKind.PROMOTE:
         moved = await storage.set_tier(tx, proposal.item_ids, was=Tier.PERSISTENT, tier=Tier.RECENT)
         if len(moved) < len(proposal.item_ids):
@@ -329,7 +330,7 @@ async def _take_back(tx: Transaction, proposal: Proposal) -> None:
         untouched = row is not None and not row.live and not row.is_forgotten
         if row is None or not untouched or row.superseded_by != proposal.successor_id:
             raise Conflict("something else was done to what this proposal ended; restore the items one by one")
-        await facts_storage.revive_item(tx, item_id)
+        await version_storage.revive_item(tx, item_id)
         await audit.record(tx, "item.restore", "item", item_id, reason="proposal undone")
 
 

@@ -23,7 +23,7 @@ from recordari.learning.rules.proposals import (
     ProposalStatus,
     Remembrance,
 )
-from recordari.sessions.storage import thread_of
+from recordari.memory.storage import thread_of
 
 queries = Queries(__name__)
 

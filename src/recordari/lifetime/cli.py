@@ -16,7 +16,7 @@ import typer
 from recordari.app import Memory
 from recordari.core.checks import Progress
 from recordari.errors import InvalidInput
-from recordari.kit.commands import Tenant, ask, open_memory
+from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, open_memory
 from recordari.kit.output import (
     AsJson,
     Yes,
@@ -33,7 +33,6 @@ from recordari.lifetime.forget import Forgotten
 from recordari.lifetime.retain import Sweep
 from recordari.lifetime.rules import RetentionPolicy
 from recordari.memory.cli import progress_bar
-from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 LOOK_SECONDS = 0.2
 

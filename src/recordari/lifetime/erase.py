@@ -148,7 +148,6 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
         await resources.get(SessionCache).drop(identity.tenant_id, session_id)
     await complete_journal(resources, identity)
     resources.forget_tenant(identity.tenant_id)
-    resources.forget_tenant(identity.tenant_id)
     return finished or await get_erasure(resources, identity, erasure.erasure_id)
 
 

@@ -25,10 +25,10 @@ from recordari.lifetime import storage
 from recordari.lifetime.journal import write_journal
 from recordari.lifetime.rules import without_fold
 from recordari.lifetime.storage import Doomed, Hold, Summaries, Tombstone
-from recordari.memory import remember
+from recordari.memory import items
 from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.items import refuse_shared
 from recordari.memory.objects import Objects
-from recordari.memory.remember import refuse_shared
 from recordari.sessions.messages import SUMMARISE_TOPIC
 from recordari.sharing.share import take_back
 from recordari.tenants.tenants import require_admin
@@ -73,7 +73,7 @@ async def forget(
     A fact goes with its earlier versions of the same words: they say what is to be forgotten. `dry_run` only says what
     that would be.
     """
-    found = await remember.get_item(resources, identity, item_id)
+    found = await items.get_item(resources, identity, item_id)
     refuse_shared(found)
     if found.scope == Scope.TENANT:
         require_admin(identity)
@@ -211,7 +211,6 @@ async def follow_up(resources: Resources, identity: Identity, redaction: Redacti
     if redaction.forgotten.summaries_renewed:
         resources.wake(SUMMARISE_TOPIC)
     resources.forget_tenant(identity.tenant_id)
-    resources.forget_tenant(identity.tenant_id)
     try:
         await write_journal(resources, identity, redaction.tombstones)
         await remove_discarded(resources, identity)
@@ -237,7 +236,7 @@ async def remove_discarded(resources: Resources, identity: Identity) -> int:
 
 async def hold(resources: Resources, identity: Identity, item_id: UUID, action_id: str) -> bool:
     """Note that an action rests on an item, which nothing may remove from then on; False when it was noted before."""
-    refuse_shared(await remember.get_item(resources, identity, item_id))
+    refuse_shared(await items.get_item(resources, identity, item_id))
     checked_id("action_id", action_id)
     async with resources.database.transaction(identity) as tx:
         made = await storage.insert_hold(tx, item_id, action_id)
@@ -257,6 +256,6 @@ async def release(resources: Resources, identity: Identity, item_id: UUID, actio
 
 async def list_holds(resources: Resources, identity: Identity, item_id: UUID) -> list[Hold]:
     """The actions that rest on an item."""
-    await remember.get_item(resources, identity, item_id)
+    await items.get_item(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
         return await storage.list_holds(tx, item_id)

@@ -10,7 +10,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from recordari.core.identity import Scope, SessionId
-from recordari.core.items import REDACTED, Kind, Prepared, Tier, Trust
+from recordari.core.items import REDACTED, Kind, Tier, Trust
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
 from recordari.lifetime.rules import Ended, Trace
@@ -124,12 +124,6 @@ async def reset_summary(tx: Transaction, session: Summaries) -> None:
     )
 
 
-async def discard_object(tx: Transaction, object_key: str | None) -> None:
-    """Note an object that no row points to, if there is one, for the daily job to remove."""
-    if object_key is not None:
-        await tx.run(queries.discard_object, object_key=object_key)
-
-
 async def list_discarded(tx: Transaction, *, limit: int) -> list[DiscardedObject]:
     """Objects whose row is gone."""
     return await tx.all(queries.list_discarded, DiscardedObject, limit=limit)
@@ -138,22 +132,6 @@ async def list_discarded(tx: Transaction, *, limit: int) -> list[DiscardedObject
 async def delete_discarded(tx: Transaction, object_keys: Sequence[str]) -> None:
     """Strike off objects that were removed."""
     await tx.run(queries.delete_discarded, object_keys=list(object_keys))
-
-
-async def find_buried(tx: Transaction, item: Prepared) -> UUID | None:
-    """The empty row of an item that was left out because it was forgotten."""
-    known_by = {
-        "kind": item.kind,
-        "source_ref": item.source_ref,
-        "scope": item.scope,
-        "user_id": item.user_id,
-        "agent_id": item.agent_id,
-        "session_id": item.session_id,
-        "event_time": item.event_time.isoformat(),
-        "content_hash": "\\x" + item.content_hash.hex(),
-    }
-    found: UUID | None = await tx.value(queries.find_buried, item=Jsonb(known_by))
-    return found
 
 
 async def list_ended(tx: Transaction, *, after: UUID, limit: int) -> list[Ended]:
@@ -181,25 +159,6 @@ async def list_used_objects(tx: Transaction, object_keys: Sequence[str]) -> set[
     """Which of these objects a row points to."""
     rows = await tx.dicts(queries.list_used_objects, object_keys=list(object_keys))
     return {row["object_key"] for row in rows}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accesses:
-    """How often an item was recalled lately, and when last."""
-
-    item_id: UUID
-    times: int
-    last_at: datetime
-
-
-async def add_counts(tx: Transaction, counts: Sequence[Accesses]) -> None:
-    """Add to what is known of the use of items."""
-    await tx.run(
-        queries.add_counts,
-        item_ids=[one.item_id for one in counts],
-        times=[one.times for one in counts],
-        last_ats=[one.last_at for one in counts],
-    )
 
 
 async def list_recent(tx: Transaction, *, after: UUID, limit: int) -> list[Trace]:

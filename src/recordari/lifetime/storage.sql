@@ -92,11 +92,6 @@ UPDATE sessions SET summary = CASE WHEN %(summary_id)s::uuid IS NULL THEN '' ELS
     summarised_to = %(summarised_to)s, folds = %(folds)s, folded_to = %(folded_to)s
 WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
 
--- name: discard_object
--- A body that no row points to.
-INSERT INTO discarded_objects (tenant_id, object_key) VALUES (%(tenant_id)s, %(object_key)s)
-ON CONFLICT (tenant_id, object_key) DO NOTHING
-
 -- name: list_discarded
 -- Objects that are to be removed; one that another row still points to is not.
 SELECT d.object_key, EXISTS (
@@ -106,13 +101,6 @@ FROM discarded_objects d WHERE d.tenant_id = %(tenant_id)s ORDER BY d.object_key
 -- name: delete_discarded
 -- Strike off objects that were removed.
 DELETE FROM discarded_objects WHERE tenant_id = %(tenant_id)s AND object_key = ANY(%(object_keys)s)
-
--- name: find_buried
--- Which forgotten item an item is that was left out.
-SELECT b.item_id FROM tenants n
-CROSS JOIN jsonb_populate_record(NULL::items, %(item)s) AS g
-JOIN tombstones b ON b.tenant_id = n.tenant_id AND b.hash = ANY(item_hashes(n.salt, g))
-WHERE n.tenant_id = %(tenant_id)s AND b.item_id IS NOT NULL LIMIT 1
 
 -- name: list_ended
 -- Items that something has ended, and when; some after the id given.
@@ -163,16 +151,6 @@ RETURNING i.item_id
 -- name: list_used_objects
 -- Which of these objects a row points to.
 SELECT object_key FROM payloads WHERE tenant_id = %(tenant_id)s AND object_key = ANY(%(object_keys)s)
-
--- name: add_counts
--- How often items were recalled since the last time, added to what is known.
-INSERT INTO access (tenant_id, item_id, times, last_at)
-SELECT i.tenant_id, i.item_id, g.times, g.last_at
-FROM unnest(%(item_ids)s::uuid[], %(times)s::bigint[], %(last_ats)s::timestamptz[]) AS g (item_id, times, last_at)
-JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
-ORDER BY i.item_id
-ON CONFLICT (tenant_id, item_id) DO UPDATE SET
-    times = access.times + excluded.times, last_at = GREATEST(access.last_at, excluded.last_at)
 
 -- name: list_recent
 -- What is known of the use of recent memory, some of it, by id.

@@ -12,10 +12,9 @@ import typer
 
 from recordari.app import Memory
 from recordari.core.checks import Progress
-from recordari.kit.commands import Tenant, open_memory
+from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, open_memory
 from recordari.kit.output import AsJson, console, counted, print_json, print_line, print_note, record
 from recordari.memory.index import EMBED_TOPIC, Reembedding
-from recordari.operations.maintenance import DEVELOPMENT_TENANT
 
 PATIENCE = 30.0  # seconds without headway after which the rest is left to a worker
 

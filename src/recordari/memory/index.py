@@ -17,10 +17,19 @@ from recordari.db import audit, outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.errors import ConfigurationError, InvalidInput, ProviderError
-from recordari.facts.rules.extraction import Extraction, extraction_of
 from recordari.kit.resources import Resources
 from recordari.memory import vector_indexes, vector_storage
-from recordari.memory.rules import PREVIOUS_HEAD, Entity, Indexed, embedded_text, entities_in, indexed, searched_text
+from recordari.memory.rules import (
+    PREVIOUS_HEAD,
+    Entity,
+    Extraction,
+    Indexed,
+    embedded_text,
+    entities_in,
+    extraction_of,
+    indexed,
+    searched_text,
+)
 from recordari.memory.storage import Row
 from recordari.models.base import Embedder, Matrix, fail_open
 from recordari.models.static import TokenIds
@@ -187,7 +196,6 @@ async def reembed(
         )
         await audit.record(tx, "index.reembed", "tenant", identity.tenant_id, model_id=embedder.model_id, items=done)
         await vector_indexes.look_later(resources, tx)
-    resources.forget_tenant(identity.tenant_id)
     resources.forget_tenant(identity.tenant_id)
     everything = max(total, before + done)  # some may have been written meanwhile
     return Reembedding(model_id=embedder.model_id, done=before + done, total=everything, switched=True)

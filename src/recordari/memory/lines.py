@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 
 from pydantic import ValidationError
 
+from recordari.core.checks import check_json
 from recordari.core.items import NewItem
-from recordari.doors.rest.limits import check_json
 from recordari.errors import InvalidInput, RecordariError, TooLarge
 from recordari.kit.problems import field_errors
 from recordari.memory.bodies import ImportedItem, ImportSummary

@@ -16,40 +16,29 @@ from recordari.core.identity import Identity, Role, Scope
 from recordari.core.ids import new_id
 from recordari.core.items import (
     KINDS,
-    LONGEST_CHARACTER,
-    Item,
     Kind,
     NewItem,
     Prepared,
-    characters_begun,
     payload_key,
     prepared,
 )
 from recordari.db import outbox
-from recordari.db.database import READ_ONLY, Transaction
-from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError
-from recordari.facts import storage as facts_storage
-from recordari.facts.rules.extraction import SETTING, Extraction
-from recordari.facts.versions import Stated, follow, make_way
+from recordari.db.database import Transaction
+from recordari.errors import Conflict, InvalidInput, RecordariError
 from recordari.kit.resources import Resources
-from recordari.lifetime import storage as lifetime_storage
-from recordari.memory import storage
+from recordari.memory import storage, version_storage
 from recordari.memory.index import EMBED_TOPIC, EXTRACT_TOPIC, NEXT_TOPICS, Threads, derive
 from recordari.memory.objects import Objects
-from recordari.memory.rules import embedded_text, entities_in, searched_text
-from recordari.memory.storage import Key, Meaning, Row
+from recordari.memory.rules import SETTING, Extraction, embedded_text, entities_in, searched_text
+from recordari.memory.storage import Key, Meaning, Row, thread_of
+from recordari.memory.tenant_view import TenantViews
+from recordari.memory.versions import Stated, follow, make_way
 from recordari.models.base import fail_open_now
 from recordari.privacy.sanitise import sanitise_items
-from recordari.recall.tenant_view import TenantViews
-from recordari.sessions import storage as sessions_storage
-from recordari.sessions.storage import thread_of
 from recordari.tenants.usage import Usages
 
 MAX_BATCH = 1_000
 TAKEN = "this source_ref stands for another item already; use another one, or leave it out"
-NO_SUCH_OUTPUT = (
-    "there is no such tool output; its key is the payload_key of an item, and it is read where that item is seen"
-)
 IMPORT_BATCH = 250
 IMPORT_CHARACTERS = 4 * 2**20
 OBJECT_BYTES = 100 * 1024  # S4: what is larger goes to the object store
@@ -67,19 +56,6 @@ class Remembered:
     payload_key: str | None = None
     masked: Mapping[str, int] = field(default_factory=dict)
     """How often each type of personal data and secrets was taken out before it was kept."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolOutput:
-    """The whole body behind an elided item, or a range of it."""
-
-    key: str
-    content: str
-    start: int
-    total_bytes: int
-    is_whole: bool
-    next_start: int | None = None
-    """Where to go on reading; None at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +161,7 @@ async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], l
 async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], again: Sequence[int]) -> list[UUID]:
     """Make current again what was stated before and has ended since; the ids of the new versions."""
     stated = [ready.rows[place].item for place in again]
-    known = await facts_storage.standing_of_refs(tx, [one.source_ref for one in stated])
+    known = await version_storage.standing_of_refs(tx, [one.source_ref for one in stated])
     ended = await make_way(tx, [Stated(source_ref=one.source_ref, event_time=one.event_time) for one in stated], known)
     chosen = [place for place in again if ready.rows[place].item.source_ref in ended]
     rows = tuple(ready.rows[place] for place in chosen)
@@ -262,71 +238,6 @@ def _told_which(index: int) -> Iterator[None]:
         raise
 
 
-async def read_tool_output(
-    resources: Resources, identity: Identity, key: str, *, start: int = 0, length: int | None = None
-) -> ToolOutput:
-    """The whole body behind an elided item; `start` and `length` count bytes, for very large ones.
-
-    A range holds the characters that begin in it, so that no character is lost where two ranges meet.
-    """
-    if start < 0 or (length is not None and length < 1):
-        raise InvalidInput("start must not be negative, and length must be at least 1")
-    async with resources.database.transaction(identity) as tx:
-        payload = await storage.find_payload(
-            tx, key, session_ids=await sessions_storage.line_of(tx, identity.session_id)
-        )
-    if payload is None:
-        raise NotFound(NO_SUCH_OUTPUT)
-    left = max(0, payload.size - start)
-    wanted = left if length is None else min(length + LONGEST_CHARACTER - 1, left)
-    if payload.body is not None:
-        body = payload.body[start : start + wanted]
-    elif wanted:
-        assert payload.object_key is not None
-        body = await resources.get(Objects).get(payload.object_key, start=start, length=wanted)
-    else:
-        body = b""
-    first, past = characters_begun(body, length)
-    return ToolOutput(
-        key=key,
-        content=body[first:past].decode(),
-        start=start + first,
-        total_bytes=payload.size,
-        is_whole=start == 0 and past == payload.size,
-        next_start=start + past if past and start + past < payload.size else None,
-    )
-
-
-async def get_item(resources: Resources, identity: Identity, item_id: UUID) -> Item:
-    """One item that the identity may see."""
-    async with resources.database.transaction(identity) as tx:
-        found = await storage.find_item(tx, item_id)
-        if found is None or not await _may_see(tx, found):
-            raise NotFound("there is no such item")
-    return found
-
-
-def refuse_shared(item: Item) -> None:
-    """Raise `Conflict` for a copy of what another tenant shares: only its owner changes it."""
-    if item.shared_from is not None:
-        raise Conflict(READ_ONLY, shared_from=item.shared_from)
-
-
-async def _may_see(tx: Transaction, item: Item) -> bool:
-    identity = tx.identity
-    if identity.role is Role.ADMIN:
-        return True
-    match Scope(item.scope):
-        case Scope.TENANT:
-            return True
-        case Scope.USER:
-            return item.user_id == identity.user_id
-        case Scope.AGENT:
-            return item.agent_id == identity.agent_id
-        case Scope.SESSION:
-            return item.session_id in await sessions_storage.line_of(tx, identity.session_id)
-
-
 async def _rows(
     resources: Resources, identity: Identity, ready: Sequence[Prepared], masked: Sequence[Mapping[str, int]]
 ) -> list[Row]:
@@ -396,11 +307,11 @@ async def _found(tx: Transaction, row: Row, key: Key | None, object_key: str | N
         if await storage.is_taken(tx, row.item):  # by a row that this identity may not see
             raise Conflict(TAKEN, field="source_ref")
         # It was forgotten: its empty row still stands for it, or none when its user was erased.
-        buried = await lifetime_storage.find_buried(tx, row.item)
-        await lifetime_storage.discard_object(tx, object_key)
+        buried = await storage.find_buried(tx, row.item)
+        await storage.discard_object(tx, object_key)
         return buried or row.item_id, False
     if not key.belongs_to(row.item):
-        line = await sessions_storage.line_of(tx, row.item.session_id)
+        line = await storage.line_of(tx, row.item.session_id)
         if not key.belongs_to(row.item, line=line):
             raise Conflict(TAKEN, field="source_ref")
     if key.content_hash == row.item.content_hash:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntFlag, StrEnum
 from typing import Any
+
+import numpy as np
 
 from recordari.core import text
 from recordari.core.items import Kind
@@ -270,3 +273,36 @@ def _trimmed_name(found: str, *, starts_sentence: bool) -> str | None:
 def _add(found: dict[str, Entity], entity: Entity) -> None:
     if len(entity.key) > 1:
         found.setdefault(entity.key, entity)
+
+
+SETTING = "extraction"  # of a tenant
+
+
+class Extraction(StrEnum):
+    """Whose messages a tenant takes facts from."""
+
+    OFF = "off"
+    USERS = "users"
+    ALL = "all"
+
+
+def extraction_of(settings: Mapping[str, object]) -> Extraction:
+    """The tenant's choice; anything else than a known word counts as the default."""
+    try:
+        return Extraction(str(settings.get(SETTING, Extraction.USERS)))
+    except ValueError:
+        return Extraction.USERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """What is known of all items of the tenant: how many, how long, and how rare each asked term is."""
+
+    items: int
+    mean_length: float
+    frequencies: Mapping[str, int]
+
+    def rarity(self, term: str) -> float:
+        """Inverse document frequency, never negative."""
+        found = min(self.frequencies.get(term, 0), self.items)
+        return float(np.log1p((self.items - found + 0.5) / (found + 0.5)))

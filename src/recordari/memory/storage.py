@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 from recordari.core.identity import Identity, Role, Scope, SessionId
 from recordari.core.ids import new_id
 from recordari.core.items import Item, Prepared
+from recordari.core.text import tsquery_literal
 from recordari.db.database import Asked, Database, Transaction
 from recordari.db.pipeline import Part
 from recordari.db.queries import Queries
@@ -312,3 +313,64 @@ async def find_payload(tx: Transaction, payload_key: str, *, session_ids: Sequen
         session_ids=list(session_ids),
         is_admin=who.role is Role.ADMIN,
     )
+
+
+MOST_IN_LINE = 200
+
+
+def thread_of(session_id: SessionId) -> str:
+    """The thread in which the messages of a session stand."""
+    return f"session:{session_id}"
+
+
+async def line_of(tx: Transaction, session_id: SessionId | None) -> list[SessionId]:
+    """The sessions whose memory is one with that of a session: those it continues, and those that continue it."""
+    if session_id is None:
+        return []
+    found = await tx.dicts(queries.line_of, session_id=session_id, limit=MOST_IN_LINE)
+    return [SessionId(row["session_id"]) for row in found] or [session_id]
+
+
+async def read_line(database: Database, identity: Identity) -> list[SessionId]:
+    """The same for the session of an identity, in one round trip."""
+    if identity.session_id is None:
+        return []
+    found = await database.once(identity, queries.line_of, session_id=identity.session_id, limit=MOST_IN_LINE)
+    return [SessionId(one) for (one,) in found] or [identity.session_id]
+
+
+async def discard_object(tx: Transaction, object_key: str | None) -> None:
+    """Note an object that no row points to, if there is one, for the daily job to remove."""
+    if object_key is not None:
+        await tx.run(queries.discard_object, object_key=object_key)
+
+
+async def find_buried(tx: Transaction, item: Prepared) -> UUID | None:
+    """The empty row of an item that was left out because it was forgotten."""
+    known_by = {
+        "kind": item.kind,
+        "source_ref": item.source_ref,
+        "scope": item.scope,
+        "user_id": item.user_id,
+        "agent_id": item.agent_id,
+        "session_id": item.session_id,
+        "event_time": item.event_time.isoformat(),
+        "content_hash": "\\x" + item.content_hash.hex(),
+    }
+    found: UUID | None = await tx.value(queries.find_buried, item=Jsonb(known_by))
+    return found
+
+
+FREQUENCY_CAP = 20_000
+
+
+def ask_collection() -> Asked[tuple[int, int, float]]:
+    """How many live items the tenant has, how many of them repeat no other, and the mean length of these in terms."""
+    return Asked(queries.collection, lambda rows: (rows[0]["items"], rows[0]["told"], rows[0]["mean_length"]))
+
+
+async def document_frequencies(database: Database, identity: Identity, terms: Sequence[str]) -> dict[str, int]:
+    """In how many items that repeat no other each term stands, up to a cap."""
+    asked = [tsquery_literal([term]) for term in terms]
+    rows = await database.once(identity, queries.document_frequencies, queries=asked, cap=FREQUENCY_CAP)
+    return {term: found for term, (found,) in zip(terms, rows, strict=True)}

@@ -195,3 +195,42 @@ WHERE p.tenant_id = %(tenant_id)s AND p.payload_key = %(payload_key)s
     AND (i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = %(user_id)s)
         OR (i.scope = 'agent' AND i.agent_id = %(agent_id)s)
         OR (i.scope = 'session' AND i.session_id = ANY(%(session_ids)s)) OR %(is_admin)s)
+
+-- name: line_of
+-- Every session of the line that one belongs to, the newest first: a session goes on in its successor.
+SELECT session_id FROM sessions
+WHERE tenant_id = %(tenant_id)s AND root_id = (
+    SELECT root_id FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s)
+ORDER BY session_ref DESC LIMIT %(limit)s
+
+-- name: discard_object
+-- A body that no row points to.
+INSERT INTO discarded_objects (tenant_id, object_key) VALUES (%(tenant_id)s, %(object_key)s)
+ON CONFLICT (tenant_id, object_key) DO NOTHING
+
+-- name: find_buried
+-- Which forgotten item an item is that was left out.
+SELECT b.item_id FROM tenants n
+CROSS JOIN jsonb_populate_record(NULL::items, %(item)s) AS g
+JOIN tombstones b ON b.tenant_id = n.tenant_id AND b.hash = ANY(item_hashes(n.salt, g))
+WHERE n.tenant_id = %(tenant_id)s AND b.item_id IS NOT NULL LIMIT 1
+
+-- name: collection
+-- How many live items the tenant has, how many of them are no repetition, and how many terms these have on average.
+-- A fact says again what is said by the message that it was taken from; once that is gone, only the fact says it.
+SELECT count(*) AS items, count(*) FILTER (WHERE NOT r.is_repeated) AS told,
+    COALESCE(avg(octet_length(i.terms) / 4) FILTER (WHERE NOT r.is_repeated), 0)::float8 AS mean_length
+-- Facts are looked up one by one: joined, a plan made before an import was analysed would go through all of it for each.
+FROM items i CROSS JOIN LATERAL (
+    SELECT i.kind = 'fact' AND EXISTS (
+        SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id AND s.live
+        WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0) AS is_repeated) r
+WHERE i.tenant_id = %(tenant_id)s AND i.live
+
+-- name: document_frequencies
+-- In how many items that are no repetition each term stands; beyond the cap a term counts as common.
+SELECT (SELECT count(*) FROM (
+    SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query AND (i.kind <> 'fact' OR NOT EXISTS (
+        SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id AND s.live
+        WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0)) LIMIT %(cap)s) s) AS found
+FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS t (query, place) ORDER BY place

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordari.errors import ConfigurationError, ProviderError
-from recordari.models.base import Matrix, Vector
-from recordari.models.embedding import QueryCache, unit_rows
+from recordari.models.base import Matrix, QueryCache, Vector, unit_rows
 from recordari.models.http import CircuitBreaker
 from recordari.models.registry import ModelFiles, Pooling
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from recordari.errors import ProviderError
-from recordari.models.base import Matrix, Vector
-from recordari.models.embedding import QueryCache, unit_rows
+from recordari.models.base import Matrix, QueryCache, Vector, unit_rows
 from recordari.models.http import JsonService
 
 

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordari.errors import ProviderError
-from recordari.models.base import Matrix, Vector
-from recordari.models.embedding import unit_rows
+from recordari.models.base import Matrix, Vector, unit_rows
 from recordari.models.inference import CHARACTERS_PER_TOKEN, ThreadedEmbedder
 from recordari.models.pull import pull
 from recordari.models.registry import ModelFiles, find_model

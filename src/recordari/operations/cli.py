@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from recordari.config import Settings
+from recordari.db.address import bring_up_to_date, embedded_server, open_address, owner_of, setup_script
 from recordari.errors import ConfigurationError, RecordariError
-from recordari.kit.commands import Tenant, ask, read_settings
+from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, read_settings
 from recordari.kit.output import (
     AsJson,
     Yes,
@@ -28,17 +29,8 @@ from recordari.kit.output import (
 )
 from recordari.memory.index import Reembedding
 from recordari.operations import maintenance
-from recordari.operations.doctor import State, has_failed
-from recordari.operations.maintenance import DEVELOPMENT_TENANT
-from recordari.wiring import (
-    bring_up_to_date,
-    diagnose,
-    embedded_server,
-    open_address,
-    open_resources,
-    owner_of,
-    setup_script,
-)
+from recordari.operations.doctor import State, diagnose, has_failed
+from recordari.wiring import open_resources
 
 db_commands = typer.Typer()
 

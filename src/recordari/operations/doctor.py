@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import socket
@@ -16,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from recordari.config import Settings
 from recordari.db import migrate
+from recordari.db.address import bring_up_to_date, embedded_server, open_address
 from recordari.db.database import Database, ServerState, describe_server
 from recordari.db.embedded.server import EmbeddedServer, ServerInfo
 from recordari.db.pool import PoolOptions
@@ -271,3 +273,28 @@ async def _check_role(database: Database) -> Check:
     except RecordariError as error:
         return failure("role", error)
     return ok("role", "the application is bound by row-level security")
+
+
+async def diagnose(settings: Settings, *, start: bool = True) -> list[Check]:
+    """Look at everything Recordari needs; `start` allows to start the embedded server for it."""
+    checks = [
+        *check_machine(settings),
+        *check_configuration(settings),
+        *check_models(settings),
+    ]
+    if settings.database_url is None:
+        programs, info = await asyncio.to_thread(check_programs, settings, embedded_server(settings))
+        checks.append(programs)
+        if info is None:
+            return checks
+        if not info.running and not start:
+            return [*checks, warn("database", "not running", "leave out --no-start to start it")]
+    where = "embedded" if settings.database_url is None else "RECORDARI_DATABASE_URL"
+    try:
+        async with open_address(settings) as address:
+            if settings.database_url is None:  # yours is only looked at
+                await bring_up_to_date(settings, address)
+            indexes = check_vector_indexes(owner_known=address.owner_dsn is not None)
+            return [*checks, *await check_database(address.dsn, where=where), indexes]
+    except RecordariError as error:
+        return [*checks, failure("database", error)]

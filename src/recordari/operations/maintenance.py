@@ -10,16 +10,16 @@ from pathlib import Path
 
 from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.db import backup, migrate
-from recordari.db import backup as db_backup
 from recordari.errors import ConfigurationError, Conflict, NotFound
+from recordari.kit.commands import DEVELOPMENT_TENANT
 from recordari.kit.resources import Resources
 from recordari.lifetime import erase
 from recordari.lifetime.journal import journal_file
+from recordari.tenants import storage as tenants_storage
 from recordari.tenants import tenants as tenant_verbs
 from recordari.tenants.rules import Tenant
 from recordari.tenants.tenants import NewKey
 
-DEVELOPMENT_TENANT = "default"
 DEVELOPMENT_KEY = "development"
 
 
@@ -63,7 +63,7 @@ async def restore(owner_dsn: str, programs: Path, file: Path, *, login: str, pas
             f"{file} was made by another version of Recordari (it has another {foreign[0]}); "
             "install a version at least as new as the one that made it"
         )
-    if await backup.has_schema(owner_dsn) and (found := len(await db_backup.list_tenants(owner_dsn))):
+    if await backup.has_schema(owner_dsn) and (found := len(await tenants_storage.list_tenants(owner_dsn))):
         raise Conflict(
             f"the database holds tenants already ({found}); restore into an empty one "
             "(another RECORDARI_HOME or RECORDARI_DATABASE_URL)"
@@ -76,7 +76,7 @@ async def restore(owner_dsn: str, programs: Path, file: Path, *, login: str, pas
     reader = await backup.find_reader(owner_dsn)
     if reader.rows_hidden:
         # This role may write the tables but not read all of them: only the directory can be counted.
-        return Restored(counts={"tenants": len(await db_backup.list_tenants(owner_dsn))}, migrations=applied)
+        return Restored(counts={"tenants": len(await tenants_storage.list_tenants(owner_dsn))}, migrations=applied)
     return Restored(counts=await backup.count_rows(owner_dsn), migrations=applied)
 
 
@@ -86,7 +86,7 @@ async def reapply_erasures(resources: Resources, owner_dsn: str, folder: Path | 
     `folder` holds the journals where they are not in this home, as after a restore into another one.
     """
     done = []
-    for tenant in await db_backup.list_tenants(owner_dsn):
+    for tenant in await tenants_storage.list_tenants(owner_dsn):
         identity = Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN, actor="restore")
         file = folder / f"{tenant.tenant_id}.jsonl" if folder is not None else journal_file(resources, identity)
         if not file.exists():
@@ -103,7 +103,7 @@ def run_psql(owner_dsn: str, programs: Path, arguments: Sequence[str]) -> int:
 
 async def list_tenants(owner_dsn: str) -> list[Tenant]:
     """Every tenant, for an operator who holds the owner's connection."""
-    return await db_backup.list_tenants(owner_dsn)
+    return await tenants_storage.list_tenants(owner_dsn)
 
 
 def is_loopback(host: str) -> bool:

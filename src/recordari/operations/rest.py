@@ -18,14 +18,12 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from recordari.core.telemetry import get_log
-from recordari.doors.auth import bearer
-from recordari.doors.rest.limits import host_name
+from recordari.db.address import check_ready
 from recordari.errors import DatabaseUnavailable, InvalidInput, RecordariError, Unauthenticated
 from recordari.kit.problems import Problem
-from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, page_of, position
+from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, bearer, host_name, page_of, position
 from recordari.operations.maintenance import is_loopback
 from recordari.operations.rules import Report, ReportKind
-from recordari.wiring import check_ready
 
 READY_SECONDS = 1.5
 FORWARDING = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,8 +18,7 @@ from recordari.privacy import storage
 from recordari.privacy.rules.findings import DataType
 from recordari.privacy.rules.masking import Action, PrivacyPolicy, holds_secret, sanitise, sanitise_value
 from recordari.privacy.storage import ProtectedSource
-from recordari.recall.tenant_view import TenantViews
-from recordari.sessions.rules.runs import NewToolCall
+from recordari.tenants.cache import TenantCache
 from recordari.tenants.tenants import require_admin, update_tenant
 
 INLINE_CHARACTERS = 10_000  # more than these are read in a thread, so that the event loop goes on
@@ -41,7 +39,7 @@ class Clean:
 
 async def sanitise_items(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> list[Clean]:
     """The items without what the tenant does not want kept, in the same order."""
-    policy = await resources.get(TenantViews).privacy(resources.database, identity)
+    policy = await policy_of(resources, identity)
     if not policy.enabled:
         return [Clean(new=new) for new in news]
     if sum(len(str(new.content)) for new in news) <= INLINE_CHARACTERS:
@@ -53,10 +51,22 @@ async def sanitise_items(resources: Resources, identity: Identity, news: Sequenc
     return cleaned
 
 
+async def policy_of(resources: Resources, identity: Identity) -> PrivacyPolicy:
+    """What the identity's tenant wants done with personal data and secrets, as of a moment ago.
+
+    A setting that an older version wrote and this one cannot read must not leave texts unread.
+    """
+    setting = (await resources.get(TenantCache).get(resources.database, identity)).settings.get(PRIVACY_SETTING)
+    try:
+        return PrivacyPolicy.read(setting)
+    except InvalidInput:
+        return PrivacyPolicy()
+
+
 async def get_privacy_policy(resources: Resources, identity: Identity) -> PrivacyPolicy:
     """What the tenant wants done with each type of personal data and with secrets."""
     resources.forget_tenant(identity.tenant_id)
-    return await resources.get(TenantViews).privacy(resources.database, identity)
+    return await policy_of(resources, identity)
 
 
 async def set_privacy_policy(resources: Resources, identity: Identity, setting: Mapping[str, Any]) -> PrivacyPolicy:
@@ -68,41 +78,12 @@ async def set_privacy_policy(resources: Resources, identity: Identity, setting: 
 
 async def sanitise_json(resources: Resources, identity: Identity, value: Any) -> Any:
     """A JSON value without what the tenant does not want kept."""
-    policy = await resources.get(TenantViews).privacy(resources.database, identity)
+    policy = await policy_of(resources, identity)
     if not policy.enabled:
         return value
     changed, found = await asyncio.to_thread(sanitise_value, value, policy=policy)
     resources.telemetry.count_masked(found)
     return changed if found else value
-
-
-async def sanitise_calls(resources: Resources, identity: Identity, calls: Sequence[NewToolCall]) -> list[NewToolCall]:
-    """Tool calls without what the tenant does not want kept, in their arguments, results and errors."""
-    policy = await resources.get(TenantViews).privacy(resources.database, identity)
-    if not policy.enabled:
-        return list(calls)
-    counts: Counter[str] = Counter()
-    cleaned = await asyncio.to_thread(lambda: [_clean_call(call, policy, counts) for call in calls])
-    resources.telemetry.count_masked(counts)
-    return cleaned
-
-
-def _clean_call(call: NewToolCall, policy: PrivacyPolicy, counts: Counter[str]) -> NewToolCall:
-    given = {"arguments": _read_arguments(call.arguments), "result": call.result, "error": call.error}
-    changed, found = sanitise_value(given, policy=policy)
-    counts.update(found)
-    return replace(call, **changed) if found else call
-
-
-def _read_arguments(arguments: Any) -> Any:
-    """Arguments as a value: masked as text, a number would no longer be JSON, and a name would say nothing."""
-    if isinstance(arguments, Mapping):
-        return dict(arguments)
-    try:
-        value = json.loads(arguments)
-    except (TypeError, ValueError, RecursionError):
-        return arguments  # a list, or what the rules of calls refuse
-    return value if isinstance(value, dict | list) else arguments
 
 
 def _clean(new: NewItem, policy: PrivacyPolicy) -> Clean:

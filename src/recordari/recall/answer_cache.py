@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from recordari.context import storage as context_storage
 from recordari.core.identity import Identity
 from recordari.db.database import Database
+from recordari.recall import storage
 
 SECONDS = 300.0  # C4
 DEGRADED_SECONDS = 5.0
@@ -58,7 +58,7 @@ class RecallCache:
         load: Callable[[], Awaitable[A]],
     ) -> tuple[A, bool]:
         """The answer to a request, and whether it was kept from before."""
-        version = await context_storage.read_version(database, identity)
+        version = await storage.read_version(database, identity)
         # The viewpoint says what may be seen and the request what is asked: nothing else does.
         key: Hashable = (identity.viewpoint, request)
         found = self._kept.get(key)

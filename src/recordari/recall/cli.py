@@ -11,11 +11,20 @@ import typer
 
 from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import Kind
-from recordari.kit.commands import Agent, Moment, Session, Tenant, User, ask, open_memory, read_moment
+from recordari.kit.commands import (
+    DEVELOPMENT_TENANT,
+    Agent,
+    Moment,
+    Session,
+    Tenant,
+    User,
+    ask,
+    open_memory,
+    read_moment,
+)
 from recordari.kit.output import AsJson, print_json, print_line, print_note, print_table, record, shortened
 from recordari.memory.cli import settle
 from recordari.memory.remember import Remembered
-from recordari.operations.maintenance import DEVELOPMENT_TENANT
 from recordari.recall.request import RecallAnswer, RecalledItem
 
 EMBED_PATIENCE = 5.0  # a person waits for it; a model that is not there must not hold them up

@@ -170,7 +170,7 @@ class Shelves:
             del self._reading[key]
             done.set_result(None)
 
-    def forget(self, tenant_id: TenantId) -> None:
+    def forget_tenant(self, tenant_id: TenantId) -> None:
         """Throw away everything of a tenant."""
         for key in [key for key in self._shelves if key.sight.identity.tenant_id == tenant_id]:
             self._drop(key)

@@ -17,19 +17,19 @@ from recordari.core import text
 from recordari.core.identity import Identity, Scope, SessionId
 from recordari.core.items import Item, Kind
 from recordari.db import outbox
-from recordari.facts import storage as facts_storage
 from recordari.kit.resources import Resources
-from recordari.lifetime.decay import AccessCounts
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
-from recordari.memory.rules import asked_by, embedded_text, entities_in
+from recordari.memory.rules import Collection, asked_by, embedded_text, entities_in
+from recordari.memory.tenant_view import TenantView, TenantViews
 from recordari.models.base import fail_open
 from recordari.recall import storage
+from recordari.recall.accesses import AccessCounts
 from recordari.recall.process_cache import MOST_ITEMS, Shelves
 from recordari.recall.request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
 from recordari.recall.rules.arms import look
 from recordari.recall.rules.candidates import Columns, Found
-from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Collection, Folded, Question, Ranked, folded, ranked
+from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Folded, Question, Ranked, folded, ranked
 from recordari.recall.rules.steps import is_bridging
 from recordari.recall.rules.temporal.times import Interval, question_interval
 from recordari.recall.rules.tracing import (
@@ -53,8 +53,7 @@ from recordari.recall.search import (
     weights_of,
 )
 from recordari.recall.storage import Early, Search, Sight
-from recordari.recall.tenant_view import TenantView, TenantViews
-from recordari.sessions import storage as sessions_storage
+from recordari.tenants.cache import TenantCache
 
 RERANKED = 20  # R4
 RERANK_SHARE = 0.4
@@ -167,14 +166,14 @@ class _Recall:
         interval = question_interval(query, now=now, zone=UTC)
         if interval is None or self.identity.user_id is None:
             return interval
-        zone = (await self.resources.get(TenantViews).preferences(self.resources.database, self.identity)).zone
+        zone = (await self.resources.get(TenantCache).get(self.resources.database, self.identity)).zone
         return question_interval(query, now=now, zone=zone)
 
     async def _line(self) -> Sequence[SessionId]:
         """The sessions whose memory is asked."""
         if Scope.SESSION not in self.scopes:
             return ()
-        return await sessions_storage.read_line(self.resources.database, self.identity)
+        return await memory_storage.read_line(self.resources.database, self.identity)
 
     async def _early(self, searched: Search, view: TenantView) -> Early | None:
         """What is found without the question's vector; None where the memory may be laid out in the process."""
@@ -277,7 +276,7 @@ class _Recall:
         facts = sum(item.kind == Kind.FACT for item in texts.values())
         if not 0 < facts < len(texts):
             return []
-        return await facts_storage.links_among(self.resources.database, self.identity, list(texts))
+        return await storage.links_among(self.resources.database, self.identity, list(texts))
 
     def _ranked(
         self, question: Question, columns: Columns, found: Found, collection: Collection, limit: int

@@ -12,7 +12,6 @@ from recordari.core.checks import check_times
 from recordari.core.identity import Identity, Role, Scope
 from recordari.core.items import Kind, checked_content
 from recordari.errors import Forbidden, InvalidInput
-from recordari.knowledge.rules.chunks import Citation
 
 MAX_TOP_K = 20  # R1
 MAX_QUERY_CHARACTERS = 8_000
@@ -104,3 +103,20 @@ def check_request(identity: Identity, request: RecallRequest) -> None:
     check_times(since=request.since, until=request.until, as_of=request.as_of)
     if request.since is not None and request.until is not None and request.since >= request.until:
         raise InvalidInput("since must lie before until: nothing happens from the one up to the other", field="since")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Citation:
+    """Where in which document a chunk stands."""
+
+    document_id: UUID
+    document: str
+    title: str
+    source_id: UUID
+    source: str
+    revision: int
+    ordinal: int
+    heading: tuple[str, ...]
+    page: int | None
+    first: int
+    past: int

@@ -15,7 +15,7 @@ from recordari.memory.bodies import (
     RecallShown,
     ToolOutputShown,
 )
-from recordari.memory.remember import ToolOutput
+from recordari.memory.items import ToolOutput
 from recordari.recall.request import RecallAnswer
 
 Answer = TypeVar("Answer", bound=ExplainedRecallShown)

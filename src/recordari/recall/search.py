@@ -14,12 +14,12 @@ from recordari.core.identity import Identity, Scope
 from recordari.core.items import require_owner
 from recordari.kit.resources import Resources
 from recordari.memory.rules import REQUEST_TERMS
+from recordari.memory.tenant_view import TenantView
 from recordari.models.static import StaticTokens
 from recordari.recall.request import Arm, RecallRequest
 from recordari.recall.rules.arms import FULL_DEPTHS, Depths
 from recordari.recall.rules.candidates import Tokens
 from recordari.recall.rules.ranking import Weights
-from recordari.recall.tenant_view import TenantView
 
 MOST_POSTINGS = 4_000
 MOST_TERMS = 24

@@ -26,7 +26,6 @@ queries = Queries(__name__)
 
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 END = datetime(9999, 12, 31, tzinfo=UTC)
-FREQUENCY_CAP = 20_000
 NO_VECTOR = np.zeros(1, dtype=np.float32)
 _STANDING = queries.standing.filled(live=queries.live_now.sql, visible=queries.visible.sql)
 _SHELVED = queries.shelved.filled(live=queries.live_now.sql, visible=queries.visible.sql)
@@ -311,13 +310,37 @@ def _owners(who: Identity, search: Search) -> list[str]:
     return [*owners, *(f"{Scope.SESSION}:{session_id}" for session_id in search.sessions)]
 
 
-def ask_collection() -> Asked[tuple[int, int, float]]:
-    """How many live items the tenant has, how many of them repeat no other, and the mean length of these in terms."""
-    return Asked(queries.collection, lambda rows: (rows[0]["items"], rows[0]["told"], rows[0]["mean_length"]))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accesses:
+    """How often an item was recalled lately, and when last."""
+
+    item_id: UUID
+    times: int
+    last_at: datetime
 
 
-async def document_frequencies(database: Database, identity: Identity, terms: Sequence[str]) -> dict[str, int]:
-    """In how many items that repeat no other each term stands, up to a cap."""
-    asked = [tsquery_literal([term]) for term in terms]
-    rows = await database.once(identity, queries.document_frequencies, queries=asked, cap=FREQUENCY_CAP)
-    return {term: found for term, (found,) in zip(terms, rows, strict=True)}
+async def add_counts(tx: Transaction, counts: Sequence[Accesses]) -> None:
+    """Add to what is known of the use of items."""
+    await tx.run(
+        queries.add_counts,
+        item_ids=[one.item_id for one in counts],
+        times=[one.times for one in counts],
+        last_ats=[one.last_at for one in counts],
+    )
+
+
+async def read_version(database: Database, identity: Identity) -> int:
+    """How often what the identity may recall has changed; it differs after every change."""
+    ((version,),) = await database.once(
+        identity,
+        queries.version,
+        user_id=identity.user_id,
+        agent_id=identity.agent_id,
+        session_id=identity.session_id,
+    )
+    return int(version)
+
+
+async def links_among(database: Database, identity: Identity, item_ids: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
+    """Pairs of these items of which the first was taken from the second."""
+    return [(fact, turn) for fact, turn in await database.once(identity, queries.links_among, item_ids=list(item_ids))]

@@ -214,22 +214,27 @@ SELECT xidsend(i.xmin) AS version, i.thread, i.position, i.terms, i.tokens, i.tr
 FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND {live} AND {visible}
 
--- name: collection
--- How many live items the tenant has, how many of them are no repetition, and how many terms these have on average.
--- A fact says again what is said by the message that it was taken from; once that is gone, only the fact says it.
-SELECT count(*) AS items, count(*) FILTER (WHERE NOT r.is_repeated) AS told,
-    COALESCE(avg(octet_length(i.terms) / 4) FILTER (WHERE NOT r.is_repeated), 0)::float8 AS mean_length
--- Facts are looked up one by one: joined, a plan made before an import was analysed would go through all of it for each.
-FROM items i CROSS JOIN LATERAL (
-    SELECT i.kind = 'fact' AND EXISTS (
-        SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id AND s.live
-        WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0) AS is_repeated) r
-WHERE i.tenant_id = %(tenant_id)s AND i.live
+-- name: add_counts
+-- How often items were recalled since the last time, added to what is known.
+INSERT INTO access (tenant_id, item_id, times, last_at)
+SELECT i.tenant_id, i.item_id, g.times, g.last_at
+FROM unnest(%(item_ids)s::uuid[], %(times)s::bigint[], %(last_ats)s::timestamptz[]) AS g (item_id, times, last_at)
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
+ORDER BY i.item_id
+ON CONFLICT (tenant_id, item_id) DO UPDATE SET
+    times = access.times + excluded.times, last_at = GREATEST(access.last_at, excluded.last_at)
 
--- name: document_frequencies
--- In how many items that are no repetition each term stands; beyond the cap a term counts as common.
-SELECT (SELECT count(*) FROM (
-    SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query AND (i.kind <> 'fact' OR NOT EXISTS (
-        SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id AND s.live
-        WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0)) LIMIT %(cap)s) s) AS found
-FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS t (query, place) ORDER BY place
+-- name: version
+-- How often what these owners may recall has changed; of a session with all those that it is one line with.
+SELECT COALESCE(sum(version), 0)::bigint FROM memory_versions
+WHERE tenant_id = %(tenant_id)s AND owner_class = ANY(ARRAY[
+    owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
+    owner_class('agent', NULL, %(agent_id)s, NULL), owner_class('session', NULL, NULL, %(session_id)s)]
+    || ARRAY(SELECT owner_class('session', NULL, NULL, s.session_id) FROM sessions s
+        WHERE s.tenant_id = %(tenant_id)s AND s.root_id = (
+            SELECT root_id FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s)))
+
+-- name: links_among
+-- Which of these items were taken from which others of them.
+SELECT item_id, source_item_id FROM evidence
+WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND source_item_id = ANY(%(item_ids)s)

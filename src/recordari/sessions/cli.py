@@ -8,9 +8,8 @@ from uuid import UUID
 import typer
 
 from recordari.app import Memory
-from recordari.kit.commands import Agent, Session, Tenant, User, ask
+from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, ask
 from recordari.kit.output import AsJson, print_json, print_note, print_record, print_table, record
-from recordari.operations.maintenance import DEVELOPMENT_TENANT
 from recordari.sessions.rules.runs import Run, RunStatus
 from recordari.sessions.rules.sessions import Session, SessionStatus
 

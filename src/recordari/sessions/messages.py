@@ -10,18 +10,17 @@ from uuid import UUID
 
 from recordari.core.identity import Identity, Scope, SessionId, checked_id
 from recordari.core.ids import new_id
-from recordari.core.items import Kind, NewItem, Tier, Trust
+from recordari.core.items import REVIEWED_TRUST, Kind, NewItem, Tier, Trust
 from recordari.core.tokens import cut_to_tokens, message_tokens
 from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
-from recordari.lifetime.rules import REVIEWED_TRUST
 from recordari.memory import remember
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
-from recordari.memory.storage import Row
+from recordari.memory.storage import Row, thread_of
 from recordari.models.base import fail_open
 from recordari.sessions import storage
 from recordari.sessions.rules.runs import checked_json
@@ -51,7 +50,7 @@ from recordari.sessions.sessions import (
     read_window,
     shown,
 )
-from recordari.sessions.storage import Standing, thread_of
+from recordari.sessions.storage import Standing
 from recordari.tenants.tenants import page_size
 
 SUMMARISE_TOPIC = "summarise"

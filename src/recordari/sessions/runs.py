@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -22,9 +25,8 @@ from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.objects import Objects
 from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
-from recordari.privacy.rules.masking import sanitise_value
-from recordari.privacy.sanitise import sanitise_calls
-from recordari.recall.tenant_view import TenantViews
+from recordari.privacy.rules.masking import PrivacyPolicy, sanitise_value
+from recordari.privacy.sanitise import policy_of
 from recordari.sessions import run_storage, storage
 from recordari.sessions.messages import with_usage
 from recordari.sessions.rules.runs import (
@@ -110,7 +112,7 @@ async def start_run(
 
 async def _sanitised(resources: Resources, identity: Identity, *values: Any) -> list[Any]:
     """The values with personal data and secrets masked as the tenant wants it."""
-    policy = await resources.get(TenantViews).privacy(resources.database, identity)
+    policy = await policy_of(resources, identity)
     return [sanitise_value(value, policy=policy)[0] for value in values]
 
 
@@ -477,3 +479,32 @@ async def _whole(resources: Resources, kept: Result) -> str:
     if kept.object_key is not None:
         return (await resources.get(Objects).get(kept.object_key)).decode()
     return kept.content
+
+
+async def sanitise_calls(resources: Resources, identity: Identity, calls: Sequence[NewToolCall]) -> list[NewToolCall]:
+    """Tool calls without what the tenant does not want kept, in their arguments, results and errors."""
+    policy = await policy_of(resources, identity)
+    if not policy.enabled:
+        return list(calls)
+    counts: Counter[str] = Counter()
+    cleaned = await asyncio.to_thread(lambda: [_clean_call(call, policy, counts) for call in calls])
+    resources.telemetry.count_masked(counts)
+    return cleaned
+
+
+def _clean_call(call: NewToolCall, policy: PrivacyPolicy, counts: Counter[str]) -> NewToolCall:
+    given = {"arguments": _read_arguments(call.arguments), "result": call.result, "error": call.error}
+    changed, found = sanitise_value(given, policy=policy)
+    counts.update(found)
+    return replace(call, **changed) if found else call
+
+
+def _read_arguments(arguments: Any) -> Any:
+    """Arguments as a value: masked as text, a number would no longer be JSON, and a name would say nothing."""
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    try:
+        value = json.loads(arguments)
+    except (TypeError, ValueError, RecursionError):
+        return arguments  # a list, or what the rules of calls refuse
+    return value if isinstance(value, dict | list) else arguments

@@ -10,18 +10,18 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recordari.core.identity import AgentId, Identity, RunId, Scope, SessionId, UserId
+from recordari.core.identity import AgentId, RunId, Scope, SessionId, UserId
 from recordari.core.items import Trust
 from recordari.core.tokens import message_tokens
-from recordari.db.database import Asked, Database, QueueTransaction, Record, Transaction
+from recordari.db.database import Asked, QueueTransaction, Record, Transaction
 from recordari.db.queries import Queries
+from recordari.memory.storage import thread_of
 from recordari.sessions.rules.runs import ABANDONED
 from recordari.sessions.rules.sessions import MAX_NOTES, CloseReason, Fold, Note, NoteKind, Session, SessionStatus
 from recordari.sessions.rules.window import Message, role_of
 
 queries = Queries(__name__)
 
-MOST_IN_LINE = 200
 
 LAST = UUID(int=2**128 - 1)
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
@@ -52,11 +52,6 @@ class Standing:
     model_tokens: int | None
 
 
-def thread_of(session_id: SessionId) -> str:
-    """The thread in which the messages of a session stand."""
-    return f"session:{session_id}"
-
-
 def _session(row: dict[str, Any]) -> Session:
     folds = tuple(
         Fold(summary_id=UUID(one["summary_id"]), first=one["first"], last=one["last"]) for one in row["folds"]
@@ -81,22 +76,6 @@ async def lock_open(tx: Transaction, session_id: SessionId) -> Standing | None:
     """Lock the open session of the line that the id belongs to."""
     rows = await tx.dicts(queries.lock_open, session_id=session_id)
     return _standing(rows[0]) if rows else None
-
-
-async def line_of(tx: Transaction, session_id: SessionId | None) -> list[SessionId]:
-    """The sessions whose memory is one with that of a session: those it continues, and those that continue it."""
-    if session_id is None:
-        return []
-    found = await tx.dicts(queries.line_of, session_id=session_id, limit=MOST_IN_LINE)
-    return [SessionId(row["session_id"]) for row in found] or [session_id]
-
-
-async def read_line(database: Database, identity: Identity) -> list[SessionId]:
-    """The same for the session of an identity, in one round trip."""
-    if identity.session_id is None:
-        return []
-    found = await database.once(identity, queries.line_of, session_id=identity.session_id, limit=MOST_IN_LINE)
-    return [SessionId(one) for (one,) in found] or [identity.session_id]
 
 
 async def find_newest(tx: Transaction, session_id: SessionId) -> Standing | None:

@@ -145,13 +145,6 @@ SELECT item_id, position, scope, trust, speaker, content, event_time, payload_ke
 WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND kind = 'chat_message' AND live
 ORDER BY position DESC, item_id DESC LIMIT %(limit)s
 
--- name: line_of
--- Every session of the line that one belongs to, the newest first: a session goes on in its successor.
-SELECT session_id FROM sessions
-WHERE tenant_id = %(tenant_id)s AND root_id = (
-    SELECT root_id FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s)
-ORDER BY session_ref DESC LIMIT %(limit)s
-
 -- name: insert_notes
 -- New notes of a session; past the most it may have, the least important and then the oldest go.
 WITH inserted AS (

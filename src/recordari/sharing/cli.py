@@ -8,12 +8,11 @@ from uuid import UUID
 
 import typer
 
-from recordari.kit.commands import Tenant, ask, open_as_operator, read_settings
+from recordari.db.address import bring_up_to_date, open_address, owner_of
+from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, open_as_operator, read_settings
 from recordari.kit.output import AsJson, Yes, confirm, print_json, print_note, print_record, print_table, record
-from recordari.operations.maintenance import DEVELOPMENT_TENANT
 from recordari.sharing.rules import Member, Membership
 from recordari.sharing.share import add_member, list_members, remove_member
-from recordari.wiring import bring_up_to_date, open_address, owner_of
 
 share_commands = typer.Typer()
 

@@ -17,14 +17,14 @@ from uuid import UUID
 from recordari.core.identity import Identity, Role, TenantId, checked_id, tenant_id_of
 from recordari.core.items import Kind
 from recordari.core.telemetry import get_log
-from recordari.db import audit, backup, outbox
+from recordari.db import audit, outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC, derive
 from recordari.memory.rules import Indexed
-from recordari.recall.tenant_view import TenantViews
+from recordari.memory.tenant_view import TenantViews
 from recordari.sharing import storage
 from recordari.sharing.rules import SHAREABLE, LinkStatus, Member, Membership, Share, ShareLink
 from recordari.sharing.storage import Given
@@ -374,4 +374,4 @@ async def _end_given(tx: Transaction, me: Tenant) -> None:
 
 async def list_members(owner_dsn: str) -> list[Member]:
     """The tenants of every organisation, for an operator who holds the owner's connection."""
-    return await backup.list_members(owner_dsn)
+    return await storage.list_members(owner_dsn)

@@ -10,10 +10,11 @@ from uuid import UUID
 from recordari.core.identity import AgentId, TenantId
 from recordari.core.ids import new_id
 from recordari.core.items import Kind
+from recordari.db.backup import list_as_owner
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
 from recordari.memory.rules import Indexed
-from recordari.sharing.rules import RECEIVED_TRUST, LinkStatus, Membership, Share, ShareLink, copy_ref
+from recordari.sharing.rules import RECEIVED_TRUST, LinkStatus, Member, Membership, Share, ShareLink, copy_ref
 
 queries = Queries(__name__)
 
@@ -254,3 +255,8 @@ async def copy_procedures(tx: Transaction, template: AgentId, agent_id: AgentId,
         now=now,
     )
     return len(made)
+
+
+async def list_members(owner_dsn: str) -> list[Member]:
+    """The tenants of every organisation."""
+    return await list_as_owner(owner_dsn, queries.list_members, Member)

@@ -210,3 +210,8 @@ RETURNING procedure_id
 -- The active procedures of an agent type.
 SELECT procedure_id FROM procedures
 WHERE tenant_id = %(tenant_id)s AND agent_type = %(template)s AND invalid_at IS NULL ORDER BY procedure_id
+
+-- name: list_members
+-- The tenants of every organisation.
+SELECT m.organisation, t.name AS tenant, m.joined_at FROM recordari.memberships m
+JOIN recordari.tenants t ON t.tenant_id = m.tenant_id ORDER BY m.organisation, t.name

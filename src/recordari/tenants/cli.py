@@ -13,8 +13,9 @@ from uuid import UUID
 import typer
 
 from recordari.core.identity import Role
+from recordari.db.address import bring_up_to_date, open_address, owner_of
 from recordari.errors import Conflict, NotFound
-from recordari.kit.commands import Tenant, open_as_operator, read_settings
+from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, open_as_operator, read_settings
 from recordari.kit.output import (
     AsJson,
     Yes,
@@ -26,10 +27,9 @@ from recordari.kit.output import (
     print_table,
     record,
 )
-from recordari.operations.maintenance import DEVELOPMENT_TENANT, list_tenants
+from recordari.operations.maintenance import list_tenants
 from recordari.tenants.rules import ApiKey, Tenant
 from recordari.tenants.tenants import NewKey, ensure_tenant
-from recordari.wiring import bring_up_to_date, open_address, owner_of
 
 tenant_commands = typer.Typer()
 

@@ -11,7 +11,6 @@ from pydantic import ConfigDict, Field
 
 from recordari.context.rules.profiles import Profile
 from recordari.core.identity import Identity, Role
-from recordari.doors.auth import Authenticator
 from recordari.errors import InvalidInput
 from recordari.kit.rest import (
     PROBLEMS,
@@ -28,6 +27,7 @@ from recordari.kit.rest import (
     position,
 )
 from recordari.memory.bodies import ProfileShown
+from recordari.tenants.auth import Authenticator
 from recordari.tenants.rules import ApiKey, Tenant, User
 
 tenants_router = APIRouter(prefix="/v1", tags=["tenant"], responses=PROBLEMS)

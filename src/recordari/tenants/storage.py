@@ -9,6 +9,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from recordari.core.identity import AgentId, Role, UserId
+from recordari.db.backup import list_as_owner
 from recordari.db.database import Asked, Transaction, first_as
 from recordari.db.queries import Queries
 from recordari.tenants.rules import Agent, AgentDefinition, ApiKey, Quota, Tenant, Usage, User, quota_of
@@ -171,3 +172,8 @@ async def add_usage(tx: Transaction, *, items: int, size: int, day: date) -> Non
 async def measure_usage(tx: Transaction, *, day: date) -> None:
     """Count what is really kept."""
     await tx.run(queries.measure_usage, day=day)
+
+
+async def list_tenants(owner_dsn: str) -> list[Tenant]:
+    """Every tenant."""
+    return await list_as_owner(owner_dsn, queries.list_tenants, Tenant)

@@ -106,3 +106,7 @@ SELECT %(tenant_id)s, count(*), COALESCE(sum(octet_length(content)), 0)
     + COALESCE((SELECT sum(p.bytes) FROM payloads p WHERE p.tenant_id = %(tenant_id)s), 0), 0, %(day)s, now()
 FROM items WHERE tenant_id = %(tenant_id)s AND anonymized_at IS NULL
 ON CONFLICT (tenant_id) DO UPDATE SET items = excluded.items, bytes = excluded.bytes, measured_at = excluded.measured_at
+
+-- name: list_tenants
+-- Every tenant by name.
+SELECT tenant_id, name, language, plan, settings, created_at FROM recordari.tenants ORDER BY name

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from recordari.context.rules.context import ContextSettings
 from recordari.core.identity import AgentId, Identity, Role, UserId, checked_id, tenant_id_of
 from recordari.core.ids import new_id
 from recordari.db import audit, jobs
@@ -17,7 +16,6 @@ from recordari.db.audit import AuditEntry
 from recordari.db.jobs import next_run
 from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
 from recordari.kit.resources import Resources
-from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.tenants import storage
 from recordari.tenants.rules import (
     SECRET_BYTES,
@@ -96,8 +94,8 @@ async def update_tenant(
     """Change the tenant's language, plan or settings (merged key by key)."""
     require_admin(identity)
     if settings is not None:
-        PrivacyPolicy.read(settings.get("privacy"))
-        ContextSettings.read(settings.get("context"))
+        for name, read in resources.tenant_settings.items():
+            read(settings.get(name))
     async with resources.database.transaction(identity) as tx:
         if language is not None and not await storage.has_language(tx, language):
             raise InvalidInput("the database has no text search configuration of that name", field="language")

@@ -15,12 +15,11 @@ import typer
 from recordari.app import Memory
 from recordari.core.checks import Progress
 from recordari.errors import InvalidInput
-from recordari.kit.commands import Agent, Session, Tenant, User, open_memory
+from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, open_memory
 from recordari.kit.output import AsJson, counted, print_json, print_line, record
 from recordari.memory.bodies import ImportSummary
 from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
 from recordari.memory.lines import Lines
-from recordari.operations.maintenance import DEVELOPMENT_TENANT
 from recordari.transfer.export import FORMAT
 from recordari.transfer.import_export import Imported
 from recordari.transfer.rules import ForeignSource, ImportedForeign

@@ -25,8 +25,8 @@ from typing import Any
 from recordari.core.identity import Identity, checked_id
 from recordari.db import audit
 from recordari.kit.resources import Resources
-from recordari.lifetime.decay import AccessCounts
 from recordari.memory.objects import Objects
+from recordari.recall.accesses import AccessCounts
 from recordari.tenants.tenants import require_admin
 from recordari.transfer import storage
 from recordari.transfer.storage import Exported

@@ -16,7 +16,7 @@ from recordari.kit.resources import Resources
 from recordari.knowledge import storage as knowledge_storage
 from recordari.knowledge.sources import allowed_folder
 from recordari.knowledge.storage import Original
-from recordari.lifetime import storage as lifetime_storage
+from recordari.memory import storage as memory_storage
 from recordari.memory.objects import Objects
 from recordari.memory.remember import OBJECT_BYTES
 from recordari.privacy.sanitise import sanitise_items
@@ -104,7 +104,7 @@ class DocumentImport:
         original = Original(media_type=media_type, body=None if object_key else body, object_key=object_key)
         async with self.resources.database.transaction(self.identity) as tx:
             if not await storage.lacks_file(tx, document_id, revision=revision):
-                await lifetime_storage.discard_object(tx, object_key)  # something of it was forgotten meanwhile
+                await memory_storage.discard_object(tx, object_key)  # something of it was forgotten meanwhile
                 return 0
             await knowledge_storage.save_original(
                 tx,

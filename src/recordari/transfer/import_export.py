@@ -25,8 +25,8 @@ from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC, derive
 from recordari.memory.objects import Objects
 from recordari.memory.remember import OBJECT_BYTES
+from recordari.memory.tenant_view import TenantViews
 from recordari.privacy.sanitise import Clean, sanitise_items
-from recordari.recall.tenant_view import TenantViews
 from recordari.sessions.messages import SUMMARISE_TOPIC
 from recordari.tenants.tenants import require_admin
 from recordari.transfer import storage

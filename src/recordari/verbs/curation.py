@@ -6,12 +6,13 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.items import Item
-from recordari.facts import curate, versions
+from recordari.facts import curate
 from recordari.facts.curate import ItemPage, ListRequest, Standing
 from recordari.facts.rules.evidence import Opinion
 from recordari.lifetime import forget
 from recordari.lifetime.forget import Forgotten
 from recordari.lifetime.storage import Hold
+from recordari.memory import versions
 from recordari.memory.remember import Remembered
 from recordari.verbs.bound import Bound
 

@@ -8,8 +8,9 @@ from uuid import UUID
 
 from recordari.core.identity import Scope, checked_choice, optional_choice
 from recordari.core.items import Item, Kind, NewItem
-from recordari.memory import remember
-from recordari.memory.remember import News, Remembered, ToolOutput
+from recordari.memory import items, remember
+from recordari.memory.items import ToolOutput
+from recordari.memory.remember import News, Remembered
 from recordari.transfer import foreign
 from recordari.transfer.rules import ForeignSource, ImportedForeign
 from recordari.verbs.bound import Bound
@@ -72,8 +73,8 @@ class ItemVerbs(Bound):
 
     async def get_item(self, item_id: UUID) -> Item:
         """One item."""
-        return await remember.get_item(self.resources, self.identity, item_id)
+        return await items.get_item(self.resources, self.identity, item_id)
 
     async def read_tool_output(self, key: str, *, start: int = 0, length: int | None = None) -> ToolOutput:
         """The whole body behind an elided item, or a range of its bytes."""
-        return await remember.read_tool_output(self.resources, self.identity, key, start=start, length=length)
+        return await items.read_tool_output(self.resources, self.identity, key, start=start, length=length)

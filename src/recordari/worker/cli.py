@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from typing import Annotated
 
 import typer
 
-from recordari.config import Settings
 from recordari.db.jobs import JobStatus
-from recordari.kit.commands import Tenant, ask, open_memory, read_settings
-from recordari.kit.output import AsJson, Yes, confirm, print_json, print_line, print_note, print_table, record
-from recordari.operations.maintenance import DEVELOPMENT_TENANT
-from recordari.wiring import open_resources
-from recordari.worker.runner import run_worker
+from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, open_memory
+from recordari.kit.output import AsJson, Yes, confirm, print_json, print_line, print_table, record
 
 jobs_commands = typer.Typer()
 
@@ -122,17 +117,3 @@ def _show(what: str, count: int, *, as_json: bool) -> None:
         print_json({what: count})
     else:
         print_line(f"{count} {what}")
-
-
-def worker() -> None:
-    """Run background work until it is told to stop (Ctrl-C or SIGTERM), and finish what is under way."""
-    asyncio.run(_work(read_settings(quiet=False)))
-
-
-async def _work(settings: Settings) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with open_resources(settings) as resources:
-        print_note("worker started; Ctrl-C stops it")
-        await run_worker(resources, stop)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -12,11 +12,10 @@ from enum import StrEnum
 from recordari.core.identity import Identity, Role, TenantId
 from recordari.core.telemetry import get_log
 from recordari.db import outbox
-from recordari.db.jobs import retry_delay
+from recordari.db.jobs import Schedule, retry_delay
 from recordari.db.outbox import Batch
 from recordari.errors import DatabaseUnavailable, Overloaded, ProviderError, RecordariError
 from recordari.kit.resources import Resources
-from recordari.schedule import Topic
 
 log = get_log(__name__)
 
@@ -250,3 +249,45 @@ class Dispatcher:
                     await renew(self.resources, held)
                 except Exception as error:  # noqa: BLE001 - a lease that is not renewed runs out, which is safe
                     log.warning("leases_not_renewed", topic=self.name, error=type(error).__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One kind of job: what it runs, when, and within which limits."""
+
+    run: Callable[..., Awaitable[object]]
+    """A service function: `(resources, identity, **args)`; what it returns is not used."""
+    cron: str | None = None
+    """When it is due, in UTC; None: only when asked for."""
+    spread: timedelta = timedelta(hours=1)
+    """The window after each due time over which tenants are spread; not longer than the time between two."""
+    concurrency: int = 8
+    """How many runs may be open at once, over all workers; the setting `job_concurrency` overrides it."""
+    max_attempts: int | None = None
+    """Tries, crashes included; None: the setting `job_max_attempts`."""
+    exclusive: bool = True
+    """Whether two runs for one tenant must not overlap."""
+    timeout: float = 600.0
+    """Seconds after which a run counts as failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """One kind of entry in the outbox, and what handles a batch of them."""
+
+    handle: Handler
+    batch: int | None = None
+    """Most entries of one tenant in a batch; None: the setting `dispatch_batch`."""
+    timeout: float = 120.0
+    """Seconds after which a batch counts as failed."""
+    strikes_off: bool = False
+    """Whether the handler itself calls `storage.outbox.done`, whenever it does not raise."""
+
+
+def schedules(table: Mapping[str, Job]) -> tuple[Schedule, ...]:
+    """List the jobs of a table that run by themselves."""
+    return tuple(
+        Schedule(job=name, cron=job.cron, spread=job.spread, concurrency=job.concurrency, exclusive=job.exclusive)
+        for name, job in table.items()
+        if job.cron is not None
+    )

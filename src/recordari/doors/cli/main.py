@@ -22,7 +22,7 @@ __all__ = ["build", "main"]
 # name → where it is and what it does: a Typer where it has commands of its own, a function where it has none.
 COMMANDS = {
     "serve": ("doors.cli.serve:serve", "Start the server: REST, MCP and background work in one process."),
-    "worker": ("worker.cli:worker", "Run background work in a process of its own."),
+    "worker": ("doors.cli.serve:worker", "Run background work in a process of its own."),
     "mcp": ("doors.cli.serve:mcp", "Serve MCP over standard input and output, for an agent on this machine."),
     "remember": ("recall.cli:remember", "Remember something."),
     "recall": ("recall.cli:recall", "Ask memory."),
@@ -77,11 +77,16 @@ def version(*, as_json: AsJson = False) -> None:
 
 
 def _only_help(
+    context: typer.Context,
     show_version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
 ) -> None:
     if show_version:
         version()
         raise typer.Exit
+    if context.invoked_subcommand is not None:
+        from recordari.doors.cli.opening import LibraryOpening
+
+        context.obj = LibraryOpening()
 
 
 def build(wanted: str | None) -> typer.Typer:

@@ -19,12 +19,12 @@ from fastapi import FastAPI
 from recordari.config import Settings
 from recordari.doors.rest.app import create_app
 from recordari.errors import ConfigurationError, InvalidInput, RecordariError
-from recordari.kit.commands import Agent, Session, Tenant, User, open_memory, read_settings
-from recordari.kit.output import print_line
-from recordari.operations.maintenance import DEVELOPMENT_TENANT, is_loopback, make_development_key
+from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, open_memory, read_settings
+from recordari.kit.output import print_line, print_note
+from recordari.operations.maintenance import is_loopback, make_development_key
+from recordari.runner import background_worker, run_worker
 from recordari.tenants.tenants import NewKey
 from recordari.wiring import open_resources
-from recordari.worker.runner import background_worker
 
 GRACEFUL_SECONDS = 5
 BACKLOG = 2048
@@ -172,3 +172,17 @@ async def _serve_mcp(tenant: str, user: str | None, agent: str | None, session: 
     async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
         # A model is no administrator, whoever started it, unless it was started as one.
         await serve_stdio(memory.bound(replace(memory.identity, role=profile.role, actor="mcp")), profile)
+
+
+def worker() -> None:
+    """Run background work until it is told to stop (Ctrl-C or SIGTERM), and finish what is under way."""
+    asyncio.run(_work(read_settings(quiet=False)))
+
+
+async def _work(settings: Settings) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with open_resources(settings) as resources:
+        print_note("worker started; Ctrl-C stops it")
+        await run_worker(resources, stop)

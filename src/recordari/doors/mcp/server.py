@@ -27,10 +27,10 @@ from recordari.core.identity import Role
 from recordari.core.items import Kind
 from recordari.doors.mcp.profiles import PROFILES, Profile
 from recordari.doors.mcp.tools import failed
-from recordari.doors.rest.limits import Hosts, without_port
+from recordari.doors.rest.limits import Hosts
 from recordari.errors import Forbidden, NotFound, RecordariError
 from recordari.kit.problems import public_detail
-from recordari.kit.rest import acting_identity
+from recordari.kit.rest import acting_identity, without_port
 from recordari.memory.bodies import ItemShown
 from recordari.tenants.tenants import require_admin
 

@@ -20,8 +20,8 @@ from recordari.config import Settings, load_settings
 from recordari.context import rest as context_rest
 from recordari.databases import rest as databases_rest
 from recordari.databases.rules import readonly_sql
-from recordari.doors.auth import Authenticator
 from recordari.doors.rest.admission import Admission
+from recordari.doors.rest.gate import Gate
 from recordari.doors.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.doors.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
 from recordari.doors.rest.request_context import RequestContext
@@ -31,7 +31,7 @@ from recordari.facts import rest as facts_rest
 from recordari.kit import problems
 from recordari.kit.problems import ProblemResponse
 from recordari.kit.resources import Resources
-from recordari.kit.rest import Gate, known_query
+from recordari.kit.rest import known_query
 from recordari.knowledge import rest as knowledge_rest
 from recordari.learning import rest as learning_rest
 from recordari.learning import workflow_rest
@@ -45,6 +45,7 @@ from recordari.sessions import run_rest
 from recordari.sharing import rest as sharing_rest
 from recordari.tenants import agents_rest
 from recordari.tenants import rest as tenants_rest
+from recordari.tenants.auth import Authenticator
 from recordari.transfer import mem0_rest
 from recordari.transfer import rest as transfer_rest
 from recordari.wiring import open_resources

@@ -6,14 +6,15 @@ All are plain ASGI layers that raise our errors; `RequestContext`, the outermost
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from recordari.core.checks import check_json
 from recordari.doors.rest.admission import Admission
-from recordari.errors import ConfigurationError, Forbidden, InvalidInput, RateLimited, TimedOut, TooLarge
+from recordari.errors import ConfigurationError, Forbidden, RateLimited, TimedOut, TooLarge
+from recordari.kit.rest import host_name
 
 # Probes come under whatever address the orchestrator uses, and say nothing that a foreign page could use.
 PROBES = frozenset({"/healthz", "/readyz"})
@@ -21,19 +22,6 @@ PROBES = frozenset({"/healthz", "/readyz"})
 # Their routes read the body piece by piece and bound what they keep of it.
 STREAMED = frozenset({"/v1/import", "/v1/import_export", "/v1/documents"})
 SLOWEST_UPLOAD = 4096  # bytes a second by which a streamed body earns its time
-
-# Every pattern here is possessive or anchored, so that it runs in linear time on any input.
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_SOUND_ESCAPES = re.compile(
-    rb"(?:[^\\]++|\\[^u]|\\u(?!0000|[dD][89a-fA-F])[0-9a-fA-F]{4}"
-    rb"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})*+",
-    re.DOTALL,
-)
-_RISKY_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
-# More than 100 digits, or an exponent of 200 or more: together they keep every number within a double.
-_HUGE_NUMBER = re.compile(rb"[0-9](?:[eE]\+?0*+(?:[2-9][0-9]{2}|[1-9][0-9]{3})|(?<![0-9][0-9])[0-9]{100})")
-_SAME_BRACKETS = bytes.maketrans(b"{}", b"[]")
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class Timeout:
@@ -196,52 +184,3 @@ def starts_event_stream(message: Message) -> bool:
         name.lower() == b"content-type" and value.startswith(b"text/event-stream")
         for name, value in message.get("headers", ())
     )
-
-
-def host_name(scope: Scope) -> str:
-    """The `Host` header without its port, in lower case; empty when there is not exactly one."""
-    found: list[str] = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
-    return without_port(found[0]) if len(found) == 1 else ""
-
-
-def without_port(host: str) -> str:
-    """A host name without the port that may follow it."""
-    name, colon, port = host.rpartition(":")
-    return name if colon and port.isdigit() else host
-
-
-def check_json(body: bytes, *, max_depth: int) -> None:
-    """Raise `InvalidInput` unless the text is UTF-8, not too deep, and of storable characters and numbers."""
-    try:
-        body.decode("utf-8")
-    except UnicodeDecodeError:
-        raise InvalidInput("the body must be UTF-8") from None
-    if b"\0" in body:
-        raise InvalidInput("text must not contain the character U+0000")
-    if _RISKY_ESCAPE.search(body) is not None and _SOUND_ESCAPES.fullmatch(body) is None:
-        raise InvalidInput("text must not contain U+0000, half of a surrogate pair, or a broken escape")
-    deep = body.count(b"[") + body.count(b"{") > max_depth
-    odd = b"NaN" in body or b"Infinity" in body or _HUGE_NUMBER.search(body) is not None
-    if deep or odd:
-        skeleton = _STRING.sub(b'""', body)
-        if deep:
-            _check_depth(skeleton, max_depth)
-        if odd:
-            _check_numbers(skeleton)
-
-
-def _check_depth(skeleton: bytes, max_depth: int) -> None:
-    # Each pass takes the innermost brackets away, at the speed of bytes.replace.
-    brackets = skeleton.translate(_SAME_BRACKETS, _NOT_BRACKETS)
-    if b"[" * (max_depth + 1) not in brackets:
-        for _ in range(max_depth):
-            brackets = brackets.replace(b"[]", b"")
-    if brackets:
-        raise InvalidInput(f"JSON may be nested at most {max_depth} levels deep")
-
-
-def _check_numbers(skeleton: bytes) -> None:
-    if b"NaN" in skeleton or b"Infinity" in skeleton:
-        raise InvalidInput("JSON has no NaN or Infinity")
-    if _HUGE_NUMBER.search(skeleton) is not None:
-        raise InvalidInput("a number in the body is too large")

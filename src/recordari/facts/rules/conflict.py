@@ -18,6 +18,7 @@ from uuid import UUID
 from recordari.core.items import normalised
 from recordari.core.text import terms
 from recordari.facts.rules.claims import Claim, claims_of, is_single
+from recordari.memory.version_storage import Retirement
 
 EXAMINED = 600
 SAME_FRAME = 0.6
@@ -360,16 +361,6 @@ _RULES = (
     ("given_up", _given_up),
     ("other_number", _other_number),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retirement:
-    """One statement that ends, by which other, and when it stopped being true."""
-
-    item_id: UUID
-    superseded_by: UUID
-    invalid_at: datetime
-    rule: str
 
 
 def is_newer(one: Statement, other: Statement) -> bool:

@@ -8,7 +8,6 @@ again as if it were new. Every rule runs in linear time.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -30,25 +29,6 @@ class Category(StrEnum):
     PREFERENCE = "preference"
     DECISION = "decision"
     LEARNING = "learning"
-
-
-SETTING = "extraction"  # of a tenant
-
-
-class Extraction(StrEnum):
-    """Whose messages a tenant takes facts from."""
-
-    OFF = "off"
-    USERS = "users"
-    ALL = "all"
-
-
-def extraction_of(settings: Mapping[str, object]) -> Extraction:
-    """The tenant's choice; anything else than a known word counts as the default."""
-    try:
-        return Extraction(str(settings.get(SETTING, Extraction.USERS)))
-    except ValueError:
-        return Extraction.USERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

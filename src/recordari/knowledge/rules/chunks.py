@@ -97,23 +97,6 @@ class DocumentChunk:
     content: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Citation:
-    """Where in which document a chunk stands."""
-
-    document_id: UUID
-    document: str
-    title: str
-    source_id: UUID
-    source: str
-    revision: int
-    ordinal: int
-    heading: tuple[str, ...]
-    page: int | None
-    first: int
-    past: int
-
-
 def clean(text: str) -> str:
     """Text that a database takes and a person can read."""
     return _UNPRINTABLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))

@@ -1,4 +1,4 @@
-"""."""
+"""What is looked for: the types of personal data and secrets, a finding, and a text prepared for the search."""
 
 from __future__ import annotations
 

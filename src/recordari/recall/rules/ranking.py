@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from recordari.core.identity import Scope
 from recordari.core.items import EDITED_FROM, Item, Kind, normalised
-from recordari.memory.rules import REQUEST_TERMS, Asked
+from recordari.memory.rules import REQUEST_TERMS, Asked, Collection
 from recordari.recall.rules.candidates import Candidate, Columns, Floats, Found, Ids, Mask, Tokens
 from recordari.recall.rules.temporal.times import Interval
 
@@ -66,20 +66,6 @@ class Weights:
     previous_late: float = 0.8
     request_words: float = 0.2
     interval_slack: timedelta = timedelta(days=14)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collection:
-    """What is known of all items of the tenant: how many, how long, and how rare each asked term is."""
-
-    items: int
-    mean_length: float
-    frequencies: Mapping[str, int]
-
-    def rarity(self, term: str) -> float:
-        """Inverse document frequency, never negative."""
-        found = min(self.frequencies.get(term, 0), self.items)
-        return float(np.log1p((self.items - found + 0.5) / (found + 0.5)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

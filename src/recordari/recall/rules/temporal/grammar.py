@@ -1,4 +1,4 @@
-"""."""
+"""How time expressions are found: a book of rules over words, and what one match gives its rule."""
 
 import re
 from collections.abc import Callable, Iterable

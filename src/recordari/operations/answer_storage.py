@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.doors.rest.idempotency import Claim
 
 queries = Queries(__name__)
 
@@ -54,3 +54,12 @@ async def drop_claim(tx: Transaction, claim: Claim) -> None:
 async def delete_expired(tx: Transaction, *, now: datetime) -> int:
     """Remove answers whose time is over; how many."""
     return await tx.run(queries.delete_expired, now=now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Who answers under a key: by hashes of the key and of the request, and an id of the claim itself."""
+
+    key_hash: bytes
+    request_hash: bytes
+    claim: UUID

@@ -11,17 +11,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from zoneinfo import ZoneInfo
 
-from recordari.context.rules.context import ContextSettings
-from recordari.core.identity import Identity, TenantId, UserId
+from recordari.core.identity import Identity, TenantId
 from recordari.core.telemetry import get_log
 from recordari.db.database import Database
-from recordari.errors import InvalidInput, RecordariError
+from recordari.errors import RecordariError
+from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
-from recordari.privacy.rules.masking import PrivacyPolicy
-from recordari.recall import storage
-from recordari.recall.rules.ranking import Collection
+from recordari.memory.rules import Collection
 from recordari.tenants import storage as tenants_storage
 
 log = get_log(__name__)
@@ -31,7 +28,6 @@ MOST_TERMS = 20_000
 SHORTEST, LONGEST = 1.0, 300.0  # seconds until a view is looked at again
 OVERDUE = 2.0  # times that: then no answer rests on it any more
 MOVED = 0.05  # a tenant that grew by less than this part has the same rare and common terms
-POLICY_SECONDS = 2.0  # a stricter policy must bind every process soon
 MODEL_SECONDS = 2.0  # once a tenant has moved to another model, the one before finds nothing
 
 
@@ -65,15 +61,6 @@ class TenantView:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preferences:
-    """What a tenant and a user want of every context."""
-
-    context: ContextSettings
-    zone: ZoneInfo
-    expires: float
-
-
 class TenantViews:
     """Keeps a view of each tenant seen lately; the smaller the tenant, the sooner it is looked at again."""
 
@@ -81,8 +68,6 @@ class TenantViews:
         self._views: OrderedDict[TenantId, TenantView] = OrderedDict()
         self._renewals: dict[TenantId, asyncio.Task[TenantView]] = {}
         self._under_way: set[asyncio.Task[TenantView]] = set()
-        self._policies: OrderedDict[TenantId, tuple[PrivacyPolicy, float]] = OrderedDict()
-        self._preferences: OrderedDict[tuple[TenantId, UserId | None], Preferences] = OrderedDict()
 
     async def get(self, database: Database, identity: Identity) -> TenantView:
         """The view of the identity's tenant; one that is due is renewed behind the call, one that is overdue before it."""
@@ -136,48 +121,16 @@ class TenantViews:
         view = await self.get(database, identity)
         unknown = [term for term in dict.fromkeys(terms) if term not in view.frequencies]
         if unknown:
-            found = await storage.document_frequencies(database, Identity(tenant_id=identity.tenant_id), unknown)
+            found = await memory_storage.document_frequencies(database, Identity(tenant_id=identity.tenant_id), unknown)
             if len(view.frequencies) > MOST_TERMS:
                 view.frequencies.clear()
             view.frequencies.update({term: _uncapped(count, view.told) for term, count in found.items()})
         return view
 
-    async def privacy(self, database: Database, identity: Identity) -> PrivacyPolicy:
-        """What the identity's tenant wants done with personal data and secrets."""
-        policy, expires = self._policies.get(identity.tenant_id, (PrivacyPolicy(), 0.0))
-        if expires < time.monotonic():
-            tenant = tenants_storage.ask_tenant()
-            await database.together(identity, [tenant])
-            policy = _policy(tenant.answer.settings.get("privacy") if tenant.answer is not None else None)
-            self._policies[identity.tenant_id] = policy, time.monotonic() + POLICY_SECONDS
-            while len(self._policies) > MOST_TENANTS:
-                self._policies.popitem(last=False)
-        return policy
-
-    async def preferences(self, database: Database, identity: Identity) -> Preferences:
-        """What the identity's tenant and user want of a context."""
-        key = (identity.tenant_id, identity.user_id)
-        found = self._preferences.get(key)
-        if found is None or found.expires < time.monotonic():
-            asked, user = tenants_storage.ask_tenant(), tenants_storage.ask_user(identity.user_id)
-            await database.together(identity, [asked, user])
-            tenant = asked.answer
-            self._preferences[key] = found = Preferences(
-                context=_context_settings(tenant.settings.get("context") if tenant is not None else None),
-                zone=ZoneInfo(user.answer.time_zone if user.answer is not None else "UTC"),
-                expires=time.monotonic() + POLICY_SECONDS,
-            )
-            while len(self._preferences) > MOST_TENANTS:
-                self._preferences.popitem(last=False)
-        return found
-
-    def forget(self, tenant_id: TenantId) -> None:
+    def forget_tenant(self, tenant_id: TenantId) -> None:
         """Look again at the next call: something about the tenant was changed."""
-        for key in [key for key in self._preferences if key[0] == tenant_id]:
-            del self._preferences[key]
         self._views.pop(tenant_id, None)
         self._renewals.pop(tenant_id, None)
-        self._policies.pop(tenant_id, None)
 
     def _settle(self, renewal: asyncio.Task[TenantView]) -> None:
         """Note why a view could not be renewed; whoever waits for it is told, and the next call tries again."""
@@ -186,7 +139,11 @@ class TenantViews:
             log.warning("view_not_renewed", error=type(error).__name__)
 
     async def _look(self, database: Database, identity: Identity) -> TenantView:
-        asked, models, collection = tenants_storage.ask_tenant(), vector_storage.ask_models(), storage.ask_collection()
+        asked, models, collection = (
+            tenants_storage.ask_tenant(),
+            vector_storage.ask_models(),
+            memory_storage.ask_collection(),
+        )
         looked_at = time.monotonic()
         await database.together(identity, [asked, models, collection])
         tenant, (items, told, mean_length) = asked.answer, collection.answer
@@ -211,22 +168,6 @@ async def _look_at_model(database: Database, identity: Identity, view: TenantVie
     view.model_id, view.model_looked_at = models.answer.active, looked_at
 
 
-def _policy(setting: object) -> PrivacyPolicy:
-    """The policy of a setting. One that an older version wrote and this one cannot read must not leave texts unread."""
-    try:
-        return PrivacyPolicy.read(setting)
-    except InvalidInput:
-        return PrivacyPolicy()
-
-
-def _context_settings(setting: object) -> ContextSettings:
-    """The settings of a context. One that an older version wrote and this one cannot read must not stop a turn."""
-    try:
-        return ContextSettings.read(setting)
-    except InvalidInput:
-        return ContextSettings()
-
-
 def _uncapped(found: int, items: int) -> int:
     """A term that reached the cap is common; how common is guessed."""
-    return max(found, items // 4) if found >= storage.FREQUENCY_CAP else found
+    return max(found, items // 4) if found >= memory_storage.FREQUENCY_CAP else found

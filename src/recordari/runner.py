@@ -24,9 +24,9 @@ from recordari.db.jobs import open_queue, retry_delay
 from recordari.db.outbox import listen
 from recordari.errors import RecordariError
 from recordari.kit.resources import Clock, Resources
-from recordari.schedule import JOBS, TOPICS, Job, Topic, schedules
+from recordari.schedule import JOBS, TOPICS
 from recordari.worker import jobs as job_service
-from recordari.worker.dispatch import Dispatcher
+from recordari.worker.dispatch import Dispatcher, Job, Topic, schedules
 
 log = get_log(__name__)
 

@@ -12,11 +12,10 @@ from recordari.core.items import Item, Kind
 from recordari.db import audit
 from recordari.db.database import Transaction
 from recordari.errors import Conflict
-from recordari.facts import storage
-from recordari.facts.rules.conflict import Retirement
-from recordari.facts.storage import RefStanding
 from recordari.kit.resources import Resources
-from recordari.memory.remember import get_item
+from recordari.memory import version_storage
+from recordari.memory.items import get_item
+from recordari.memory.version_storage import RefStanding, Retirement
 
 
 async def retire(tx: Transaction, retirements: Sequence[Retirement], *, judge: str) -> list[Retirement]:
@@ -28,7 +27,7 @@ async def retire(tx: Transaction, retirements: Sequence[Retirement], *, judge: s
     if not retirements:
         return []
     ids = {one.item_id for one in retirements} | {one.superseded_by for one in retirements}
-    rows = await storage.lock_items(tx, sorted(ids))
+    rows = await version_storage.lock_items(tx, sorted(ids))
     done: list[Retirement] = []
     for one in retirements:
         old, successor = rows.get(one.item_id), rows.get(one.superseded_by)
@@ -40,7 +39,7 @@ async def retire(tx: Transaction, retirements: Sequence[Retirement], *, judge: s
         between = old.superseded_by is not None and old.invalid_at is not None and one.invalid_at < old.invalid_at
         if old.live or between:
             done.append(one)
-    await storage.end_items(tx, done)
+    await version_storage.end_items(tx, done)
     for one in done:
         await audit.record(
             tx, "fact.supersede", "item", one.item_id, superseded_by=str(one.superseded_by), rule=one.rule, judge=judge
@@ -52,7 +51,7 @@ async def history(resources: Resources, identity: Identity, item_id: UUID) -> li
     """All versions that an item stands in line with, oldest first, the retired ones too."""
     await get_item(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
-        return await storage.history(tx, item_id)
+        return await version_storage.history(tx, item_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +80,10 @@ async def make_way(
         if (found := known.get(one.source_ref)) is not None and found.is_archived and found.invalid_at is None
     ]
     if ended:
-        await storage.lock_items(tx, sorted(found.item_id for found in ended.values()))
-        await storage.set_aside(tx, list(ended.values()))
+        await version_storage.lock_items(tx, sorted(found.item_id for found in ended.values()))
+        await version_storage.set_aside(tx, list(ended.values()))
     if faded:
-        await storage.unarchive_items(tx, faded)
+        await version_storage.unarchive_items(tx, faded)
     return ended
 
 
@@ -104,17 +103,17 @@ async def follow(tx: Transaction, item_id: UUID, ended: RefStanding) -> None:
         again = Retirement(
             item_id=ended.item_id, superseded_by=item_id, invalid_at=ended.invalid_at, rule="stated again"
         )
-        await storage.end_items(tx, [again])
+        await version_storage.end_items(tx, [again])
     await audit.record(tx, "fact.restate", "item", item_id, follows=str(ended.item_id))
 
 
 async def take_back(tx: Transaction, item: Item) -> None:
     """Let a row that is restored be found by its words again; `Conflict` while another one states them."""
     base = item.source_ref.removesuffix(f"@{item.item_id}")
-    holder = (await storage.standing_of_refs(tx, [base], kind=Kind(item.kind))).get(base)
+    holder = (await version_storage.standing_of_refs(tx, [base], kind=Kind(item.kind))).get(base)
     if holder is None or holder.item_id == item.item_id:
         return
     if holder.live:
         raise Conflict("this was stated again, and is current already", contradicted_by=str(holder.item_id))
-    await storage.set_aside(tx, [holder])
-    await storage.set_ref(tx, item.item_id, base)
+    await version_storage.set_aside(tx, [holder])
+    await version_storage.set_ref(tx, item.item_id, base)

@@ -20,10 +20,10 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.identity import Identity, Role, TenantId, checked_id, tenant_id_of
-from recordari.doors.jwks import TokenVerifier
-from recordari.errors import Forbidden, InvalidInput, NotFound, Overloaded, Unauthenticated
+from recordari.errors import InvalidInput, NotFound, Overloaded, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.tenants import tenants
+from recordari.tenants.jwks import TokenVerifier
 from recordari.tenants.rules import KEY_PREFIX
 
 MAX_CREDENTIAL_LENGTH = 8192
@@ -128,32 +128,6 @@ class Authenticator:
         except (InvalidInput, NotFound):
             raise Unauthenticated from None
         return identity
-
-
-def bearer(authorization: str | None) -> str | None:
-    """The credential of an `Authorization` header; None when it has none. mem0's client says `Token` for `Bearer`."""
-    scheme, _, credential = (authorization or "").partition(" ")
-    return credential.strip() or None if scheme.lower() in {"bearer", "token"} else None
-
-
-def narrowed(
-    identity: Identity,
-    *,
-    user: str | None = None,
-    agent: str | None = None,
-    session: str | None = None,
-    run: str | None = None,
-) -> Identity:
-    """The identity with what a caller adds; `Forbidden` where the credential is bound to something else."""
-    for noun, bound, given in (
-        ("user", identity.user_id, user),
-        ("agent", identity.agent_id, agent),
-        ("session", identity.session_id, session),
-        ("run", identity.run_id, run),
-    ):
-        if bound is not None and given is not None and bound != given:
-            raise Forbidden(f"this credential is bound to another {noun}")
-    return identity.narrowed(user_id=user, agent_id=agent, session_id=session, run_id=run)
 
 
 def _tenant_id(claim: object) -> TenantId:

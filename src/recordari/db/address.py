@@ -1,0 +1,97 @@
+"""Where the database is: the configured server, or the embedded one, started and released here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from recordari.config import Settings
+from recordari.db import migrate
+from recordari.db.database import Database
+from recordari.db.embedded.server import EmbeddedServer
+from recordari.errors import ConfigurationError
+
+DATABASE_NAME = "recordari"
+
+
+APP_LOGIN = "recordari"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where the database is: as the application, and as the owner where that is known."""
+
+    dsn: str
+    owner_dsn: str | None
+    login: str
+    password: str | None = None
+
+
+def embedded_server(settings: Settings) -> EmbeddedServer:
+    """The embedded server of these settings, not started."""
+    return EmbeddedServer(
+        settings.home / "postgres",
+        bin_dir=settings.postgres_bin_dir,
+        run_as=settings.postgres_user,
+    )
+
+
+@asynccontextmanager
+async def open_address(settings: Settings) -> AsyncIterator[Address]:
+    """The database to use: the configured one, or the embedded server, started and released here."""
+    if settings.database_url is not None:
+        dsn = settings.database_url.get_secret_value()
+        login, password = migrate.login_of(dsn)
+        owner_dsn = settings.database_owner_url.get_secret_value() if settings.database_owner_url else None
+        yield Address(dsn=dsn, owner_dsn=owner_dsn, login=login, password=password)
+        return
+    server = embedded_server(settings)
+    await asyncio.to_thread(server.acquire)
+    try:
+        await migrate.ensure_database(server.dsn(), DATABASE_NAME)
+        yield Address(
+            dsn=server.dsn(user=APP_LOGIN, database=DATABASE_NAME),
+            owner_dsn=server.dsn(database=DATABASE_NAME),
+            login=APP_LOGIN,
+        )
+    finally:
+        await asyncio.to_thread(server.release)
+
+
+async def bring_up_to_date(settings: Settings, address: Address) -> list[str]:
+    """Migrate where permitted; raise `ConfigurationError` when steps are missing and may not be applied."""
+    if settings.auto_migrate and address.owner_dsn is not None:
+        return await migrate.prepare(address.owner_dsn, login=address.login, password=address.password)
+    missing = await migrate.pending(address.dsn)
+    if missing:
+        raise ConfigurationError(
+            f"the database lacks {len(missing)} migrations; set RECORDARI_DATABASE_OWNER_URL and run `recordari db init`"
+        )
+    return []
+
+
+async def check_ready(database: Database) -> None:
+    """Raise unless the database answers and has every migration."""
+    await database.ping()
+    if await migrate.pending(database.dsn):
+        raise ConfigurationError("the database lacks migrations; run `recordari db migrate`")
+
+
+def owner_of(address: Address) -> str:
+    """Give the owner's connection; raise `ConfigurationError` where only the application's is known."""
+    if address.owner_dsn is None:
+        raise ConfigurationError(
+            "this needs the owner's connection to your PostgreSQL; set RECORDARI_DATABASE_OWNER_URL"
+        )
+    return address.owner_dsn
+
+
+def setup_script(settings: Settings) -> str:
+    """Write the SQL by which an administrator prepares the configured database where we may not."""
+    if settings.database_url is None:
+        raise ConfigurationError("the embedded database needs no script; set RECORDARI_DATABASE_URL first")
+    login, _ = migrate.login_of(settings.database_url.get_secret_value())
+    owner = settings.database_owner_url
+    return migrate.setup_script(login, migrate.login_of(owner.get_secret_value())[0] if owner else None)

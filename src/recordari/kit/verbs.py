@@ -1,0 +1,47 @@
+"""How a verb is bound to who asks: a function of (resources, identity, …) becomes a method of `Memory`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+
+from recordari.core.identity import Identity
+from recordari.kit.resources import Resources
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Caller(NamedTuple):
+    """What every verb takes first: `await pin_item(*caller, item_id)`."""
+
+    resources: Resources
+    identity: Identity
+
+
+class Bound:
+    """Resources bound to one identity."""
+
+    def __init__(self, resources: Resources, identity: Identity) -> None:
+        self.resources = resources
+        self.identity = identity
+
+    @property
+    def caller(self) -> Caller:
+        """Both, in the order in which verbs take them."""
+        return Caller(self.resources, self.identity)
+
+
+def verb(function: Callable[Concatenate[Resources, Identity, P], R]) -> Callable[Concatenate[Bound, P], R]:
+    """The function as a method: the resources and the identity come from the object it is called on."""
+
+    @functools.wraps(function)
+    def method(self: Bound, *arguments: P.args, **named: P.kwargs) -> R:
+        return function(self.resources, self.identity, *arguments, **named)
+
+    _, _, *taken = inspect.signature(function).parameters.values()
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    method.__signature__ = inspect.signature(function).replace(parameters=[own, *taken])  # type: ignore[attr-defined]
+    return method

@@ -1,0 +1,98 @@
+"""Reading single items, and the whole text behind a preview."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from recordari.core.identity import Identity, Role, Scope
+from recordari.core.items import (
+    LONGEST_CHARACTER,
+    Item,
+    characters_begun,
+)
+from recordari.db.database import READ_ONLY, Transaction
+from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.kit.resources import Resources
+from recordari.memory import storage
+from recordari.memory.objects import Objects
+
+NO_SUCH_OUTPUT = (
+    "there is no such tool output; its key is the payload_key of an item, and it is read where that item is seen"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutput:
+    """The whole body behind an elided item, or a range of it."""
+
+    key: str
+    content: str
+    start: int
+    total_bytes: int
+    is_whole: bool
+    next_start: int | None = None
+    """Where to go on reading; None at the end."""
+
+
+async def read_tool_output(
+    resources: Resources, identity: Identity, key: str, *, start: int = 0, length: int | None = None
+) -> ToolOutput:
+    """The whole body behind an elided item; `start` and `length` count bytes, for very large ones.
+
+    A range holds the characters that begin in it, so that no character is lost where two ranges meet.
+    """
+    if start < 0 or (length is not None and length < 1):
+        raise InvalidInput("start must not be negative, and length must be at least 1")
+    async with resources.database.transaction(identity) as tx:
+        payload = await storage.find_payload(tx, key, session_ids=await storage.line_of(tx, identity.session_id))
+    if payload is None:
+        raise NotFound(NO_SUCH_OUTPUT)
+    left = max(0, payload.size - start)
+    wanted = left if length is None else min(length + LONGEST_CHARACTER - 1, left)
+    if payload.body is not None:
+        body = payload.body[start : start + wanted]
+    elif wanted:
+        assert payload.object_key is not None
+        body = await resources.get(Objects).get(payload.object_key, start=start, length=wanted)
+    else:
+        body = b""
+    first, past = characters_begun(body, length)
+    return ToolOutput(
+        key=key,
+        content=body[first:past].decode(),
+        start=start + first,
+        total_bytes=payload.size,
+        is_whole=start == 0 and past == payload.size,
+        next_start=start + past if past and start + past < payload.size else None,
+    )
+
+
+async def get_item(resources: Resources, identity: Identity, item_id: UUID) -> Item:
+    """One item that the identity may see."""
+    async with resources.database.transaction(identity) as tx:
+        found = await storage.find_item(tx, item_id)
+        if found is None or not await _may_see(tx, found):
+            raise NotFound("there is no such item")
+    return found
+
+
+def refuse_shared(item: Item) -> None:
+    """Raise `Conflict` for a copy of what another tenant shares: only its owner changes it."""
+    if item.shared_from is not None:
+        raise Conflict(READ_ONLY, shared_from=item.shared_from)
+
+
+async def _may_see(tx: Transaction, item: Item) -> bool:
+    identity = tx.identity
+    if identity.role is Role.ADMIN:
+        return True
+    match Scope(item.scope):
+        case Scope.TENANT:
+            return True
+        case Scope.USER:
+            return item.user_id == identity.user_id
+        case Scope.AGENT:
+            return item.agent_id == identity.agent_id
+        case Scope.SESSION:
+            return item.session_id in await storage.line_of(tx, identity.session_id)
