@@ -26,7 +26,7 @@ from recordari.context.rules.context import (
 from recordari.context.rules.rendering import ChatMessage, Section, compose
 from recordari.context.sources import Base, Fetched, item_of, read_base
 from recordari.core.checks import check_times
-from recordari.core.identity import Identity
+from recordari.core.identity import Identity, checked_choice
 from recordari.core.items import Kind, checked_content
 from recordari.errors import InvalidInput
 from recordari.facts.language import Splitter
@@ -79,8 +79,30 @@ class Context:
     trace: dict[str, Any] | None = None
 
 
-async def assemble(resources: Resources, identity: Identity, request: ContextRequest) -> Context:
-    """Give the context of a question within its budget."""
+async def get_context(
+    resources: Resources,
+    identity: Identity,
+    question: str | None = None,
+    *,
+    profile: str | None = None,
+    budget: int | None = None,
+    render: Rendering | str = Rendering.TEXT,
+    as_of: datetime | None = None,
+    iterate: Iteration | str = Iteration.AUTO,
+    enable_rerank: bool = False,
+    explain: bool = False,
+) -> Context:
+    """What the agent is to see for a question, within its budget."""
+    request = ContextRequest(
+        question=question,
+        profile=profile,
+        budget=budget,
+        render=checked_choice("render", Rendering, render),
+        as_of=as_of,
+        iterate=checked_choice("iterate", Iteration, iterate),
+        enable_rerank=enable_rerank,
+        explain=explain,
+    )
     _check(request)
     with resources.telemetry.measured("assemble"):
         return await _Assembly(resources, identity, request).context()
@@ -246,7 +268,7 @@ class _Assembly:
         )
 
         async def load() -> RecallAnswer:
-            return await recall.recall(self.resources, self.identity, request)
+            return await recall.find(self.resources, self.identity, request)
 
         answer, is_kept = await self.resources.get(RecallCache).read(
             self.resources.database, self.identity, replace(request, explain=False), load

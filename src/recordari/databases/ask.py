@@ -46,8 +46,8 @@ class _Statement:
 async def query_data(
     resources: Resources,
     identity: Identity,
-    *,
     question: str | None = None,
+    *,
     sql: str | None = None,
     database: str | UUID | None = None,
 ) -> DataAnswer:

@@ -33,7 +33,13 @@ MAX_DESCRIPTION = 2000
 
 @measured("add_database")
 async def add_database(
-    resources: Resources, identity: Identity, *, name: str, dsn: str, tables: Tables, description: str = ""
+    resources: Resources,
+    identity: Identity,
+    name: str,
+    dsn: str,
+    *,
+    tables: Tables,
+    description: str = "",
 ) -> ConnectedDatabase:
     """Register a database after looking at it; the DSN is sealed and never shown again."""
     require_admin(identity)

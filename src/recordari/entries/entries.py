@@ -11,7 +11,7 @@ import numpy as np
 
 from recordari.core import text
 from recordari.core.checks import json_text
-from recordari.core.identity import Identity, Scope
+from recordari.core.identity import Identity, Scope, optional_choice
 from recordari.core.ids import new_id
 from recordari.core.items import Kind, NewItem
 from recordari.core.telemetry import measured
@@ -51,7 +51,7 @@ async def put_entry(
     key: str,
     value: Mapping[str, Any],
     *,
-    scope: Scope | None = None,
+    scope: Scope | str | None = None,
     index: Sequence[str] | bool | None = None,
     ttl: timedelta | None = None,
     if_version: int | None = None,
@@ -61,6 +61,7 @@ async def put_entry(
     `index` names the fields that recall and `search_entries` read; all of it without, nothing with False. With `ttl` it ends
     that long after it was last written or read; with `if_version` (0: none yet) it is written only over that version.
     """
+    scope = optional_choice("scope", Scope, scope)
     name = entry_name(identity, scope, namespace, key, writes=True)
     if name.scope is Scope.TENANT:
         require_admin(identity)
@@ -120,10 +121,11 @@ async def get_entry(
     namespace: Sequence[str],
     key: str,
     *,
-    scope: Scope | None = None,
+    scope: Scope | str | None = None,
     refresh: bool = True,
 ) -> Entry:
     """One document; reading it renews its time unless `refresh` is false."""
+    scope = optional_choice("scope", Scope, scope)
     name, now = entry_name(identity, scope, namespace, key), resources.clock()
     async with resources.database.transaction(identity) as tx:
         found = await storage.find_entry(tx, name, now=now)
@@ -140,10 +142,11 @@ async def delete_entry(
     namespace: Sequence[str],
     key: str,
     *,
-    scope: Scope | None = None,
+    scope: Scope | str | None = None,
     if_version: int | None = None,
 ) -> None:
     """Remove a document, and what recall finds of it; with `if_version` only if it is at that version."""
+    scope = optional_choice("scope", Scope, scope)
     name = entry_name(identity, scope, namespace, key)
     if name.scope is Scope.TENANT:
         require_admin(identity)
@@ -160,16 +163,17 @@ async def delete_entry(
 async def search_entries(
     resources: Resources,
     identity: Identity,
-    prefix: Sequence[str],
+    prefix: Sequence[str] = (),
     *,
     query: str | None = None,
     filter: Mapping[str, Any] | None = None,  # noqa: A002  # what every framework calls it
-    scope: Scope | None = None,
+    scope: Scope | str | None = None,
     limit: int = 10,
     offset: int = 0,
     refresh: bool = True,
 ) -> list[FoundEntry]:
     """Documents in a namespace and below it, the latest first; with a `query`, those that answer it first."""
+    scope = optional_choice("scope", Scope, scope)
     name, now = entry_name(identity, scope, prefix), resources.clock()
     if not 1 <= limit <= MAX_PAGE or offset < 0:
         raise InvalidInput(f"limit must lie between 1 and {MAX_PAGE}, and offset must not be negative", field="limit")
@@ -207,11 +211,12 @@ async def list_namespaces(
     prefix: Sequence[str] = (),
     suffix: Sequence[str] = (),
     max_depth: int | None = None,
-    scope: Scope | None = None,
+    scope: Scope | str | None = None,
     limit: int = 100,
     offset: int = 0,
 ) -> list[tuple[str, ...]]:
     """The namespaces that hold something, in order; in `prefix` and `suffix` the label `*` stands for any."""
+    scope = optional_choice("scope", Scope, scope)
     async with resources.database.transaction(identity) as tx:
         found = await storage.list_namespaces(tx, entry_name(identity, scope, ()), now=resources.clock())
     return matching(found, prefix=prefix, suffix=suffix, max_depth=max_depth)[offset : offset + limit]

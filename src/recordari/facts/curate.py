@@ -60,41 +60,39 @@ class Standing:
     wrong: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListRequest:
-    """Which items to list, newest first."""
-
-    kinds: Sequence[Kind | str] | None = None
-    scope: Scope | str | None = None
-    category: str | None = None
-    subject: str | None = None
-    trust: Trust | str | None = None
-    state: ItemState | str = ItemState.LIVE
-    pinned: bool = False
-    since: datetime | None = None
-    until: datetime | None = None
-    before: UUID | None = None
-    limit: int = 50
-
-
-async def list_items(resources: Resources, identity: Identity, request: ListRequest) -> ItemPage:
+async def list_items(
+    resources: Resources,
+    identity: Identity,
+    *,
+    kinds: Sequence[Kind | str] | None = None,
+    scope: Scope | str | None = None,
+    category: str | None = None,
+    subject: str | None = None,
+    trust: Trust | str | None = None,
+    state: ItemState | str = ItemState.LIVE,
+    pinned: bool = False,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    before: UUID | None = None,
+    limit: int = 50,
+) -> ItemPage:
     """Items that the identity may see; `next_before` of a page is `before` of the next one."""
     wanted = ItemFilter(
-        kinds=tuple(checked_choice("kinds", Kind, kind) for kind in request.kinds) if request.kinds else tuple(Kind),
-        scope=optional_choice("scope", Scope, request.scope),
-        category=request.category,
-        subject=request.subject,
-        trust=optional_choice("trust", Trust, request.trust),
-        state=checked_choice("state", ItemState, request.state),
-        pinned=request.pinned,
-        since=request.since,
-        until=request.until,
+        kinds=tuple(checked_choice("kinds", Kind, kind) for kind in kinds) if kinds else tuple(Kind),
+        scope=optional_choice("scope", Scope, scope),
+        category=category,
+        subject=subject,
+        trust=optional_choice("trust", Trust, trust),
+        state=checked_choice("state", ItemState, state),
+        pinned=pinned,
+        since=since,
+        until=until,
     )
     if wanted.state is not ItemState.LIVE:
         require_admin(identity)
-    limit = page_size(request.limit)
+    limit = page_size(limit)
     async with resources.database.transaction(identity) as tx:
-        found = await storage.list_items(tx, wanted, before=request.before, limit=limit + 1)
+        found = await storage.list_items(tx, wanted, before=before, limit=limit + 1)
     page = found[:limit]
     return ItemPage(items=tuple(page), next_before=page[-1].item_id if len(found) > limit else None)
 

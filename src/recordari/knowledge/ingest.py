@@ -70,12 +70,31 @@ class NewDocument:
 
 
 async def add_document(
-    resources: Resources, identity: Identity, new: NewDocument, *, progress: Progress | None = None
+    resources: Resources,
+    identity: Identity,
+    name: str,
+    data: bytes | None = None,
+    *,
+    text: str | None = None,
+    media_type: str | None = None,
+    source: str | UUID | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
 ) -> AddedDocument:
     """Take a document in, or its next revision; the same file again changes nothing.
 
     `progress` counts pages while the file is read, then chunks while they are made ready.
     """
+    new = NewDocument(
+        name=name, data=data, text=text, media_type=media_type, source=source, metadata=dict(metadata or {})
+    )
+    return await ingest(resources, identity, new, progress=progress)
+
+
+async def ingest(
+    resources: Resources, identity: Identity, new: NewDocument, *, progress: Progress | None = None
+) -> AddedDocument:
+    """The same for a document that a source hands over."""
     require_admin(identity)
     given = _checked(resources, new)
     source, standing = await _find(resources, identity, new.source, given.name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import zip_longest
-from typing import Any
 from uuid import UUID
 
 from recordari.core.identity import Identity
@@ -17,7 +17,7 @@ from recordari.knowledge.rules.chunks import fused, parts_of
 from recordari.knowledge.sources import require_named
 from recordari.recall.accesses import AccessCounts
 from recordari.recall.recall import recall
-from recordari.recall.request import MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest, check_request
+from recordari.recall.request import MAX_TOP_K, Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
 
 PARTS_AT_ONCE = 4
 
@@ -29,14 +29,30 @@ async def search_knowledge(
     *,
     top_k: int = 5,
     source: str | UUID | None = None,
-    **more: Any,
+    enable_rerank: bool = True,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    as_of: datetime | None = None,
+    explain: bool = False,
+    arms: frozenset[Arm] = frozenset(Arm),
 ) -> RecallAnswer:
     """What the documents say on a question, each with where it stands."""
     source_id = None
     if source is not None:
         async with resources.database.transaction(identity) as tx:
             source_id = (await require_named(tx, source)).source_id
-    request = RecallRequest(query=query, top_k=top_k, source_kinds=(Kind.DOCUMENT_CHUNK,), source_id=source_id, **more)
+    request = RecallRequest(
+        query=query,
+        top_k=top_k,
+        source_kinds=(Kind.DOCUMENT_CHUNK,),
+        source_id=source_id,
+        enable_rerank=enable_rerank,
+        since=since,
+        until=until,
+        as_of=as_of,
+        explain=explain,
+        arms=arms,
+    )
     check_request(identity, request)
     parts = parts_of(query)
     if len(parts) == 1:

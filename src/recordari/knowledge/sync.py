@@ -20,7 +20,7 @@ from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError, T
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage
 from recordari.knowledge.documents import delete_document
-from recordari.knowledge.ingest import NewDocument, add_document
+from recordari.knowledge.ingest import NewDocument, ingest
 from recordari.knowledge.reading.reader import SUFFIXES
 from recordari.knowledge.rules.knowledge_map import Source
 from recordari.knowledge.sources import NO_SUCH_SOURCE, allowed_folder, get_source
@@ -158,7 +158,7 @@ async def _take_in(
     try:
         data = await asyncio.to_thread(_read, path, resources.settings.document_max_bytes)
         new = NewDocument(name=name, data=data, source=source.source_id)
-        added = await add_document(resources, identity, new)
+        added = await ingest(resources, identity, new)
     except (InvalidInput, TooLarge) as error:
         reason = error.message
     except OSError as error:

@@ -46,11 +46,11 @@ class Rewarded:
 async def save_procedure(
     resources: Resources,
     identity: Identity,
+    name: str,
+    spec: dict[str, Any],
     *,
     agent_type: str,
     task_type: str,
-    name: str,
-    spec: dict[str, Any],
     prior: Posterior | None = None,
     expected_version: int | None = None,
 ) -> SavedProcedure:
@@ -115,9 +115,9 @@ async def retire_procedure(
 async def choose(
     resources: Resources,
     identity: Identity,
-    *,
     agent_type: str,
     task_type: str,
+    *,
     seed: int | str | None = None,
 ) -> Choice:
     """Draw one of the active procedures of a task, each as often as it is likely to be the best.
@@ -143,13 +143,23 @@ async def choose(
 
 @measured("reward")
 async def reward(
-    resources: Resources, identity: Identity, target: UUID, score: float, *, outcome_id: str | None = None
+    resources: Resources,
+    identity: Identity,
+    target: Choice | Procedure | UUID,
+    score: float,
+    *,
+    outcome_id: str | None = None,
 ) -> Rewarded:
     """Say how well a choice, or a procedure, did: from 0 to 1. The same outcome again changes nothing.
 
     A choice has one outcome unless `outcome_id` names others; for a procedure, `outcome_id` makes a repeated
     call harmless and a new one is made up where it is left out. Versions that have ended still learn.
     """
+    match target:
+        case Choice():
+            target = target.choice_id
+        case Procedure():
+            target = target.procedure_id
     kept = checked_score(score)
     async with resources.database.transaction(identity) as tx:
         choice = await workflow_storage.find_choice(tx, target)
@@ -185,7 +195,10 @@ async def get_procedure(resources: Resources, identity: Identity, procedure_id: 
 
 
 async def active_procedures(
-    resources: Resources, identity: Identity, *, agent_type: str, task_type: str
+    resources: Resources,
+    identity: Identity,
+    agent_type: str,
+    task_type: str,
 ) -> list[Procedure]:
     """The active set of a task: what is neither superseded nor retired."""
     async with resources.database.transaction(identity) as tx:
@@ -208,7 +221,11 @@ async def list_procedures(
 
 
 async def procedure_history(
-    resources: Resources, identity: Identity, *, agent_type: str, task_type: str, name: str
+    resources: Resources,
+    identity: Identity,
+    agent_type: str,
+    task_type: str,
+    name: str,
 ) -> list[Procedure]:
     """Every version of a procedure, newest first."""
     async with resources.database.transaction(identity) as tx:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -49,7 +49,7 @@ class Sweep:
     """The first items of each verdict."""
 
 
-async def get_policy(resources: Resources, identity: Identity) -> RetentionPolicy:
+async def get_retention_policy(resources: Resources, identity: Identity) -> RetentionPolicy:
     """The tenant's retention policy; the defaults where its settings have none that is valid."""
     tenant = await get_tenant(resources, identity)
     policy, is_valid = retention_policy(tenant.settings)
@@ -58,9 +58,9 @@ async def get_policy(resources: Resources, identity: Identity) -> RetentionPolic
     return policy
 
 
-async def set_policy(resources: Resources, identity: Identity, changes: Mapping[str, Any]) -> RetentionPolicy:
+async def set_retention_policy(resources: Resources, identity: Identity, **changes: Any) -> RetentionPolicy:
     """Change some values of the tenant's policy; `InvalidInput` names one that cannot be."""
-    current = await get_policy(resources, identity)
+    current = await get_retention_policy(resources, identity)
     policy = checked_policy({**current.written(), **changes})
     await update_tenant(resources, identity, settings={SETTING: policy.written()})
     return policy
@@ -72,7 +72,7 @@ async def sweep(resources: Resources, identity: Identity, *, dry_run: bool | Non
     `Conflict` when more than the policy's `safety_share` of the tenant's items would end at once.
     """
     require_admin(identity)
-    policy = await get_policy(resources, identity)
+    policy = await get_retention_policy(resources, identity)
     only_look = policy.dry_run if dry_run is None else dry_run
     planned = await _planned(resources, identity, policy)
     if only_look:

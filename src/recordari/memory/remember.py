@@ -6,19 +6,22 @@ import hashlib
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from recordari.core.checks import Progress
 from recordari.core.flushing import each
-from recordari.core.identity import Identity, Role, Scope
+from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice
 from recordari.core.ids import new_id
 from recordari.core.items import (
     KINDS,
     Kind,
     NewItem,
     Prepared,
+    Tier,
+    Trust,
     payload_key,
     prepared,
 )
@@ -66,20 +69,90 @@ class Ready:
     objects: dict[UUID, str]
 
 
-async def remember(resources: Resources, identity: Identity, new: NewItem) -> Remembered:
-    """Keep one item; the same `source_ref` again is the same row."""
+async def remember(
+    resources: Resources,
+    identity: Identity,
+    content: str,
+    *,
+    kind: Kind | str = Kind.CHAT_MESSAGE,
+    scope: Scope | str | None = None,
+    tier: Tier | str | None = None,
+    source_ref: str | None = None,
+    speaker: str | None = None,
+    event_time: datetime | None = None,
+    session_id: str | None = None,
+    trust: Trust | str | None = None,
+    subject: str | None = None,
+    predicate: str | None = None,
+    object: str | None = None,  # noqa: A002  # the column, the field and the JSON are called so
+    confidence: float | None = None,
+    category: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Remembered:
+    """Keep one item; the same `source_ref` again is the same row. What is left out follows from the kind and the identity."""
+    new = NewItem(
+        content=content,
+        kind=checked_choice("kind", Kind, kind),
+        scope=optional_choice("scope", Scope, scope),
+        tier=optional_choice("tier", Tier, tier),
+        source_ref=source_ref,
+        speaker=speaker,
+        event_time=event_time,
+        session_id=session_id,
+        trust=optional_choice("trust", Trust, trust),
+        subject=subject,
+        predicate=predicate,
+        object=object,
+        confidence=confidence,
+        category=category,
+        metadata=dict(metadata or {}),
+    )
     (remembered,) = await remember_many(resources, identity, [new])
     return remembered
 
 
 async def remember_fact(
-    resources: Resources, identity: Identity, content: str, *, scope: Scope = Scope.USER, **more: Any
+    resources: Resources,
+    identity: Identity,
+    content: str,
+    *,
+    scope: Scope | str = Scope.USER,
+    tier: Tier | str | None = None,
+    source_ref: str | None = None,
+    speaker: str | None = None,
+    event_time: datetime | None = None,
+    session_id: str | None = None,
+    trust: Trust | str | None = None,
+    subject: str | None = None,
+    predicate: str | None = None,
+    object: str | None = None,  # noqa: A002  # the column, the field and the JSON are called so
+    confidence: float | None = None,
+    category: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> Remembered:
     """Keep a fact for a user or an agent across sessions; stating it again finds the same row.
 
     One that was retired since becomes current again, as a new version.
     """
-    return await remember(resources, identity, NewItem(content=content, kind=Kind.FACT, scope=scope, **more))
+    return await remember(
+        resources,
+        identity,
+        content,
+        kind=Kind.FACT,
+        scope=scope,
+        tier=tier,
+        source_ref=source_ref,
+        speaker=speaker,
+        event_time=event_time,
+        session_id=session_id,
+        trust=trust,
+        subject=subject,
+        predicate=predicate,
+        object=object,
+        confidence=confidence,
+        category=category,
+        metadata=metadata,
+    )
 
 
 async def remember_many(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> list[Remembered]:

@@ -7,14 +7,14 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 
 from recordari.core import text
-from recordari.core.identity import Identity, Scope, SessionId
+from recordari.core.identity import AskedScope, Identity, Scope, SessionId, checked_choice
 from recordari.core.items import Item, Kind
 from recordari.db import outbox
 from recordari.kit.resources import Resources
@@ -81,8 +81,43 @@ class _Answered:
     """Where they were looked for."""
 
 
-async def recall(resources: Resources, identity: Identity, request: RecallRequest) -> RecallAnswer:
+async def recall(
+    resources: Resources,
+    identity: Identity,
+    query: str,
+    *,
+    top_k: int = 5,
+    source_kinds: Sequence[Kind | str] | None = None,
+    scope: Scope | AskedScope | str = AskedScope.ANY,
+    enable_rerank: bool = True,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    as_of: datetime | None = None,
+    include_superseded: bool = False,
+    explain: bool = False,
+    arms: frozenset[Arm] = frozenset(Arm),
+) -> RecallAnswer:
     """Find what answers the question among what the identity may see."""
+    request = RecallRequest(
+        query=query,
+        top_k=top_k,
+        source_kinds=None
+        if source_kinds is None
+        else tuple(checked_choice("source_kinds", Kind, kind) for kind in source_kinds),
+        scope=checked_choice("scope", AskedScope, scope).scope,
+        enable_rerank=enable_rerank,
+        since=since,
+        until=until,
+        as_of=as_of,
+        include_superseded=include_superseded,
+        explain=explain,
+        arms=arms,
+    )
+    return await find(resources, identity, request)
+
+
+async def find(resources: Resources, identity: Identity, request: RecallRequest) -> RecallAnswer:
+    """The same for a request that other rooms make."""
     with resources.telemetry.measured("recall"):
         return await _Recall(resources, identity, request).answer()
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from recordari.core.identity import Identity, Scope, checked_id
+from recordari.core.identity import Identity, Scope, checked_id, optional_choice
 from recordari.core.ids import new_id
 from recordari.core.items import Item, Kind, NewItem
 from recordari.core.telemetry import get_log
@@ -40,11 +40,12 @@ async def append_episode(
     run_id: str | None = None,
     session_id: str | None = None,
     episode_id: str | None = None,
-    scope: Scope | None = None,
+    scope: Scope | str | None = None,
     event_time: datetime | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Remembered:
     """Keep what an agent did, in one short transaction; the same episode id again is the same episode."""
+    scope = optional_choice("scope", Scope, scope)
     who = identity.narrowed(run_id=run_id, session_id=session_id)
     if who.agent_id is None:
         raise Unauthenticated("an episode belongs to an agent: name the agent that acts")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 from uuid import UUID
 
-from recordari.core.identity import Identity, Scope, SessionId, checked_id
+from recordari.core.identity import Identity, Scope, SessionId, checked_id, optional_choice
 from recordari.core.ids import new_id
 from recordari.core.items import REVIEWED_TRUST, Kind, NewItem, Tier, Trust
 from recordari.core.tokens import cut_to_tokens, message_tokens
@@ -72,16 +72,17 @@ class Added:
 async def add_messages(
     resources: Resources,
     identity: Identity,
-    session_id: str | None,
     messages: Sequence[NewMessage],
     *,
-    scope: Scope | None = None,
+    session_id: str | None = None,
+    scope: Scope | str | None = None,
     prompt_tokens: int | None = None,
 ) -> Added:
     """Keep messages in the order given, all of them or none; the same message id again is the same message.
 
     `prompt_tokens` is what the model reported for the prompt of the last turn.
     """
+    scope = optional_choice("scope", Scope, scope)
     if len(messages) > MAX_BATCH:
         raise InvalidInput(f"at most {MAX_BATCH} messages at a time; send the rest in another call")
     who = identity.narrowed(session_id=session_id or identity.session_id or str(new_id()))

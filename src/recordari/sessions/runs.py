@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.checks import check_times
-from recordari.core.identity import Identity, RunId, SessionId, checked_id
+from recordari.core.identity import Identity, RunId, SessionId, checked_id, optional_choice
 from recordari.core.ids import new_id
 from recordari.core.items import Item, Kind, NewItem
 from recordari.core.tokens import cut_to_tokens
@@ -303,13 +303,14 @@ async def list_runs(
     *,
     agent_id: str | None = None,
     session_id: str | None = None,
-    status: RunStatus | None = None,
+    status: RunStatus | str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
     before: UUID | None = None,
     limit: int = 50,
 ) -> list[Run]:
     """Runs that fit, newest first; `before` is the `run_ref` of the last one seen."""
+    status = optional_choice("status", RunStatus, status)
     agent_id, _ = own_only(identity, agent_id=agent_id, user_id=None)
     check_times(since=since, until=until)
     async with resources.database.transaction(identity) as tx:

@@ -10,7 +10,16 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.checks import check_times
-from recordari.core.identity import AgentId, Identity, Role, SessionId, UserId, checked_id
+from recordari.core.identity import (
+    AgentId,
+    Identity,
+    Role,
+    SessionId,
+    UserId,
+    checked_choice,
+    checked_id,
+    optional_choice,
+)
 from recordari.core.ids import new_id
 from recordari.core.items import checked_content
 from recordari.db import audit
@@ -219,13 +228,14 @@ async def list_sessions(
     *,
     agent_id: str | None = None,
     user_id: str | None = None,
-    status: SessionStatus | None = None,
+    status: SessionStatus | str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
     before: UUID | None = None,
     limit: int = 50,
 ) -> list[Session]:
     """Sessions that fit, newest first; `before` is the `session_ref` of the last one seen."""
+    status = optional_choice("status", SessionStatus, status)
     agent_id, user_id = own_only(identity, agent_id=agent_id, user_id=user_id)
     check_times(since=since, until=until)
     async with resources.database.transaction(identity) as tx:
@@ -294,10 +304,11 @@ async def add_note(
     session_id: str,
     content: str,
     *,
-    kind: NoteKind = NoteKind.NOTE,
+    kind: NoteKind | str = NoteKind.NOTE,
     importance: float = 0.5,
 ) -> Note:
     """Note something for the rest of the session; past 50 notes the least important goes."""
+    kind = checked_choice("kind", NoteKind, kind)
     if len(checked_content(content)) > MAX_NOTE_CHARACTERS:
         raise InvalidInput(f"a note has at most {MAX_NOTE_CHARACTERS} characters", field="content")
     if not 0 <= importance <= 1:

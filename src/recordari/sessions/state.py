@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from recordari.core.identity import Identity, RunId, SessionId
+from recordari.core.identity import Identity, RunId, SessionId, checked_choice
 from recordari.core.telemetry import measured
 from recordari.db.database import Transaction
 from recordari.errors import NotFound
@@ -40,7 +40,7 @@ async def set_state(
     key: str,
     value: object,
     *,
-    owner: OwnerKind = OwnerKind.SESSION,
+    owner: OwnerKind | str = OwnerKind.SESSION,
     owner_id: str | None = None,
     ttl: timedelta | None = None,
     if_version: int | None = None,
@@ -49,6 +49,7 @@ async def set_state(
 
     Without `ttl` it lives for the setting `state_ttl_seconds` from now on.
     """
+    owner = checked_choice("owner", OwnerKind, owner)
     lifetime = ttl if ttl is not None else timedelta(seconds=resources.settings.state_ttl_seconds)
     new = new_state(key, value, now=resources.clock(), ttl=lifetime)
     return await _write(resources, identity, owner_of(identity, owner, owner_id), new, if_version=if_version)
@@ -76,10 +77,11 @@ async def get_state(
     identity: Identity,
     key: str,
     *,
-    owner: OwnerKind = OwnerKind.SESSION,
+    owner: OwnerKind | str = OwnerKind.SESSION,
     owner_id: str | None = None,
 ) -> StateEntry:
     """One key that has not expired."""
+    owner = checked_choice("owner", OwnerKind, owner)
     whose = owner_of(identity, owner, owner_id)
     if _is_cached(resources, whose):
         found = next((each for each in await _cached(resources, identity, whose) if each.key == key), None)
@@ -95,11 +97,12 @@ async def list_state(
     resources: Resources,
     identity: Identity,
     *,
-    owner: OwnerKind = OwnerKind.SESSION,
+    owner: OwnerKind | str = OwnerKind.SESSION,
     owner_id: str | None = None,
     prefix: str = "",
 ) -> list[StateEntry]:
     """Every key that begins with `prefix`, by key; the budget bounds how much that can be."""
+    owner = checked_choice("owner", OwnerKind, owner)
     whose = owner_of(identity, owner, owner_id)
     if _is_cached(resources, whose):
         return [each for each in await _cached(resources, identity, whose) if each.key.startswith(prefix)]
@@ -112,11 +115,12 @@ async def delete_state(
     identity: Identity,
     key: str,
     *,
-    owner: OwnerKind = OwnerKind.SESSION,
+    owner: OwnerKind | str = OwnerKind.SESSION,
     owner_id: str | None = None,
     if_version: int | None = None,
 ) -> None:
     """Remove one key; with `if_version` only if it is at that version."""
+    owner = checked_choice("owner", OwnerKind, owner)
     whose, now = owner_of(identity, owner, owner_id), resources.clock()
     async with resources.database.transaction(identity) as tx:
         await run_storage.lock_owner(tx, whose, now=now)

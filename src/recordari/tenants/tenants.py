@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from recordari.core.identity import AgentId, Identity, Role, UserId, checked_id, tenant_id_of
+from recordari.core.identity import AgentId, Identity, Role, UserId, checked_choice, checked_id, tenant_id_of
 from recordari.core.ids import new_id
 from recordari.db import audit, jobs
 from recordari.db.audit import AuditEntry
@@ -193,14 +193,15 @@ async def delete_agent(resources: Resources, identity: Identity, agent_id: str) 
 async def create_key(
     resources: Resources,
     identity: Identity,
-    *,
     name: str,
-    role: Role = Role.AGENT,
+    *,
+    role: Role | str = Role.AGENT,
     user_id: str | None = None,
     agent_id: str | None = None,
     expires_at: datetime | None = None,
 ) -> NewKey:
     """Make an API key; its text is in the answer and nowhere else."""
+    role = checked_choice("role", Role, role)
     require_admin(identity)
     checked_id("name", name)
     bound = identity.narrowed(user_id=user_id, agent_id=agent_id)

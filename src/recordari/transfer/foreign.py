@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from recordari.core.checks import Progress
-from recordari.core.identity import Identity
+from recordari.core.identity import Identity, checked_choice
 from recordari.core.items import NewItem
 from recordari.errors import Conflict, InvalidInput, RecordariError
 from recordari.kit.resources import Resources
@@ -21,12 +21,13 @@ ANOTHERS = "it belongs to another user or agent than the one who imports"
 async def import_foreign(
     resources: Resources,
     identity: Identity,
-    source: ForeignSource,
+    source: ForeignSource | str,
     document: Any,
     *,
     progress: Progress | None = None,
 ) -> ImportedForeign:
     """Keep what an export of another product holds; memories that name nobody belong to who imports."""
+    source = checked_choice("source", ForeignSource, source)
     done = ImportedForeign()
     owner = Owner(user_id=identity.user_id, agent_id=identity.agent_id, session_id=identity.session_id)
     found = list(READERS[source](document, owner))

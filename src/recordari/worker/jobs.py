@@ -12,6 +12,7 @@ from recordari.db import jobs as db_jobs
 from recordari.db.jobs import DeadLetter, DeadLetterKind, JobCounts, JobRecord, JobStatus, Resumed, Schedule, next_run
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
+from recordari.memory.index import find_embedder
 from recordari.tenants.tenants import MAX_PAGE, require_admin
 
 PLAN_PAGE = 1_000
@@ -19,7 +20,7 @@ LAST_NUMBER = 2**63 - 1
 NO_SUCH_LETTER = "there is no such dead letter"
 
 
-async def enqueue(resources: Resources, identity: Identity, job: str, **args: Any) -> int | None:
+async def enqueue_job(resources: Resources, identity: Identity, job: str, **args: Any) -> int | None:
     """Run a job of the tenant now instead of at its time; None when it waits already.
 
     `args` are handed to the job: ids, names and numbers, never content.
@@ -32,6 +33,17 @@ async def enqueue(resources: Resources, identity: Identity, job: str, **args: An
         job_id = await jobs.defer(tx, job, args=args, queueing_lock=name, lock=name)
         await audit.record(tx, "job.enqueue", "job", job if job_id is None else job_id, job=job, **args)
         return job_id
+
+
+async def start_reindex(resources: Resources, identity: Identity) -> int | None:
+    """Derive everything again in the background; the job's id, None when one waits already."""
+    return await enqueue_job(resources, identity, "reindex")
+
+
+async def start_reembed(resources: Resources, identity: Identity, *, model_id: str | None = None) -> int | None:
+    """Move to another embedding model in the background; the job's id, None when one waits already."""
+    find_embedder(resources, model_id)
+    return await enqueue_job(resources, identity, "reembed", model_id=model_id)
 
 
 async def list_jobs(
