@@ -97,7 +97,7 @@ class Turns:
         if item_id not in self._known:
             item = await memory.get_item(item_id)
             if item.kind == Kind.FACT:
-                sources = (await memory.item_standing(item_id)).sources
+                sources = (await memory.item_provenance(item_id)).sources
                 refs = tuple([(await memory.get_item(source.item_id)).source_ref for source in sources])
             else:
                 refs = (item.source_ref,)

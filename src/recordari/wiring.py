@@ -39,7 +39,7 @@ from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.recall.accesses import AccessCounts
 from recordari.recall.answer_cache import RecallCache
-from recordari.recall.process_cache import Shelves
+from recordari.recall.process_cache import SnapshotCache
 from recordari.sessions.cache import Cache, NoCache, RedisCache, SessionCache
 from recordari.sessions.language import ModelRules, ModelSplitter, ModelSummariser
 from recordari.sessions.messages import OfflineSummariser, Summariser
@@ -117,7 +117,7 @@ def make_parts(settings: Settings, database: Database, cache: Cache, *, owner_ds
         QueryPlaces: QueryPlaces(),
         RecallCache: RecallCache(),
         SessionCache: SessionCache(cache, database),
-        Shelves: Shelves(),
+        SnapshotCache: SnapshotCache(),
         Summariser: OfflineSummariser(),
         TenantCache: TenantCache(),
         TenantViews: TenantViews(),

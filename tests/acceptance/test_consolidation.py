@@ -67,7 +67,7 @@ async def test_a_closed_session_leaves_patterns_behind_and_its_source_episodes_a
     assert (items[WISH].scope, items[WISH].user_id) == ("user", "ana")
     way = items["Checked the invoice before refunding order …"]
     assert (way.scope, way.agent_id) == ("agent", "ops")
-    assert len((await memory.item_standing(way.item_id)).sources) == 2, "each pattern links to its sources"
+    assert len((await memory.item_provenance(way.item_id)).sources) == 2, "each pattern links to its sources"
     archived = await memory.list_items(kinds=[Kind.EPISODE], state="archived")
     assert sorted(item.content for item in archived.items) == done
     live = await memory.list_items(kinds=[Kind.EPISODE])
@@ -120,7 +120,7 @@ def test_consolidation_runs_hourly_decay_daily_and_dreams_weekly() -> None:
     """Seed 002 7: "Session Consolidation (Hourly)", "Decay & Promotion (Daily)", "Consolidation (Weekly)"."""
     assert JOBS["consolidate_sessions"].cron == "40 * * * *"
     assert JOBS["fade"].cron == "0 4 * * *"
-    assert JOBS["dream"].cron == "30 4 * * 0"
+    assert JOBS["review_memory"].cron == "30 4 * * 0"
 
 
 # Seed 003 D8: "Procedural: UPDATE with supersession — … insert new row active, mark prior superseded_at = now(),

@@ -143,11 +143,11 @@ async def test_a_fact_counts_as_text_of_its_own_once_its_message_is_gone(chat: M
     database = chat.resources.database
     assert await memory_storage.document_frequencies(database, chat.identity, ["window"]) == {"window": 1}
     counted = memory_storage.ask_collection()
-    await database.together(chat.identity, [counted])
+    await database.read_batch(chat.identity, [counted])
     assert counted.answer[:2] == (2, 1)
     async with database.transaction(chat.identity) as tx:
         await lifetime_storage.archive_items(tx, [said.id], now=JANUARY)
-    await database.together(chat.identity, [counted])
+    await database.read_batch(chat.identity, [counted])
     assert counted.answer[:2] == (1, 1)
 
 
@@ -183,7 +183,7 @@ async def test_facts_are_extracted_from_what_a_person_says_and_the_message_stays
     assert fact.content == "I prefer window seats on long flights."
     assert (fact.category, fact.scope, fact.user_id, fact.speaker) == ("preference", Scope.USER, "ana", "Ana")
     assert (fact.trust, fact.valid_at, fact.tier) == (Trust.USER, JANUARY, Tier.RECENT)
-    assert [source.item_id for source in (await chat.item_standing(fact.item_id)).sources] == [message.id]
+    assert [source.item_id for source in (await chat.item_provenance(fact.item_id)).sources] == [message.id]
     assert (await chat.get_item(message.id)).content == said
     elsewhere = chat.acting_as(session="chat-2")
     assert fact.content in texts(await elsewhere.recall("which seats does Ana like"))
@@ -227,7 +227,7 @@ async def test_the_same_fact_said_twice_is_one_row_with_two_sources_and_then_las
     await settled(chat)
     merged = next(item for item in (await chat.list_items(kinds=[Kind.FACT])).items if item.item_id == first.item_id)
     assert merged.tier == Tier.PERSISTENT
-    standing = await chat.item_standing(first.item_id)
+    standing = await chat.item_provenance(first.item_id)
     assert {source.session_id for source in standing.sources} == {"chat-1", "chat-2"}
 
 
@@ -353,7 +353,7 @@ async def test_a_faded_fact_that_is_said_again_comes_back_and_lasts(memory: Memo
     await settled(chat)
     (first,) = (await chat.list_items(kinds=[Kind.FACT])).items
     clock = lambda: datetime.now(UTC) + timedelta(days=40)  # noqa: E731 - shorter than a function
-    await Memory(replace(memory.resources, clock=clock), memory.identity).fade()
+    await Memory(replace(memory.resources, clock=clock), memory.identity).decay()
     assert await facts(chat) == []
     await chat.acting_as(session="chat-2").remember("I live in Lisbon with two cats.", speaker="Ana")
     await settled(chat)
@@ -378,7 +378,7 @@ async def test_the_trend_of_a_fact_follows_its_sources(chat: Memory) -> None:
         )
     await settled(chat)
     (fact,) = (await chat.list_items(kinds=[Kind.FACT])).items
-    assert (await chat.item_standing(fact.item_id)).trend is Trend.STRENGTHENING
+    assert (await chat.item_provenance(fact.item_id)).trend is Trend.STRENGTHENING
 
 
 # "Procedural: insert new row active, mark prior superseded_at = now(), superseded_by = <new_id>"
@@ -441,7 +441,7 @@ async def test_an_edit_is_a_new_version_that_keeps_owner_sources_and_pin(memory:
     edited = await memory.edit_item(fact.item_id, "I prefer aisle seats on trains.", reason="misheard")
     assert await facts(chat, pinned=True) == ["I prefer aisle seats on trains."]
     assert (await chat.get_item(edited.id)).user_id == "ana"
-    assert [source.item_id for source in (await chat.item_standing(edited.id)).sources] == [message.id]
+    assert [source.item_id for source in (await chat.item_provenance(edited.id)).sources] == [message.id]
     with pytest.raises(Conflict):
         await chat.edit_item(fact.item_id, "I prefer any seat.")
     with pytest.raises(InvalidInput, match="only facts"):
@@ -493,7 +493,7 @@ async def test_feedback_moves_the_confidence_and_each_person_has_one_voice(chat:
     assert await chat.give_feedback(kept.id, "useful") == pytest.approx(useful, abs=1e-6)
     wrong = await chat.give_feedback(kept.id, "wrong")
     assert wrong < 0.6
-    standing = await chat.item_standing(kept.id)
+    standing = await chat.item_provenance(kept.id)
     assert (standing.useful, standing.wrong) == (0, 1)
     with pytest.raises(InvalidInput):
         await chat.give_feedback(kept.id, "meh")

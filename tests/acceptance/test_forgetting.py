@@ -545,7 +545,7 @@ async def test_a_write_that_began_before_the_erasure_is_erased_too(
 
 
 async def test_roles_bind_even_here(memory: Memory, chat: Memory, tmp_path: Path) -> None:
-    for refused in (chat.erase_user("ana"), chat.sweep(), chat.fade(), chat.reapply_erasures()):
+    for refused in (chat.erase_user("ana"), chat.sweep(), chat.decay(), chat.reapply_erasures()):
         with pytest.raises(Forbidden, match="admin"):
             await refused
     stranger = memory.bound(

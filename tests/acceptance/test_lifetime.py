@@ -51,8 +51,8 @@ def at(memory: Memory, days: float) -> Memory:
 async def test_recent_memory_fades_within_seven_to_thirty_days(memory: Memory, chat: Memory) -> None:
     await chat.remember("it rains in Lund", source_ref="m1")
     await chat.remember_fact("Ana lives in Lund")
-    assert (await at(memory, 6).fade()).archived == 0
-    assert (await at(memory, 31).fade()).archived == 1
+    assert (await at(memory, 6).decay()).archived == 0
+    assert (await at(memory, 31).decay()).archived == 1
     assert texts(await chat.recall("Lund")) == ["Ana lives in Lund"], "what lasts does not fade"
     assert (await memory.list_audit(limit=1))[0].action == "memory.archive"
 
@@ -67,7 +67,7 @@ async def test_what_is_recalled_fades_later(memory: Memory, chat: Memory) -> Non
     asking = Memory(later.resources, chat.identity)
     for _ in range(3):
         assert texts(await asking.recall("where is the printer", top_k=1)) == ["the printer is on the third floor"]
-    assert (await at(memory, 13).fade()).archived == 1
+    assert (await at(memory, 13).decay()).archived == 1
     assert texts(await chat.recall("printer canteen soup floor")) == ["the printer is on the third floor"]
 
 
@@ -115,7 +115,7 @@ async def test_only_corroborated_facts_of_trusted_carriers_are_promoted(
         memory.resources.get(AccessCounts).note(
             memory.identity.tenant_id, [fact.id for fact in facts.values()], now=datetime.now(UTC)
         )
-    assert (await memory.fade()).promoted == 1
+    assert (await memory.decay()).promoted == 1
     tiers = {name: (await memory.get_item(fact.id)).tier for name, fact in facts.items()}
     assert tiers == {"alone": "recent", "twice": "persistent", "tool": "recent"}
 
@@ -217,7 +217,7 @@ async def test_the_guard_finds_its_texts_by_their_trigrams(memory: Memory, setti
 async def test_a_plan_that_is_used_up_refuses_and_says_what_to_do(memory: Memory, chat: Memory) -> None:
     await tenants.update_tenant(memory.resources, memory.identity, plan="free", settings={"quotas": {"items": 10}})
     await chat.remember_many([NewItem(content=f"note {n}") for n in range(8)])
-    standing = await memory.quota_standing()
+    standing = await memory.quota_usage()
     assert standing.usage.items == 8 and standing.warnings == ["80% of the quota of items is used"]
     with pytest.raises(QuotaExceeded, match="10 items is used up") as refused:
         await chat.remember_many([NewItem(content=f"more {n}") for n in range(3)])
@@ -226,7 +226,7 @@ async def test_a_plan_that_is_used_up_refuses_and_says_what_to_do(memory: Memory
     with pytest.raises(QuotaExceeded):
         await chat.remember("one too many")
     await chat.forget(kept[0].id)
-    await memory.quota_standing()
+    await memory.quota_usage()
     assert (await chat.remember("again one")).was_new
 
 
@@ -235,7 +235,7 @@ async def test_saying_the_same_again_uses_nothing_up_for_good(memory: Memory, ch
     for _ in range(30):
         await chat.remember("the same", source_ref="one")
     assert (await chat.remember("another", source_ref="two")).was_new
-    assert (await memory.quota_standing()).usage.items == 2
+    assert (await memory.quota_usage()).usage.items == 2
 
 
 async def test_processes_learn_of_each_others_writes(memory: Memory, chat: Memory) -> None:

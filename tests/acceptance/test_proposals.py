@@ -54,7 +54,7 @@ async def test_near_same_facts_are_proposed_for_merging_and_stand_until_then(mem
         await facts_storage.insert_links(
             tx, [Link(item_id=first, source_item_id=source.id, event_time=datetime.now(UTC))]
         )
-    dreamt = await memory.dream()
+    dreamt = await memory.review_memory()
     assert (dreamt.proposed, dreamt.accepted) == (1, 0)
     proposal = await only(memory)
     assert (proposal.kind, proposal.rule, proposal.successor_id) == ("merge", "same", first), "the best borne out stays"
@@ -77,14 +77,14 @@ async def test_merging_moves_the_evidence_and_undoing_moves_it_back(memory: Memo
             async with memory.resources.database.transaction(memory.identity) as tx:
                 link = Link(item_id=item_id, source_item_id=sources[ref], event_time=datetime.now(UTC))
                 await facts_storage.insert_links(tx, [link])
-    await memory.dream()
+    await memory.review_memory()
     proposal = await only(memory)
     await memory.accept_proposal(proposal.proposal_id)
-    assert len((await memory.item_standing(first)).sources) == 3
+    assert len((await memory.item_provenance(first)).sources) == 3
     undone = await memory.undo_proposal(proposal.proposal_id)
     assert undone.status == "undone" and await live(memory) == set(TWICE)
-    assert len((await memory.item_standing(first)).sources) == 2
-    assert (await memory.dream()).proposed == 0, "what was undone is not proposed again"
+    assert len((await memory.item_provenance(first)).sources) == 2
+    assert (await memory.review_memory()).proposed == 0, "what was undone is not proposed again"
     with pytest.raises(Conflict, match="only an accepted proposal"):
         await memory.undo_proposal(proposal.proposal_id)
 
@@ -101,14 +101,14 @@ async def test_what_differs_in_a_number_a_negation_or_a_name_is_never_merged(
     memory: Memory, ana: Memory, one: str, other: str
 ) -> None:
     await known(ana, memory, one, other)
-    await memory.dream()
+    await memory.review_memory()
     assert await memory.list_proposals(kind="merge") == []
 
 
 async def test_facts_of_two_owners_are_never_merged(memory: Memory, ana: Memory) -> None:
     await known(ana, memory, TWICE[0])
     await known(ana.acting_as(user="eve"), memory, TWICE[1])
-    assert (await memory.dream()).proposed == 0
+    assert (await memory.review_memory()).proposed == 0
 
 
 async def test_what_people_found_wrong_and_what_nobody_asks_for_is_proposed_to_retire(
@@ -118,7 +118,7 @@ async def test_what_people_found_wrong_and_what_nobody_asks_for_is_proposed_to_r
     await memory.give_feedback(wrong, "wrong")
     later = at(memory, timedelta(days=200))
     later.resources.get(AccessCounts).note(memory.identity.tenant_id, [used], now=later.resources.clock())
-    await later.dream()
+    await later.review_memory()
     found = {proposal.item_ids: proposal.rule for proposal in await memory.list_proposals(kind="retire")}
     assert found == {(wrong,): "doubted", (idle,): "unused"}
     (idle_one,) = [one for one in await memory.list_proposals() if one.rule == "unused"]
@@ -132,7 +132,7 @@ async def test_pinned_facts_and_those_that_an_action_rests_on_are_left_alone(mem
     pinned, held = await known(ana, memory, "The office is in Oslo", "The printer is blue")
     await memory.pin_item(pinned)
     await memory.hold(held, "change-1")
-    assert (await at(memory, timedelta(days=400)).dream()).proposed == 0
+    assert (await at(memory, timedelta(days=400)).review_memory()).proposed == 0
 
 
 async def test_a_contradiction_by_an_untrusted_carrier_waits_for_a_person_whatever_the_policy(
@@ -143,7 +143,7 @@ async def test_a_contradiction_by_an_untrusted_carrier_waits_for_a_person_whatev
     read = (await ana.remember_fact("I live in Malmö", trust="tool", event_time=datetime(2026, 2, 1, tzinfo=UTC))).id
     await work_off(memory)
     assert await live(memory) == {"I live in Lund", "I live in Malmö"}, "the judge lets no tool end what a person said"
-    await memory.dream()
+    await memory.review_memory()
     proposal = await only(memory)
     assert (proposal.rule, proposal.item_ids, proposal.successor_id) == ("contradicted", (said,), read)
     await memory.accept_proposal(proposal.proposal_id)
@@ -153,7 +153,7 @@ async def test_a_contradiction_by_an_untrusted_carrier_waits_for_a_person_whatev
 async def test_a_policy_accepts_by_itself(memory: Memory, ana: Memory) -> None:
     assert (await memory.set_proposal_policy(["merge"])).accept == {"merge"}
     await known(ana, memory, *TWICE)
-    await run_job(memory, "dream")
+    await run_job(memory, "review_memory")
     assert len(await live(memory)) == 1
     proposal = await only(memory, status="accepted")
     assert proposal.reason == "policy"
@@ -164,10 +164,10 @@ async def test_a_policy_accepts_by_itself(memory: Memory, ana: Memory) -> None:
 async def test_a_rejected_proposal_is_not_made_again(memory: Memory, ana: Memory) -> None:
     (wrong,) = await known(ana, memory, "The office is in Oslo")
     await memory.give_feedback(wrong, "wrong")
-    await memory.dream()
+    await memory.review_memory()
     proposal = await only(memory)
     assert (await memory.reject_proposal(proposal.proposal_id)).status == "rejected"
-    assert (await memory.dream()).proposed == 0
+    assert (await memory.review_memory()).proposed == 0
     assert await live(memory) == {"The office is in Oslo"}
     with pytest.raises(Conflict, match="rejected already"):
         await memory.accept_proposal(proposal.proposal_id)
@@ -177,7 +177,7 @@ async def test_a_rejected_proposal_is_not_made_again(memory: Memory, ana: Memory
 async def test_a_proposal_is_void_once_its_inputs_changed_and_says_so(memory: Memory, ana: Memory, change: str) -> None:
     (wrong,) = await known(ana, memory, "The office is in Oslo")
     await memory.give_feedback(wrong, "wrong")
-    await memory.dream()
+    await memory.review_memory()
     proposal = await only(memory)
     match change:
         case "forgotten":
@@ -204,15 +204,15 @@ async def test_a_proposal_is_void_once_its_inputs_changed_and_says_so(memory: Me
 async def test_the_next_dream_lets_void_proposals_fall(memory: Memory, ana: Memory) -> None:
     (wrong,) = await known(ana, memory, "The office is in Oslo")
     await memory.give_feedback(wrong, "wrong")
-    await memory.dream()
+    await memory.review_memory()
     await memory.forget(wrong)
-    assert (await memory.dream()).voided == 1
+    assert (await memory.review_memory()).voided == 1
     assert await memory.list_proposals() == []
 
 
 async def test_a_merge_is_not_undone_after_something_else_was_done_to_its_items(memory: Memory, ana: Memory) -> None:
     await known(ana, memory, *TWICE)
-    await memory.dream()
+    await memory.review_memory()
     proposal = await only(memory)
     await memory.accept_proposal(proposal.proposal_id)
     await memory.forget(proposal.item_ids[0])
@@ -230,9 +230,9 @@ async def test_what_matters_but_is_not_vouched_for_waits_for_review(memory: Memo
         (ids[name],) = await known(ana, memory, f"{said} ({name})", tier="recent", trust=trust)
     for _ in range(40):
         memory.resources.get(AccessCounts).note(memory.identity.tenant_id, list(ids.values()), now=datetime.now(UTC))
-    faded = await memory.fade()
+    faded = await memory.decay()
     assert (faded.promoted, faded.reviews) == (0, 2)
-    assert (await memory.fade()).reviews == 0, "once is enough"
+    assert (await memory.decay()).reviews == 0, "once is enough"
     waiting = {proposal.item_ids[0]: proposal for proposal in await memory.list_proposals(kind="promote")}
     assert {item_id: one.rule for item_id, one in waiting.items()} == {
         ids["read"]: "carrier",
@@ -247,13 +247,13 @@ async def test_what_matters_but_is_not_vouched_for_waits_for_review(memory: Memo
 async def test_only_an_administrator_decides(memory: Memory, ana: Memory) -> None:
     (wrong,) = await known(ana, memory, "The office is in Oslo")
     await memory.give_feedback(wrong, "wrong")
-    await memory.dream()
+    await memory.review_memory()
     proposal = await only(memory)
     for verb in (ana.accept_proposal, ana.reject_proposal, ana.undo_proposal, ana.get_proposal):
         with pytest.raises(Forbidden):
             await verb(proposal.proposal_id)
     with pytest.raises(Forbidden):
-        await ana.dream()
+        await ana.review_memory()
     with pytest.raises(NotFound):
         await memory.accept_proposal(UUID(int=7))
 
@@ -262,7 +262,7 @@ async def test_proposals_are_decided_over_rest(resources: Resources) -> None:
     async with open_door(resources) as door:
         ana = door.memory.acting_as(user="ana")
         await known(ana, door.memory, *TWICE)
-        assert (await door.request("POST", "/v1/proposals/dream")).json()["proposed"] == 1
+        assert (await door.request("POST", "/v1/proposals/review")).json()["proposed"] == 1
         (proposal,) = (await door.request("GET", "/v1/proposals?status=open")).json()["items"]
         assert (proposal["kind"], proposal["rule"]) == ("merge", "same")
         path = f"/v1/proposals/{proposal['proposal_id']}"

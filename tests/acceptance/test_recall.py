@@ -385,7 +385,7 @@ async def test_recall_answers_within_a_time_range_and_as_of_a_date(chat: Memory)
     with pytest.raises(InvalidInput, match="since must lie before until"):
         await chat.recall("standup", since=start, until=start)
     with pytest.raises(InvalidInput, match="as_of must be a datetime"):
-        await chat.recall("standup", as_of="2026-03-01")
+        await chat.recall("standup", as_of="2026-03-01")  # type: ignore[arg-type]
 
 
 async def test_a_time_in_the_question_finds_what_was_said_then(chat: Memory) -> None:

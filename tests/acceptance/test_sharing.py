@@ -21,6 +21,7 @@ from recordari.db.queries import Query
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
+from recordari.recall.request import Arm
 from recordari.sharing import share
 from recordari.tenants import tenants
 from recordari.tenants.rules import AgentDefinition
@@ -93,7 +94,7 @@ async def test_a_shared_memory_reaches_the_named_tenant_once_it_accepts(
 async def test_a_shared_memory_is_found_by_meaning_too(sales: Memory, support: Memory) -> None:
     await linked(sales, support, await fact(sales))
     await work_off(support, "embed")
-    answer = await agent_of(support).recall("Harbour", arms=frozenset({"vector"}))
+    answer = await agent_of(support).recall("Harbour", arms=frozenset({Arm.VECTOR}))
     assert [item.content for item in answer.items] == [FACT]
     assert not answer.degraded
 
@@ -132,7 +133,7 @@ async def test_no_judge_no_decay_and_no_policy_touches_what_is_shared(sales: Mem
     for _ in range(2):
         await work_off(support)
         await run_job(later, "fade")
-        await run_job(later, "dream")
+        await run_job(later, "review_memory")
         await run_job(later, "retain")
     assert set(await recalled(support, "home address Dock")) == {
         "My home address is Dock 1",
@@ -375,7 +376,7 @@ async def test_a_new_agent_starts_with_a_copy_of_its_templates_memories(memory: 
     assert rows(settings, "SELECT FROM outbox WHERE topic = 'embed'") == [], "and nothing is embedded again"
     copied = next(item for item in found.items if item.content.startswith("Invoices"))
     assert copied.metadata["template"] == "template"
-    assert [one.item_id for one in (await memory.item_standing(copied.id)).sources] == [original.id]
+    assert [one.item_id for one in (await memory.item_provenance(copied.id)).sources] == [original.id]
     assert not (await copy.remember_fact("Invoices are in the blue folder", scope="agent")).was_new
     assert [one.name for one in await memory.active_procedures("copy", "refund")] == ["refund"]
     assert (await memory.copy_memories("template", "copy")).items == 0, "done again it copies nothing twice"

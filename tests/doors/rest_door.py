@@ -92,7 +92,7 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
     database = await _sqlite(door, secret)
     doubted = await door.memory.acting_as(user="alice").remember_fact(f"{secret} is doubted")
     await door.memory.give_feedback(doubted.id, "wrong")
-    await door.memory.dream()
+    await door.memory.review_memory()
     (proposal,) = await door.memory.list_proposals()
     fact = await working.remember_fact(secret)
     return {

@@ -121,8 +121,8 @@ def commands() -> list[list[str]]:
     """List every command and sub-command there is."""
     found = [[], *([name] for name in main.COMMANDS)]
     for name in set(main.COMMANDS) - {"version"}:
-        module, _ = main.ELSEWHERE.get(name, (name, name))
-        app = getattr(import_module(f"recordari.doors.cli.main.{module}"), "app", None)
+        module, _, attribute = main.COMMANDS[name][0].partition(":")
+        app = getattr(import_module(f"recordari.{module}"), attribute)
         if isinstance(app, typer.Typer):
             for command in app.registered_commands:
                 assert command.callback is not None

@@ -277,12 +277,12 @@ async def test_curating_and_forgetting_are_the_same_through_both(resources: Reso
         assert not (await memory.list_items(pinned=True)).items
         assert await remote.give_feedback(edited.id, "useful") > 0
         await remote.invalidate_item(edited.id)
-        assert await remote.item_standing(edited.id) == await memory.item_standing(edited.id)
+        assert await remote.item_provenance(edited.id) == await memory.item_provenance(edited.id)
         assert (await remote.forget(edited.id, reason="asked")).item_ids
         with pytest.raises(NotFound):
             await remote.forget(uuid4())
         assert (await client.get_retention_policy()) == (await library.get_retention_policy())
-        assert (await client.quota_standing()) == (await library.quota_standing())
+        assert (await client.quota_usage()) == (await library.quota_usage())
         assert (await client.job_counts()) == (await library.job_counts())
         assert await client.knowledge_map() == await library.knowledge_map()
         assert await client.replay_dead_letters() == 0

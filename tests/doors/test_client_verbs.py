@@ -356,7 +356,7 @@ async def test_policies_holds_and_erasures_are_the_same_through_both(resources: 
         changed = await client.set_retention_policy(deleted_days=7)
         assert changed == await memory.get_retention_policy()
         assert await client.sweep(dry_run=True) == await memory.sweep(dry_run=True)
-        assert await client.fade() == await memory.fade()
+        assert await client.decay() == await memory.decay()
 
         kept = await client.acting_as(user="ana").remember_fact("Ana prefers tea")
         assert await client.hold(kept.id, "order 7 ä") is True
@@ -399,7 +399,7 @@ async def test_proposals_are_the_same_through_both(resources: Resources) -> None
         memory = door.memory
         doubted = await client.acting_as(user="ana").remember_fact("Ana lives in Porto")
         await client.give_feedback(doubted.id, "wrong")
-        dreamt = await client.dream()
+        dreamt = await client.review_memory()
         (proposal,) = await client.list_proposals()
         assert [proposal] == await memory.list_proposals() == [await client.get_proposal(proposal.proposal_id)]
         assert dreamt.proposed == 1

@@ -10,7 +10,7 @@ from tests.doors.rest_door import REQUEST_ID, furnish, logs, open_door
 from recordari import errors
 from recordari.errors import RecordariError
 from recordari.kit.resources import Resources
-from recordari.kit.rest import AgentMemory
+from recordari.kit.rest import AgentCaller
 
 ERRORS = [
     error
@@ -26,7 +26,7 @@ async def test_each_of_our_errors_becomes_a_problem_with_its_status_and_code(
 ) -> None:
     async with open_door(resources) as door:
 
-        async def failing(memory: AgentMemory) -> None:
+        async def failing(caller: AgentCaller) -> None:
             raise error(secret=CANARY)
 
         door.app.add_api_route("/v1/failing", failing)
@@ -46,7 +46,7 @@ async def test_each_of_our_errors_becomes_a_problem_with_its_status_and_code(
 async def test_an_unforeseen_exception_shows_its_id_and_nothing_of_its_inside(resources: Resources) -> None:
     async with open_door(resources) as door:
 
-        async def crashing(memory: AgentMemory) -> None:
+        async def crashing(caller: AgentCaller) -> None:
             raise RuntimeError(CANARY)
 
         door.app.add_api_route("/v1/crashing", crashing)

@@ -15,7 +15,7 @@ from recordari.doors.rest.admission import Admission
 from recordari.doors.rest.limits import RateLimit
 from recordari.errors import ConfigurationError, Overloaded
 from recordari.kit.resources import Resources
-from recordari.kit.rest import AgentMemory
+from recordari.kit.rest import AgentCaller
 
 JSON = {"Content-Type": "application/json"}
 A, B, C = tenant_id_of("a"), tenant_id_of("b"), tenant_id_of("c")
@@ -162,7 +162,7 @@ async def test_a_request_that_takes_too_long_is_stopped(resources: Resources) ->
     async with open_door(resources, request_timeout=0.2) as door:
         started, stopped = asyncio.Event(), asyncio.Event()
 
-        async def endless(memory: AgentMemory) -> None:
+        async def endless(caller: AgentCaller) -> None:
             started.set()
             try:
                 await asyncio.Event().wait()
@@ -184,7 +184,7 @@ async def test_an_open_stream_of_events_holds_no_place_and_has_no_deadline(resou
             metrics = await door.request("GET", "/metrics", key=None)
             return next((line for line in metrics.text.splitlines() if 'n{state="running"}' in line), "")
 
-        async def events(memory: AgentMemory) -> StreamingResponse:
+        async def events(caller: AgentCaller) -> StreamingResponse:
             async def some() -> AsyncIterator[str]:
                 started.set()
                 await asyncio.sleep(0.6)
@@ -205,7 +205,7 @@ async def test_past_capacity_a_request_is_turned_away_at_once(resources: Resourc
     async with open_door(resources, **bounds) as door:
         gate, inside = asyncio.Event(), 0
 
-        async def blocked(memory: AgentMemory) -> str:
+        async def blocked(caller: AgentCaller) -> str:
             nonlocal inside
             inside += 1
             await gate.wait()

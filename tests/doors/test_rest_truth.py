@@ -152,7 +152,7 @@ async def test_a_person_corrects_ends_and_restores_what_is_known(resources: Reso
             door.request("POST", f"/v1/items/{edited}/feedback", key="agent", json={"opinion": "useful"}, headers=ANA)
         )
         assert useful["confidence"] > 0.6
-        standing = await ok(door.request("GET", f"/v1/items/{edited}/standing", key="agent", headers=ANA))
+        standing = await ok(door.request("GET", f"/v1/items/{edited}/provenance", key="agent", headers=ANA))
         assert (standing["useful"], standing["wrong"]) == (1, 0)
         await ok(door.request("POST", f"/v1/items/{edited}/invalidate", key="agent", headers=ANA))
         assert await recalled(door, "which seats", scope="user") == []
@@ -382,8 +382,8 @@ async def test_recent_memory_fades_and_lasting_memory_does_not(resources: Resour
         await say(door, "it rains in Lund", source_ref="m1")
         await fact(door, "Ana lives in Lund")
     async with door_in(resources, days) as door:
-        assert (await door.request("POST", "/v1/fade", key="agent")).status_code == 403
-        assert (await ok(door.request("POST", "/v1/fade")))["archived"] == archived
+        assert (await door.request("POST", "/v1/decay", key="agent")).status_code == 403
+        assert (await ok(door.request("POST", "/v1/decay")))["archived"] == archived
         assert sorted(await recalled(door, "Lund")) == ["Ana lives in Lund", "it rains in Lund"][: 2 - archived]
 
 
@@ -426,7 +426,7 @@ async def test_what_is_recalled_fades_later(resources: Resources) -> None:
         for _ in range(3):
             assert (await recalled(door, "where is the printer", top_k=1)) == ["the printer is on the third floor"]
     async with door_in(resources, 13) as door:
-        assert (await ok(door.request("POST", "/v1/fade")))["archived"] == 1
+        assert (await ok(door.request("POST", "/v1/decay")))["archived"] == 1
         assert await recalled(door, "printer canteen soup floor") == ["the printer is on the third floor"]
 
 

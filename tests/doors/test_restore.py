@@ -86,7 +86,7 @@ async def test_a_restored_backup_forgets_again_and_nothing_brings_it_back(
         assert restored["counts"]["items"] >= 5
         assert restored["erasures"] == [{"tenant": "test", "items": 1, "users": 1}]
         async with opened(other, memory.identity) as again:
-            for bring_back in (settled, Memory.reindex, Memory.reembed, Memory.fade):
+            for bring_back in (settled, Memory.reindex, Memory.reembed, Memory.decay):
                 await bring_back(again)
                 await settled(again)
                 assert await facts(again) == {"Ana likes tea"}

@@ -129,7 +129,7 @@ async def filled(memory: Memory) -> dict[str, Any]:
         await ana.remember_fact(text)
     made["bobs"] = (await bob.remember_fact("Bob likes climbing on granite")).id
     await work_off(memory, "embed")
-    await memory.dream()
+    await memory.review_memory()
     # The older fact rests on the newer message: what is pointed to comes later in the file.
     await linked(memory, made["bobs"], (await bob.remember("I climb", session_id="chat-2", source_ref="m2")).id)
     await bob.pin_item(made["bobs"])
@@ -207,7 +207,7 @@ async def test_a_tenant_goes_on_elsewhere_where_it_stood(memory: Memory, elsewhe
         await elsewhere.forget(made["held"])
     with pytest.raises(InvalidInput, match="copies a protected document"):
         await there.remember_fact((await elsewhere.read_document(made["document"])).chunks[0].content)
-    standing = await elsewhere.item_standing(made["bobs"])
+    standing = await elsewhere.item_provenance(made["bobs"])
     assert (standing.useful, len(standing.sources)) == (1, 1)
     assert (await elsewhere.get_retention_policy()).deleted_days == 7
     assert [one.day for one in await elsewhere.list_reports()] == [one.day for one in await memory.list_reports()]
@@ -377,7 +377,7 @@ async def test_an_export_of_version_1_is_still_read(memory: Memory, elsewhere: M
             rests = [{k: v for k, v in link.items() if k != "item_id"}] if row["item_id"] == link["item_id"] else []
             older.append(json.dumps({"type": "item", "row": {**row, "evidence": rests}}))
     await elsewhere.import_export(older)
-    assert len((await elsewhere.item_standing(fact.id)).sources) == 1
+    assert len((await elsewhere.item_provenance(fact.id)).sources) == 1
     assert (await agent_of(elsewhere).get_state("draft")).value == {"a": 1}
 
 

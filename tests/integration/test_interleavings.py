@@ -22,7 +22,7 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity
 from recordari.core.items import REDACTED, Kind, NewItem, Tier
-from recordari.db.database import Asked, Database
+from recordari.db.database import BatchedQuery, Database
 from recordari.db.queries import Query
 from recordari.errors import NotFound
 from recordari.facts.language import LLM, OfflineRules
@@ -114,7 +114,7 @@ def ordered(
 async def test_forget_and_decay(memory: Memory, chat: Memory, settings: Settings, swapped: bool) -> None:
     kept = await chat.remember("the vault code is 8841", source_ref="m1")
     later = at(memory, timedelta(days=40))
-    outcomes = await interleaved(settings, item(kept.id), ordered(swapped, lambda: chat.forget(kept.id), later.fade))
+    outcomes = await interleaved(settings, item(kept.id), ordered(swapped, lambda: chat.forget(kept.id), later.decay))
     assert not [one for one in outcomes if isinstance(one, Exception)]
     found = await row(settings, kept.id)
     assert found["content"] == REDACTED and found["anonymized_at"] is not None
@@ -163,7 +163,7 @@ async def test_a_fact_that_is_said_again_while_it_fades_lasts(
     (fact,) = (await chat.list_items(kinds=[Kind.FACT])).items
     await chat.acting_as(session="chat-2").remember("I live in Lisbon with two cats.", speaker="Ana")
     later = at(memory, timedelta(days=40))
-    outcomes = await interleaved(settings, item(fact.item_id), ordered(swapped, lambda: work_off(memory), later.fade))
+    outcomes = await interleaved(settings, item(fact.item_id), ordered(swapped, lambda: work_off(memory), later.decay))
     assert not [one for one in outcomes if isinstance(one, Exception)]
     (found,) = (await chat.list_items(kinds=[Kind.FACT])).items
     assert (found.item_id, found.tier) == (fact.item_id, Tier.PERSISTENT)
@@ -228,9 +228,9 @@ async def test_retention_between_finding_and_reading(
     """A recall that has found its candidates when one of them is redacted must not show what is left of it."""
     kept = await chat.remember_fact("the vault code is 8841")
     other = await chat.remember_fact("the vault stands in Lund")
-    send, redacted = Database.together, asyncio.Event()
+    send, redacted = Database.read_batch, asyncio.Event()
 
-    async def redacted_meanwhile(database: Database, identity: Identity, asked: Sequence[Asked[Any]]) -> None:
+    async def redacted_meanwhile(database: Database, identity: Identity, asked: Sequence[BatchedQuery[Any]]) -> None:
         if any(one.query is memory_storage.queries.find_items for one in asked) and not redacted.is_set():
             redacted.set()
             if ending == "forgotten":
@@ -241,7 +241,7 @@ async def test_retention_between_finding_and_reading(
                 await at(memory, timedelta(days=31)).sweep()
         await send(database, identity, asked)
 
-    monkeypatch.setattr(Database, "together", redacted_meanwhile)
+    monkeypatch.setattr(Database, "read_batch", redacted_meanwhile)
     answer = await chat.recall("vault", scope="user", explain=True)
     assert redacted.is_set()
     assert [one.id for one in answer.items] == [other.id]

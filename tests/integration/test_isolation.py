@@ -12,7 +12,7 @@ from psycopg import sql
 
 from recordari.app import Memory
 from recordari.core.identity import AgentId, Identity, Role
-from recordari.db.database import Asked, Database, Transaction
+from recordari.db.database import BatchedQuery, Database, Transaction
 from recordari.db.pool import PoolOptions
 from recordari.db.queries import Query
 from recordari.errors import DatabaseUnavailable, NotFound, UnsafeRole
@@ -115,9 +115,9 @@ async def test_the_tenant_of_a_query_cannot_be_given(memory: Memory, strangers: 
     async with memory.resources.database.transaction(memory.identity) as tx:
         with pytest.raises(TypeError, match="fixed by its identity"):
             await tx.dicts(SELECT_ALL, tenant_id=strangers.identity.tenant_id)
-    given = Asked(tenants_rows.queries.find_agent, list, agent_id="a", tenant_id=strangers.identity.tenant_id)
+    given = BatchedQuery(tenants_rows.queries.find_agent, list, agent_id="a", tenant_id=strangers.identity.tenant_id)
     with pytest.raises(TypeError, match="fixed by its identity"):
-        await memory.resources.database.together(memory.identity, [given])
+        await memory.resources.database.read_batch(memory.identity, [given])
 
 
 async def _raises(tx: Transaction) -> None:
@@ -172,13 +172,13 @@ async def test_queries_sent_together_are_bound_and_one_that_fails_harms_no_other
         hostile = AgentId("x'); SET LOCAL app.tenant_id = 'a'; --\\")
         await memory.save_agent(hostile, AgentDefinition(core="hostile by name only"))
         bound = "SELECT current_setting('app.tenant_id') = %(tenant_id)s::text AS is_bound"
-        who = Asked(Query("tests.bound", "Who asks.", bound), lambda rows: rows[0])
-        failing = Asked(Query("tests.division", "Fails.", "SELECT 1 / %(zero)s::integer"), list, zero=0)
+        who = BatchedQuery(Query("tests.bound", "Who asks.", bound), lambda rows: rows[0])
+        failing = BatchedQuery(Query("tests.division", "Fails.", "SELECT 1 / %(zero)s::integer"), list, zero=0)
         for _ in range(2):
             with pytest.raises(psycopg.errors.DivisionByZero):
-                await database.together(memory.identity, [who, failing])
+                await database.read_batch(memory.identity, [who, failing])
             found, missing = tenants_rows.ask_agent(hostile), tenants_rows.ask_agent(AgentId("nobody"))
-            await database.together(memory.identity, [missing, who, found])
+            await database.read_batch(memory.identity, [missing, who, found])
             assert missing.answer is None
             assert found.answer is not None and found.answer.core == "hostile by name only"
             assert who.answer["is_bound"]

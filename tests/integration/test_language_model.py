@@ -14,7 +14,7 @@ from tests.working import work_off
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.items import Kind
-from recordari.databases.ask import ModelSqlWriter
+from recordari.databases.ask import ModelSqlWriter, SqlWriter
 from recordari.facts.language import LLM, OfflineRules
 from recordari.models.language import fenced
 from recordari.sessions.messages import OfflineSummariser, Summariser
@@ -63,7 +63,7 @@ def model() -> Iterator[JsonServer]:
 
 def with_model(memory: Memory, model: JsonServer, **more: Any) -> Memory:
     settings = Settings(llm_provider="openai", llm_model="tiny", llm_url=f"{model.url}/v1", **more)
-    return Memory(replace(memory.resources, **make_tasks(settings)), memory.identity)
+    return Memory(replace(memory.resources, parts={**memory.resources.parts, **make_tasks(settings)}), memory.identity)
 
 
 async def facts_of(memory: Memory) -> dict[str, Any]:
@@ -151,9 +151,9 @@ async def test_the_judge_can_be_switched_off(memory: Memory) -> None:
 async def test_only_the_tasks_that_are_set_reach_the_model() -> None:
     configured: dict[str, Any] = {"llm_provider": "openai", "llm_model": "tiny"}
     assert make_tasks(Settings()) == {}
-    assert set(make_tasks(Settings(**configured))) == {"llm", "summariser", "sql_writer"}
+    assert set(make_tasks(Settings(**configured))) == {LLM, Summariser, SqlWriter}
     only = make_tasks(Settings(**configured, llm_tasks=["sql"]))
-    assert isinstance(only.pop("sql_writer"), ModelSqlWriter) and only == {}
+    assert isinstance(only.pop(SqlWriter), ModelSqlWriter) and only == {}
 
 
 def test_without_a_model_the_rules_do_it(memory: Memory) -> None:

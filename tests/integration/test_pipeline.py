@@ -18,7 +18,7 @@ from tests.patience import PATIENCE
 from recordari.app import Memory
 from recordari.core.items import Kind
 from recordari.db import database as database_module
-from recordari.db.database import Asked, Database
+from recordari.db.database import BatchedQuery, Database
 from recordari.db.pipeline import Part
 from recordari.db.pool import Connection, PoolOptions
 from recordari.db.queries import Query
@@ -45,7 +45,7 @@ async def database(memory: Memory) -> AsyncIterator[Database]:
 
 
 async def noted(database: Database, memory: Memory) -> list[str]:
-    return [name for (name,) in await database.once(memory.identity, NOTED)]
+    return [name for (name,) in await database.execute(memory.identity, NOTED)]
 
 
 @pytest.mark.parametrize(
@@ -71,37 +71,37 @@ async def noted(database: Database, memory: Memory) -> list[str]:
 )
 async def test_a_value_arrives_as_it_was(database: Database, memory: Memory, type_name: str, value: Any) -> None:
     query = Query(f"tests.{type_name}", "The value again.", f"SELECT %(value)s::{type_name}")
-    assert await database.once(memory.identity, query, value=value) == [(value,)]
+    assert await database.execute(memory.identity, query, value=value) == [(value,)]
 
 
 async def test_json_and_vectors_arrive_as_they_were(database: Database, memory: Memory) -> None:
     vector = np.random.default_rng(3).normal(0, 0.1, 2_000).astype(np.float32)
     vector[:3] = 0.0, 1.0, -6e-8
     query = Query("tests.two", "Both again.", "SELECT %(thing)s::jsonb, %(vector)s::halfvec::real[]")
-    ((thing, numbers),) = await database.once(memory.identity, query, thing=Jsonb({"ä": [1, None]}), vector=vector)
+    ((thing, numbers),) = await database.execute(memory.identity, query, thing=Jsonb({"ä": [1, None]}), vector=vector)
     assert thing == {"ä": [1, None]}
     assert np.array_equal(np.array(numbers, dtype=np.float16), vector.astype(np.float16))
 
 
 async def test_a_value_larger_than_any_buffer_arrives(database: Database, memory: Memory) -> None:
     text = "ab漢" * 2_000_000
-    assert await database.once(memory.identity, ECHO, text=text) == [(text,)]
+    assert await database.execute(memory.identity, ECHO, text=text) == [(text,)]
 
 
 async def test_text_that_cannot_be_kept_is_refused_and_nothing_is_sent(database: Database, memory: Memory) -> None:
     for bad in ("a\x00b", ["fine", "a\x00b"]):
         parts: list[Part] = [(ECHO, {"text": bad})]
         with pytest.raises(InvalidInput, match=r"U\+0000"):
-            await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, lambda parts=parts: parts)  # type: ignore[misc]
+            await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda parts=parts: parts)  # type: ignore[misc]
     assert await noted(database, memory) == []
 
 
 async def test_parts_are_one_transaction(database: Database, memory: Memory) -> None:
     for _ in range(2):  # the second time, the connection keeps the queries
         with pytest.raises(psycopg.errors.DivisionByZero):
-            await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(FAIL, {"zero": 0})])
+            await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(FAIL, {"zero": 0})])
     assert await noted(database, memory) == []
-    found = await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(NOTED, {})])
+    found = await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(NOTED, {})])
     assert found == [("ana",)] and await noted(database, memory) == ["ana"]
 
 
@@ -118,7 +118,7 @@ async def test_what_follows_is_made_while_the_first_is_at_work(database: Databas
         yield ECHO, {"text": "done"}
 
     lock = Query("tests.lock", "Holds a lock.", "SELECT pg_advisory_xact_lock(%(number)s::bigint)")
-    assert await database.in_parts(memory.identity, lock, {"number": 41}, following) == [("done",)]
+    assert await database.pipeline(memory.identity, lock, {"number": 41}, following) == [("done",)]
 
 
 async def test_a_caller_that_fails_in_between_leaves_nothing(database: Database, memory: Memory) -> None:
@@ -127,15 +127,15 @@ async def test_a_caller_that_fails_in_between_leaves_nothing(database: Database,
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, following)
+        await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, following)
     assert await noted(database, memory) == []
 
 
 async def test_who_is_cancelled_leaves_nothing_and_the_connection_goes_on(database: Database, memory: Memory) -> None:
-    ((before,),) = await database.once(memory.identity, WHO)
+    ((before,),) = await database.execute(memory.identity, WHO)
 
     async def write() -> None:
-        await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(SLEEP, {"seconds": 25.0})])
+        await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(SLEEP, {"seconds": 25.0})])
 
     task = asyncio.create_task(write())
     await asyncio.sleep(0.2)
@@ -143,7 +143,7 @@ async def test_who_is_cancelled_leaves_nothing_and_the_connection_goes_on(databa
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await noted(database, memory) == []
-    assert await database.once(memory.identity, WHO) == [(before,)]
+    assert await database.execute(memory.identity, WHO) == [(before,)]
 
 
 @pytest.mark.parametrize("way", ["pipeline", "transaction"])
@@ -160,7 +160,7 @@ async def test_who_is_cancelled_while_a_failure_is_rolled_back_takes_no_connecti
 
     async def fail() -> None:
         if way == "pipeline":
-            await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(FAIL, {"zero": 0})])
+            await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(FAIL, {"zero": 0})])
         async with database.transaction(memory.identity) as tx:
             await tx.run(NOTE, user_id="ana")
             await tx.run(FAIL, zero=0)
@@ -179,17 +179,17 @@ async def test_a_query_that_takes_too_long_is_given_up(memory: Memory) -> None:
     await database.open()
     try:
         with pytest.raises(DatabaseUnavailable, match="took too long"):
-            await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(SLEEP, {"seconds": 25.0})])
+            await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(SLEEP, {"seconds": 25.0})])
     finally:
         await database.close()
     assert await noted(memory.resources.database, memory) == []
 
 
 async def test_a_connection_that_died_while_idle_is_replaced(database: Database, memory: Memory) -> None:
-    ((before,),) = await database.once(memory.identity, WHO)
+    ((before,),) = await database.execute(memory.identity, WHO)
     async with memory.resources.database.queue() as rows:
         await rows.value(Query("tests.end", "Ends it.", "SELECT pg_terminate_backend(%(process)s)"), process=before)
-    ((after,),) = await database.once(memory.identity, WHO)
+    ((after,),) = await database.execute(memory.identity, WHO)
     assert after != before
 
 
@@ -205,11 +205,11 @@ async def test_a_connection_that_dies_at_work_is_replaced_and_the_work_done_once
         tries.append(1)
         yield end, {"first": len(tries) == 1}
 
-    await database.in_parts(memory.identity, NOTE, {"user_id": "ana"}, following)
+    await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, following)
     assert len(tries) == 2 and await noted(database, memory) == ["ana"]
 
 
 async def test_one_query_may_be_asked_twice_at_once(database: Database, memory: Memory) -> None:
-    asked = [Asked(ECHO, lambda rows: rows[0]["text"], text=f"{number} {uuid4()}") for number in range(3)]
-    await database.together(memory.identity, asked)
+    asked = [BatchedQuery(ECHO, lambda rows: rows[0]["text"], text=f"{number} {uuid4()}") for number in range(3)]
+    await database.read_batch(memory.identity, asked)
     assert [one.answer[0] for one in asked] == ["0", "1", "2"]

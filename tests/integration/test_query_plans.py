@@ -66,12 +66,12 @@ class Explaining(Transaction):
 
     plans: list[dict[str, Any]]
 
-    async def planned(self, query: Query, into: Any, **parameters: Any) -> list[Any]:
+    async def query_custom_plan(self, query: Query, into: Any, **parameters: Any) -> list[Any]:
         return await self.dicts(query, **parameters)
 
     async def dicts(self, query: Query, **parameters: Any) -> list[dict[str, Any]]:
         explained = Query(query.name, query.purpose, "EXPLAIN (ANALYZE, FORMAT JSON) " + query.sql)
-        (row,) = await super().planned(explained, dict, **parameters)
+        (row,) = await super().query_custom_plan(explained, dict, **parameters)
         self.plans += _nodes(row["QUERY PLAN"][0]["Plan"])
         return []
 
@@ -94,7 +94,7 @@ class ExplainingOnce:
         self.database = database
         self.explained: Explaining | None = None
 
-    async def once(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
+    async def execute(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
         explained = Query(query.name, query.purpose, "EXPLAIN (ANALYZE, FORMAT JSON) " + query.sql)
         async with self.database.transaction(identity) as tx:
             await tx._connection.execute(
@@ -175,7 +175,7 @@ async def explained(resources: Resources, identity: Identity, wanted: Search) ->
     before: list[dict[str, Any]] = []
     for _, sent in recall_storage._ask_early(identity, wanted):
         once = ExplainingOnce(resources.database)
-        await once.once(identity, sent.query, **sent._parameters)
+        await once.execute(identity, sent.query, **sent._parameters)
         assert once.explained is not None
         before += once.explained.plans
     async with resources.database.transaction(identity) as tx:

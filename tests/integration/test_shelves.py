@@ -16,7 +16,7 @@ from recordari.core.identity import Identity, RunId, Scope
 from recordari.core.items import NewItem
 from recordari.errors import Conflict
 from recordari.recall import process_cache, recall
-from recordari.recall.process_cache import Shelves
+from recordari.recall.process_cache import SnapshotCache
 from recordari.recall.rules.arms import Depths
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
@@ -42,7 +42,7 @@ async def ana(memory: Memory) -> Memory:
     await work_off(memory, "embed")
     for _ in range(2):
         await user.recall("anything")
-    assert len(memory.resources.get(Shelves)) == 1
+    assert len(memory.resources.get(SnapshotCache)) == 1
     return user
 
 
@@ -58,7 +58,7 @@ async def test_the_answer_and_its_trace_are_those_of_the_database(ana: Memory) -
     for question in ("dog", "Who is Pixel?", "cat or parrot", "What did Ada adopt in 2025?", "larger bowl"):
         ana.resources.forget_tenant(ana.identity.tenant_id)  # how rare words are is looked up anew for both
         at_hand = await ana.recall(question, top_k=10, explain=True)
-        searching = Memory(ana.resources.replacing(Shelves, Shelves()), ana.identity)
+        searching = Memory(ana.resources.replacing(SnapshotCache, SnapshotCache()), ana.identity)
         searched = await searching.recall(question, top_k=10, explain=True)
         assert texts(at_hand) == texts(searched)
         assert [one.score for one in at_hand.items] == pytest.approx([one.score for one in searched.items], abs=1e-3)
@@ -84,7 +84,7 @@ async def test_facts_stand_beside_messages_in_both(ana: Memory, monkeypatch: pyt
         kinds = ["chat_message", "fact"]
         for _ in range(3):
             at_hand = await ana.recall(question, source_kinds=kinds, explain=True)
-        searching = Memory(ana.resources.replacing(Shelves, Shelves()), ana.identity)
+        searching = Memory(ana.resources.replacing(SnapshotCache, SnapshotCache()), ana.identity)
         searched = await searching.recall(question, source_kinds=kinds, explain=True)
         assert at_hand.trace is not None and searched.trace is not None
         assert at_hand.trace["candidates"] == searched.trace["candidates"]
@@ -143,7 +143,7 @@ async def test_what_is_at_hand_serves_every_run_and_credential_of_the_same_user(
         identity = replace(ana.identity, run_id=RunId(run), actor=actor)
         for _ in range(3):
             assert await everything(ana.bound(identity)) == set(PETS)
-    assert len(ana.resources.get(Shelves)) == 1
+    assert len(ana.resources.get(SnapshotCache)) == 1
 
 
 async def test_filters_are_kept_while_a_memory_is_at_hand(ana: Memory) -> None:
@@ -169,7 +169,7 @@ async def test_a_memory_that_outgrows_its_place_is_searched_in_the_database(
 ) -> None:
     monkeypatch.setattr(process_cache, "MOST_ITEMS", 3)
     assert await everything(ana) == set(PETS)
-    assert len(ana.resources.get(Shelves)) == 0
+    assert len(ana.resources.get(SnapshotCache)) == 0
     assert await everything(ana) == set(PETS)
 
 

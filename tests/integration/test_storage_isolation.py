@@ -94,7 +94,7 @@ ASKED = {
     for name, function in vars(importlib.import_module(f"recordari.storage.{module.name}")).items()
     if name.startswith("ask_") and inspect.isfunction(function)
 }
-"""Functions that only say what is to be asked; `Database.together` binds it to an identity."""
+"""Functions that only say what is to be asked; `Database.read_batch` binds it to an identity."""
 AT_ONCE = {name: function for name, function in FUNCTIONS.items() if _first(function) == "Database"}
 """Functions that send their whole transaction as one message; they take the identity that it is bound to."""
 
@@ -233,7 +233,7 @@ async def strangers(memory: Memory) -> Memory:
     await theirs.make_daily_brief()
     await theirs.remember(f"{CANARY} opens at eight", kind="fact", scope="tenant")
     await work_off(theirs)
-    await run_job(theirs, "dream")
+    await run_job(theirs, "review_memory")
     await theirs.enqueue_job("retain")
     await working.remember(f"{CANARY} waits for the worker", kind="chat_message")
     await theirs.resources.get(Usages).flush()
@@ -332,8 +332,8 @@ async def test_nothing_asked_together_reaches_another_tenants_rows(memory: Memor
         hints = typing.get_type_hints(function)
         given = {one: arguments.made(one, hints[one]) for one in inspect.signature(function).parameters}
         theirs, ours = function(**given), function(**given)
-        await memory.resources.database.together(strangers.identity, [theirs])
-        await memory.resources.database.together(memory.identity, [ours])
+        await memory.resources.database.read_batch(strangers.identity, [theirs])
+        await memory.resources.database.read_batch(memory.identity, [ours])
         shown_to_them |= {name} if _foreign(theirs._found, given, rows) else set()
         assert not _foreign(ours._found, given, rows), name
         async with memory.resources.database.transaction(memory.identity) as tx:

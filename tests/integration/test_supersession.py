@@ -23,6 +23,7 @@ from recordari.facts.rules.conflict import Ruling, Statement, Verdict
 from recordari.facts.rules.extraction import Extracted
 from recordari.memory.version_storage import Retirement
 from recordari.memory.versions import retire
+from recordari.recall.request import Arm
 from recordari.tenants import tenants
 from recordari.wiring import make_embedders
 
@@ -143,7 +144,7 @@ async def test_a_retired_fact_has_no_live_vector_and_comes_back_whole(ana: Memor
     await settled(ana)
 
     async def found(query: str) -> list[UUID]:
-        answer = await ana.recall(query, scope="user", arms=frozenset({"vector"}))
+        answer = await ana.recall(query, scope="user", arms=frozenset({Arm.VECTOR}))
         return [item.id for item in answer.items]
 
     assert await found("the city Ana has her home in") == [new]
@@ -219,7 +220,7 @@ async def test_ids_of_another_tenant_answer_like_missing_ones(ana: Memory) -> No
     stranger = ana.bound(Identity(tenant_id=other.tenant_id, role=Role.ADMIN))
     asked: list[Any] = [
         stranger.item_history(kept),
-        stranger.item_standing(kept),
+        stranger.item_provenance(kept),
         stranger.edit_item(kept, "another way"),
         stranger.invalidate_item(kept),
         stranger.restore_item(kept),

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from recordari.context.rules.context import PROFILES, ROUTER, STABLE, SectionName, Situation, plan, steady_tail
+from recordari.context.rules.context import PROFILES, ROUTER, STABLE, SectionName, Situation, cache_stable_tail, plan
 from recordari.core.identity import Scope
 from recordari.core.tokens import prudent_tokens
 from recordari.errors import ConfigurationError
@@ -116,11 +116,11 @@ def message(position: int) -> Message:
 def test_a_steady_tail_seldom_moves_its_beginning() -> None:
     said = [message(position) for position in range(1, 101)]
     begins = [
-        steady_tail(said[:last], most=20, fits=lambda some: len(some) <= 50)[0].position for last in range(1, 101)
+        cache_stable_tail(said[:last], most=20, fits=lambda some: len(some) <= 50)[0].position for last in range(1, 101)
     ]
     assert begins == sorted(begins) and len(set(begins)) <= 12
     assert all(last - first < 20 for first, last in zip(begins, range(1, 101), strict=True))
-    tight = steady_tail(said, most=20, fits=lambda some: len(some) <= 3)
+    tight = cache_stable_tail(said, most=20, fits=lambda some: len(some) <= 3)
     assert 1 <= len(tight) <= 3 and tight[-1].position == 100
 
 

@@ -14,9 +14,9 @@ from recordari.core.items import Kind, Tier, Trust
 from recordari.lifetime.rules import (
     ARCHIVE_BELOW,
     BASE,
-    Fate,
+    DecayDecision,
     Trace,
-    fate,
+    decay_decision,
     importance,
     lifetime,
     may_last,
@@ -69,18 +69,18 @@ def test_importance_is_base_and_boosts() -> None:
 
 def test_what_is_never_recalled_is_archived_and_what_is_recalled_begins_again() -> None:
     later = NOW + timedelta(days=35)
-    assert fate(TRACE, now=NOW + timedelta(days=5)) is Fate.KEEP
-    assert fate(TRACE, now=later) is Fate.ARCHIVE
+    assert decay_decision(TRACE, now=NOW + timedelta(days=5)) is DecayDecision.KEEP
+    assert decay_decision(TRACE, now=later) is DecayDecision.ARCHIVE
     recalled = replace(TRACE, accesses=3, last_at=later - timedelta(days=2))
-    assert fate(recalled, now=later) is Fate.KEEP
-    assert fate(replace(TRACE, is_pinned=True), now=later) is Fate.KEEP
+    assert decay_decision(recalled, now=later) is DecayDecision.KEEP
+    assert decay_decision(replace(TRACE, is_pinned=True), now=later) is DecayDecision.KEEP
 
 
 def test_only_trusted_and_corroborated_memory_lasts() -> None:
     fact = replace(TRACE, kind=Kind.FACT, accesses=50, last_at=NOW, terms=60, names=4, sources=2)
-    assert fate(fact, now=NOW) is Fate.PROMOTE
-    assert fate(replace(fact, sources=1), now=NOW) is Fate.KEEP
+    assert decay_decision(fact, now=NOW) is DecayDecision.PROMOTE
+    assert decay_decision(replace(fact, sources=1), now=NOW) is DecayDecision.KEEP
     for carrier in (Trust.TOOL, Trust.DOCUMENT, Trust.EXTERNAL):
-        assert fate(replace(fact, trust=carrier), now=NOW) is Fate.KEEP
+        assert decay_decision(replace(fact, trust=carrier), now=NOW) is DecayDecision.KEEP
     assert may_last(replace(fact, kind=Kind.SESSION_SUMMARY, sources=0))
     assert not may_last(replace(fact, kind=Kind.CHAT_MESSAGE)), "no persistent episodic memory"

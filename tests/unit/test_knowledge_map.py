@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recordari.core.tokens import estimated_tokens
-from recordari.knowledge.rules.knowledge_map import MAP_TOKENS, MOST_MAP_TOKENS, Entry, SourceKind, knowledge_map
+from recordari.knowledge.rules.knowledge_map import MAP_TOKENS, MOST_MAP_TOKENS, Entry, SourceKind, written_map
 
 
 def test_the_map_names_each_source_with_the_tool_that_reaches_it() -> None:
-    assert knowledge_map(
+    assert written_map(
         [
             Entry(name="Handbook", kind=SourceKind.DOCUMENTS, description="Company policies.", documents=12),
             Entry(name="Sales", kind=SourceKind.DATABASE, description="Orders and customers"),
@@ -28,19 +28,19 @@ def test_the_map_names_each_source_with_the_tool_that_reaches_it() -> None:
 
 
 def test_a_source_without_documents_is_not_offered() -> None:
-    assert "Empty" not in knowledge_map([Entry(name="Empty", kind=SourceKind.DOCUMENTS)])
+    assert "Empty" not in written_map([Entry(name="Empty", kind=SourceKind.DOCUMENTS)])
 
 
 def test_descriptions_give_way_before_sources_do() -> None:
     entries = [Entry(name=f"Source {n}", kind=SourceKind.API, description="long words " * 40) for n in range(6)]
-    text = knowledge_map(entries)
+    text = written_map(entries)
     assert estimated_tokens(text) <= MAP_TOKENS
     assert all(f"Source {n}" in text for n in range(6))
 
 
 def test_what_does_not_fit_is_counted() -> None:
     entries = [Entry(name=f"Source number {n:03}", kind=SourceKind.API) for n in range(200)]
-    text = knowledge_map(entries)
+    text = written_map(entries)
     assert estimated_tokens(text) <= MOST_MAP_TOKENS
     named = text.count("Source number")
     assert f"- and {200 - named} more" in text
@@ -57,4 +57,4 @@ ENTRIES = st.builds(
 
 @given(st.lists(ENTRIES, max_size=30))
 def test_no_sources_make_it_longer_than_its_budget(entries: list[Entry]) -> None:
-    assert estimated_tokens(knowledge_map(entries)) <= MOST_MAP_TOKENS
+    assert estimated_tokens(written_map(entries)) <= MOST_MAP_TOKENS

@@ -16,7 +16,7 @@ from recordari.learning.rules.proposals import (
     Proposal,
     ProposalKind,
     ProposalStatus,
-    Remembrance,
+    ReviewedItem,
     changed,
     contradiction_of,
     merge_of,
@@ -26,7 +26,7 @@ from recordari.learning.rules.proposals import (
 )
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
-ONE = Remembrance(
+ONE = ReviewedItem(
     item_id=UUID(int=1),
     content="Ana prefers tea without sugar",
     trust=Trust.USER,

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
@@ -33,6 +34,7 @@ from recordari.core.identity import Identity, checked_id
 from recordari.core.ids import new_id
 from recordari.core.items import NewItem
 from recordari.errors import InvalidInput, RecordariError, Unauthenticated
+from recordari.events.follow import STREAM_SECONDS
 from recordari.events.rules import Event, EventType
 from recordari.knowledge.ingest import AddedDocument, NewDocument
 from recordari.memory.remember import News, Remembered, kept_in_batches
@@ -167,14 +169,17 @@ class Client(_Verbs):
         return imported
 
     async def follow_events(
-        self, *, after: int | None = None, types: Sequence[EventType | str] = ()
+        self, *, after: int | None = None, types: Sequence[EventType | str] = (), seconds: float = STREAM_SECONDS
     ) -> AsyncGenerator[Event | None, None]:
         """What changes from now on, or from a position on, as it happens; None when nothing did for a moment."""
         given = {"types": list(types), **({"after": after} if after is not None else {})}
         wire = wire_of(ROUTES["follow_events"], given, self._who)
         wire.headers["Accept"] = STREAM
         async with aclosing(self._transport.stream("GET", wire, who=self._who)) as parts:
+            end = time.monotonic() + seconds
             async for line in read_lines(parts):
+                if time.monotonic() > end:
+                    return
                 if (said := told(line)) is not None:
                     yield TypeAdapter(Event).validate_json(said) if said else None
 

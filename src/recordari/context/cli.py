@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from recordari.context import assemble
 from recordari.context.assemble import Context
 from recordari.context.rest import shown
 from recordari.context.rules.context import Iteration, Rendering
@@ -40,8 +41,9 @@ def context(
         raise typer.BadParameter(f"{as_of!r} is not a time in ISO 8601.") from None
 
     async def run_it() -> Context:
-        async with open_memory(tenant, user=user, agent=agent, session=session) as memory:
-            return await memory.acting_as(run=run).get_context(
+        async with open_memory(tenant, user=user, agent=agent, session=session) as caller:
+            return await assemble.get_context(
+                *caller.bound(caller.identity.narrowed(run_id=run)),
                 question,
                 profile=profile,
                 budget=budget,

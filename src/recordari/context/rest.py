@@ -9,9 +9,10 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
+from recordari.context import assemble
 from recordari.context.assemble import Context
 from recordari.context.rules.context import LEAST_BUDGET, MOST_BUDGET, Iteration, Layer, Rendering, SectionName
-from recordari.kit.rest import PROBLEMS, AgentMemory, Moment, Shown, Strict
+from recordari.kit.rest import PROBLEMS, AgentCaller, Moment, Shown, Strict
 from recordari.memory.bodies import Query
 from recordari.sessions.rules.window import MessageRole
 
@@ -95,13 +96,14 @@ class ContextShown(Shown):
 
 
 @router.post("", operation_id="get_context", response_model=ContextShown)
-async def get_context(memory: AgentMemory, asked: ContextRequestBody) -> ContextShown:
+async def get_context(caller: AgentCaller, asked: ContextRequestBody) -> ContextShown:
     """What the agent is to see for a question: its definition, the session, and what memory holds, within a budget.
 
     Everything but the agent's own definition stands as data in blocks that no content can close.
     """
     return shown(
-        await memory.get_context(
+        await assemble.get_context(
+            *caller,
             asked.question,
             profile=asked.profile,
             budget=asked.budget,

@@ -16,15 +16,15 @@ from typing import Any
 from recordari.context import storage
 from recordari.context.profiles import NOTHING_KNOWN
 from recordari.context.profiles import profile as read_profile
-from recordari.context.rules.context import ContextItem, Plan, SectionName, steady_tail
+from recordari.context.rules.context import ContextItem, Plan, SectionName, cache_stable_tail
 from recordari.context.rules.profiles import Profile
 from recordari.context.storage import Owner, ProfileRow
 from recordari.core.identity import Identity
 from recordari.core.items import Item, Trust, normalised
-from recordari.db.database import Asked
+from recordari.db.database import BatchedQuery
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage as knowledge_storage
-from recordari.knowledge.rules.knowledge_map import Entry, knowledge_map
+from recordari.knowledge.rules.knowledge_map import Entry, written_map
 from recordari.recall.request import RecalledItem
 from recordari.sessions import run_storage
 from recordari.sessions import storage as sessions_storage
@@ -33,7 +33,7 @@ from recordari.sessions.rules.state import DELEGATED_PREFIX, OwnerKind, StateEnt
 from recordari.sessions.rules.state import Owner as StateOwner
 from recordari.sessions.rules.window import HINT, TAIL, Message, Window, window_of
 from recordari.sessions.sessions import MAX_WINDOW_MESSAGES, limit_of
-from recordari.sessions.storage import END, Standing
+from recordari.sessions.storage import END, SessionWithModel
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.rules import Agent
 
@@ -73,8 +73,8 @@ async def read_base(resources: Resources, identity: Identity, plan: Plan, *, as_
 @dataclass(frozen=True, slots=True)
 class _AskedProfile:
     owner: Owner
-    row: Asked[ProfileRow | None]
-    is_due: Asked[bool]
+    row: BatchedQuery[ProfileRow | None]
+    is_due: BatchedQuery[bool]
 
 
 class _Reader:
@@ -88,26 +88,26 @@ class _Reader:
         self.now = as_of or resources.clock()
         self.started = time.perf_counter()
         self.sections: dict[SectionName, Fetched] = {}
-        self.agent: Asked[Agent | None] | None = None
-        self.newest: Asked[Standing | None] | None = None
-        self.entries: Asked[list[Entry]] | None = None
-        self.delegated: Asked[list[StateEntry]] | None = None
-        self.activity: Asked[list[Item]] | None = None
-        self.shared: Asked[list[Item]] | None = None
+        self.agent: BatchedQuery[Agent | None] | None = None
+        self.newest: BatchedQuery[SessionWithModel | None] | None = None
+        self.entries: BatchedQuery[list[Entry]] | None = None
+        self.delegated: BatchedQuery[list[StateEntry]] | None = None
+        self.activity: BatchedQuery[list[Item]] | None = None
+        self.shared: BatchedQuery[list[Item]] | None = None
         self.profiles: list[_AskedProfile] = []
-        self.standing: Standing | None = None
-        self.before: Asked[Session | None] | None = None
-        self.notes: Asked[list[Note]] | None = None
-        self.messages: Asked[list[Message]] | None = None
-        self.began: Asked[datetime | None] | None = None
+        self.standing: SessionWithModel | None = None
+        self.before: BatchedQuery[Session | None] | None = None
+        self.notes: BatchedQuery[list[Note]] | None = None
+        self.messages: BatchedQuery[list[Message]] | None = None
+        self.began: BatchedQuery[datetime | None] | None = None
 
-    async def ask(self, asked: Sequence[Asked[Any] | None]) -> None:
+    async def ask(self, asked: Sequence[BatchedQuery[Any] | None]) -> None:
         """Send what is to be asked, if there is any."""
         some = [one for one in asked if one is not None]
         if some:
-            await self.resources.database.together(self.identity, some)
+            await self.resources.database.read_batch(self.identity, some)
 
-    def first(self) -> list[Asked[Any] | None]:
+    def first(self) -> list[BatchedQuery[Any] | None]:
         """What can be asked for at once."""
         identity, shares = self.identity, self.plan.shares
         if identity.agent_id is not None and {SectionName.CORE, SectionName.CHARACTERISTICS} & shares.keys():
@@ -132,7 +132,7 @@ class _Reader:
         asked = [self.agent, self.newest, self.entries, self.delegated, self.activity, self.shared]
         return [*asked, *(each for one in self.profiles for each in (one.row, one.is_due))]
 
-    def second(self) -> list[Asked[Any] | None]:
+    def second(self) -> list[BatchedQuery[Any] | None]:
         """What depends on the session that was found."""
         standing = self.newest.answer if self.newest is not None else None
         if standing is not None and self._may_see(standing.session):
@@ -242,9 +242,9 @@ class _Reader:
         def fits(some: Sequence[Message]) -> bool:
             return sum(count(one.content) + 40 for one in some) <= limit
 
-        return steady_tail(messages, most=TAIL, fits=fits)
+        return cache_stable_tail(messages, most=TAIL, fits=fits)
 
-    def _ask_shared(self, before: datetime) -> Asked[list[Item]]:
+    def _ask_shared(self, before: datetime) -> BatchedQuery[list[Item]]:
         if self.as_of is not None:
             return storage.ask_shared_as_of(as_of=self.as_of, limit=SHARED_READ)
         return storage.ask_shared(before=before, limit=SHARED_READ)
@@ -263,7 +263,7 @@ class _Reader:
             if entry.value not in ("", None)
         ]
 
-    def _ask_activity(self) -> Asked[list[Item]]:
+    def _ask_activity(self) -> BatchedQuery[list[Item]]:
         interval = self.plan.interval
         since = interval.start if interval is not None and interval.start is not None else self.now - ACTIVITY_SPAN
         until = interval.end if interval is not None and interval.end is not None else self.now + ACTIVITY_SPAN
@@ -306,7 +306,7 @@ def _profile_item(profile: Profile, kind: str, name: str) -> ContextItem:
 def _map_item(entries: Sequence[Entry]) -> ContextItem:
     """What can be looked up, and the tool that reaches it (C3)."""
     return ContextItem(
-        content=knowledge_map(entries), kind="knowledge_map", trust=Trust.AGENT, source_ref="knowledge_map"
+        content=written_map(entries), kind="knowledge_map", trust=Trust.AGENT, source_ref="knowledge_map"
     )
 
 

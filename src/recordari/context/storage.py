@@ -9,26 +9,26 @@ from uuid import UUID
 from recordari.context.rules.profiles import KnownFact, Profile
 from recordari.core.identity import AgentId, Identity, SessionId, UserId
 from recordari.core.items import Item
-from recordari.db.database import Asked, Record, Transaction, all_as, first_as
+from recordari.db.database import BatchedQuery, Record, Transaction, all_as, first_as
 from recordari.db.queries import Queries
 from recordari.memory.storage import thread_of
 
 queries = Queries(__name__)
 
 
-def ask_shared(*, before: datetime, limit: int) -> Asked[list[Item]]:
+def ask_shared(*, before: datetime, limit: int) -> BatchedQuery[list[Item]]:
     """What the tenant tells all of its agents and was there at that moment."""
-    return Asked(queries.shared_now, all_as(Item), before=before, limit=limit)
+    return BatchedQuery(queries.shared_now, all_as(Item), before=before, limit=limit)
 
 
-def ask_shared_as_of(*, as_of: datetime, limit: int) -> Asked[list[Item]]:
+def ask_shared_as_of(*, as_of: datetime, limit: int) -> BatchedQuery[list[Item]]:
     """What the tenant told all of its agents at that moment."""
-    return Asked(queries.shared_then, all_as(Item), as_of=as_of, limit=limit)
+    return BatchedQuery(queries.shared_then, all_as(Item), as_of=as_of, limit=limit)
 
 
-def ask_activity(who: Identity, *, since: datetime, until: datetime, limit: int) -> Asked[list[Item]]:
+def ask_activity(who: Identity, *, since: datetime, until: datetime, limit: int) -> BatchedQuery[list[Item]]:
     """What the identity's agent did in a stretch of time, newest first."""
-    return Asked(
+    return BatchedQuery(
         queries.activity,
         all_as(Item),
         agent_id=who.agent_id,
@@ -40,9 +40,9 @@ def ask_activity(who: Identity, *, since: datetime, until: datetime, limit: int)
     )
 
 
-def ask_written_at(session_id: SessionId, position: int) -> Asked[datetime | None]:
+def ask_written_at(session_id: SessionId, position: int) -> BatchedQuery[datetime | None]:
     """When the message at a place of a session was written."""
-    return Asked(
+    return BatchedQuery(
         queries.written_at,
         lambda rows: rows[0]["created_at"] if rows else None,
         thread=thread_of(session_id),
@@ -89,18 +89,18 @@ async def find_profile(tx: Transaction, owner: Owner) -> ProfileRow | None:
     return await tx.maybe(queries.find_of_agent, ProfileRow, agent_id=owner.agent_id)
 
 
-def ask_profile(owner: Owner) -> Asked[ProfileRow | None]:
+def ask_profile(owner: Owner) -> BatchedQuery[ProfileRow | None]:
     """The same, sent along with others."""
     if owner.user_id is not None:
-        return Asked(queries.find_of_user, first_as(ProfileRow), user_id=owner.user_id)
-    return Asked(queries.find_of_agent, first_as(ProfileRow), agent_id=owner.agent_id)
+        return BatchedQuery(queries.find_of_user, first_as(ProfileRow), user_id=owner.user_id)
+    return BatchedQuery(queries.find_of_agent, first_as(ProfileRow), agent_id=owner.agent_id)
 
 
-def ask_due(owner: Owner) -> Asked[bool]:
+def ask_due(owner: Owner) -> BatchedQuery[bool]:
     """Whether facts are known of an owner who has no profile yet; sent along with others."""
     if owner.user_id is not None:
-        return Asked(queries.is_due_for_user, _is_due, user_id=owner.user_id)
-    return Asked(queries.is_due_for_agent, _is_due, agent_id=owner.agent_id)
+        return BatchedQuery(queries.is_due_for_user, _is_due, user_id=owner.user_id)
+    return BatchedQuery(queries.is_due_for_agent, _is_due, agent_id=owner.agent_id)
 
 
 async def find_profiles(tx: Transaction, profile_ids: list[UUID]) -> list[ProfileRow]:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from recordari.app import Memory
+from recordari.databases import ask as ask_verbs
+from recordari.databases import registry
 from recordari.databases.rules.databases import ConnectedDatabase, DataAnswer
 from recordari.errors import NotFound
 from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, open_memory
@@ -23,6 +24,7 @@ from recordari.kit.output import (
     print_table,
     record,
 )
+from recordari.kit.verbs import Caller
 
 database_commands = typer.Typer()
 
@@ -47,8 +49,8 @@ def add(
     tables = dict(_read_table(each) for each in table)
 
     async def run() -> ConnectedDatabase:
-        async with open_memory(tenant) as memory:
-            return await memory.add_database(name, dsn, tables=tables, description=description)
+        async with open_memory(tenant) as caller:
+            return await registry.add_database(*caller, name, dsn, tables=tables, description=description)
 
     _show(asyncio.run(run()), as_json=as_json)
 
@@ -58,8 +60,8 @@ def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) ->
     """List the connected databases."""
 
     async def run() -> list[ConnectedDatabase]:
-        async with open_memory(tenant) as memory:
-            return await memory.list_databases()
+        async with open_memory(tenant) as caller:
+            return await registry.list_databases(*caller)
 
     found = asyncio.run(run())
     if as_json:
@@ -74,8 +76,8 @@ def refresh(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson 
     """Look at the tables of a database again."""
 
     async def run() -> ConnectedDatabase:
-        async with open_memory(tenant) as memory:
-            return await memory.refresh_database((await _named(memory, name)).database_id)
+        async with open_memory(tenant) as caller:
+            return await registry.refresh_database(*caller, (await _named(caller, name)).database_id)
 
     _show(asyncio.run(run()), as_json=as_json)
 
@@ -86,8 +88,8 @@ def remove(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False)
     confirm(f"Remove the database {name}? Its DSN is forgotten.", yes=yes)
 
     async def run() -> None:
-        async with open_memory(tenant) as memory:
-            await memory.remove_database((await _named(memory, name)).database_id)
+        async with open_memory(tenant) as caller:
+            await registry.remove_database(*caller, (await _named(caller, name)).database_id)
 
     asyncio.run(run())
     print_note(f"{name} is removed")
@@ -105,8 +107,8 @@ def ask(
     """Ask a database; always read-only."""
 
     async def run() -> DataAnswer:
-        async with open_memory(tenant) as memory:
-            return await memory.query_data(question, sql=sql, database=database)
+        async with open_memory(tenant) as caller:
+            return await ask_verbs.query_data(*caller, question, sql=sql, database=database)
 
     answer = asyncio.run(run())
     if as_json:
@@ -126,8 +128,8 @@ def _read_table(text: str) -> tuple[str, list[str] | None]:
     return name.strip(), [column.strip() for column in columns.removesuffix(")").split(",")]
 
 
-async def _named(memory: Memory, name: str) -> ConnectedDatabase:
-    for database in await memory.list_databases():
+async def _named(caller: Caller, name: str) -> ConnectedDatabase:
+    for database in await registry.list_databases(*caller):
         if database.name == name:
             return database
     raise NotFound(f"there is no database {name!r}; `recordari database list` shows which there are")

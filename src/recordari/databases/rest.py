@@ -9,8 +9,9 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import Field, SecretStr
 
+from recordari.databases import ask, registry
 from recordari.databases.rules.databases import ConnectedDatabase, DataAnswer
-from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory, Shown, Strict
+from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller, Shown, Strict
 
 router = APIRouter(prefix="/v1", tags=["databases"], responses=PROBLEMS)
 
@@ -75,47 +76,47 @@ class QueryRequest(Strict):
 
 
 @router.post("/databases", operation_id="add_database", response_model=DatabaseShown, status_code=201)
-async def add_database(memory: AdminMemory, wanted: DatabaseRequest) -> ConnectedDatabase:
+async def add_database(caller: AdminCaller, wanted: DatabaseRequest) -> ConnectedDatabase:
     """Connect a database after looking at its tables."""
-    return await memory.add_database(
-        wanted.name, wanted.dsn.get_secret_value(), tables=wanted.tables, description=wanted.description
+    return await registry.add_database(
+        *caller, wanted.name, wanted.dsn.get_secret_value(), tables=wanted.tables, description=wanted.description
     )
 
 
 @router.get("/databases", operation_id="list_databases", response_model=list[DatabaseShown])
-async def list_databases(memory: AgentMemory) -> object:
+async def list_databases(caller: AgentCaller) -> object:
     """The databases that can be asked, by name."""
-    return await memory.list_databases()
+    return await registry.list_databases(*caller)
 
 
 @router.get("/databases/{database_id}", operation_id="get_database", response_model=DatabaseShown)
-async def get_database(memory: AgentMemory, database_id: UUID) -> ConnectedDatabase:
+async def get_database(caller: AgentCaller, database_id: UUID) -> ConnectedDatabase:
     """One database with its tables."""
-    return await memory.get_database(database_id)
+    return await registry.get_database(*caller, database_id)
 
 
 @router.patch("/databases/{database_id}", operation_id="update_database", response_model=DatabaseShown)
-async def update_database(memory: AdminMemory, database_id: UUID, wanted: DatabaseChange) -> ConnectedDatabase:
+async def update_database(caller: AdminCaller, database_id: UUID, wanted: DatabaseChange) -> ConnectedDatabase:
     """Change what is given; other tables and another DSN are looked at first."""
     changes = wanted.model_dump(exclude_none=True, exclude={"dsn"})
     if wanted.dsn is not None:
         changes["dsn"] = wanted.dsn.get_secret_value()
-    return await memory.update_database(database_id, **changes)
+    return await registry.update_database(*caller, database_id, **changes)
 
 
 @router.post("/databases/{database_id}/refresh", operation_id="refresh_database", response_model=DatabaseShown)
-async def refresh_database(memory: AdminMemory, database_id: UUID) -> ConnectedDatabase:
+async def refresh_database(caller: AdminCaller, database_id: UUID) -> ConnectedDatabase:
     """Look at its tables again."""
-    return await memory.refresh_database(database_id)
+    return await registry.refresh_database(*caller, database_id)
 
 
 @router.delete("/databases/{database_id}", operation_id="remove_database", status_code=204)
-async def remove_database(memory: AdminMemory, database_id: UUID) -> None:
+async def remove_database(caller: AdminCaller, database_id: UUID) -> None:
     """Forget it and the way in."""
-    await memory.remove_database(database_id)
+    await registry.remove_database(*caller, database_id)
 
 
 @router.post("/query_data", operation_id="query_data", response_model=AnswerShown)
-async def query_data(memory: AgentMemory, wanted: QueryRequest) -> DataAnswer:
+async def query_data(caller: AgentCaller, wanted: QueryRequest) -> DataAnswer:
     """Answer a question from a database, or run a SELECT there: read-only, 5 seconds, 1,000 rows."""
-    return await memory.query_data(wanted.question, sql=wanted.sql, database=wanted.database)
+    return await ask.query_data(*caller, wanted.question, sql=wanted.sql, database=wanted.database)

@@ -201,6 +201,7 @@ T = TypeVar("T")
 
 
 async def list_as_owner(owner_dsn: str, query: Query, row: type[T]) -> list[T]:
+    """The rows of a query over all tenants, read as the owner of the schema."""
     try:
         connection = await psycopg.AsyncConnection.connect(owner_dsn, connect_timeout=5)
     except psycopg.OperationalError as error:

@@ -72,7 +72,7 @@ class Rows:
         cursor = await self._connection.execute(query.sql, self._parameters(parameters))
         return await cursor.fetchall()
 
-    async def planned(self, query: Query, into: type[T], **parameters: Any) -> list[T]:
+    async def query_custom_plan(self, query: Query, into: type[T], **parameters: Any) -> list[T]:
         """Every row of a query planned for these very parameters: a plan for any tenant cannot use one tenant's index.
 
         Its placeholders are numbered once and not at every call, and rows come in binary form: it is for the long
@@ -85,7 +85,7 @@ class Rows:
             await cursor.execute(statement, [values[name] for name in names], prepare=False, binary=True)
             return await cursor.fetchall()
 
-    async def kept(self, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
+    async def query_prepared(self, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
         """Every row of a query whose plan is kept by the connection: for a long statement that any tenant runs alike."""
         parts: list[Part] = [
             (queries.plan_by_index, {}),
@@ -192,15 +192,15 @@ class Database:
         async with self._begun(_begin(identity.tenant_id, identity.user_id, role)) as connection:
             yield Transaction(connection, identity)
 
-    async def once(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
+    async def execute(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of one query in a transaction of its own, begun and committed in one round trip.
 
         It is planned once for each connection and every tenant, always by an index. When a connection is lost, nobody
         knows whether it committed, and the query is sent again: it must do no harm a second time.
         """
-        return await self.in_parts(identity, query, parameters)
+        return await self.pipeline(identity, query, parameters)
 
-    async def in_parts(
+    async def pipeline(
         self,
         identity: Identity,
         query: Query,
@@ -224,7 +224,7 @@ class Database:
         self._pool.give_back(await self._borrow(send))
         return found
 
-    async def together(self, identity: Identity, asked: Sequence[Asked[Any]]) -> None:
+    async def read_batch(self, identity: Identity, asked: Sequence[BatchedQuery[Any]]) -> None:
         """Send queries that only read in one round trip, as a transaction of their own; each has its answer then."""
         bound = {"tenant_id": identity.tenant_id}
 
@@ -384,8 +384,8 @@ def _translated(error: BaseException) -> BaseException:
 Record = dict[str, Any]
 
 
-class Asked(Generic[T]):
-    """A query that only reads, with its parameters; `answer` is there once `Database.together` has sent it."""
+class BatchedQuery(Generic[T]):
+    """A query that only reads, with its parameters; `answer` is there once `Database.read_batch` has sent it."""
 
     __slots__ = ("_found", "_parameters", "_read", "query")
 

@@ -29,7 +29,7 @@ from psycopg.types.json import Jsonb
 
 from recordari.core.identity import TenantId
 from recordari.core.telemetry import get_log
-from recordari.db.database import Asked, QueueTransaction, Transaction
+from recordari.db.database import BatchedQuery, QueueTransaction, Transaction
 from recordari.db.queries import Queries, Query
 
 log = get_log(__name__)
@@ -125,9 +125,9 @@ async def count_jobs(tx: Transaction) -> dict[JobStatus, int]:
     return _by_status(await tx.dicts(queries.count_jobs))
 
 
-def ask_counts() -> Asked[dict[JobStatus, int]]:
+def ask_counts() -> BatchedQuery[dict[JobStatus, int]]:
     """The same, sent along with others."""
-    return Asked(queries.count_jobs, _by_status)
+    return BatchedQuery(queries.count_jobs, _by_status)
 
 
 def _by_status(rows: Sequence[Mapping[str, Any]]) -> dict[JobStatus, int]:

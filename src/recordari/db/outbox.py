@@ -22,7 +22,7 @@ import psycopg
 
 from recordari.core.identity import TenantId
 from recordari.core.telemetry import get_log
-from recordari.db.database import Asked, Database, QueueTransaction, Transaction
+from recordari.db.database import BatchedQuery, Database, QueueTransaction, Transaction
 from recordari.db.jobs import DeadLetter
 from recordari.db.queries import Queries
 from recordari.errors import Conflict, RecordariError
@@ -90,9 +90,9 @@ async def pending(tx: Transaction, topic: str) -> int:
     return int(await tx.value(queries.count_pending, topic=topic))
 
 
-def ask_waiting(topic: str) -> Asked[bool]:
+def ask_waiting(topic: str) -> BatchedQuery[bool]:
     """Whether the tenant still waits for anything of the topic, given up things included; sent along with others."""
-    return Asked(queries.is_waiting, lambda rows: bool(rows[0]["is_waiting"]), topic=topic)
+    return BatchedQuery(queries.is_waiting, lambda rows: bool(rows[0]["is_waiting"]), topic=topic)
 
 
 async def claim_fresh(
@@ -180,9 +180,9 @@ async def count_by_topic(tx: Transaction) -> tuple[dict[str, int], dict[str, int
     return _by_topic(await tx.dicts(queries.count_by_topic))
 
 
-def ask_by_topic() -> Asked[tuple[dict[str, int], dict[str, int]]]:
+def ask_by_topic() -> BatchedQuery[tuple[dict[str, int], dict[str, int]]]:
     """The same, sent along with others."""
-    return Asked(queries.count_by_topic, _by_topic)
+    return BatchedQuery(queries.count_by_topic, _by_topic)
 
 
 def _by_topic(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, int], dict[str, int]]:

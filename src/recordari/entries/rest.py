@@ -10,8 +10,9 @@ from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 
 from recordari.core.identity import Scope
+from recordari.entries import entries
 from recordari.entries.rules import LONGEST_TTL, MAX_LABELS, MAX_PAGE
-from recordari.kit.rest import PROBLEMS, AgentMemory, Shown, Strict
+from recordari.kit.rest import PROBLEMS, AgentCaller, Shown, Strict
 from recordari.memory.bodies import ScopeName
 
 router = APIRouter(prefix="/v1/entries", tags=["entries"], responses=PROBLEMS)
@@ -103,9 +104,10 @@ Version = Annotated[int | None, Query(ge=0)]
 
 
 @router.put("", operation_id="put_entry", response_model=EntryShown)
-async def put_entry(memory: AgentMemory, wanted: EntryRequest) -> object:
+async def put_entry(caller: AgentCaller, wanted: EntryRequest) -> object:
     """Keep a document under a key."""
-    return await memory.put_entry(
+    return await entries.put_entry(
+        *caller,
         wanted.namespace,
         wanted.key,
         wanted.value,
@@ -118,27 +120,27 @@ async def put_entry(memory: AgentMemory, wanted: EntryRequest) -> object:
 
 @router.get("", operation_id="get_entry", response_model=EntryShown)
 async def get_entry(
-    memory: AgentMemory, namespace: Namespace, key: Key, scope: Whose = None, refresh: bool = True
+    caller: AgentCaller, namespace: Namespace, key: Key, scope: Whose = None, refresh: bool = True
 ) -> object:
     """One document."""
-    return await memory.get_entry(namespace, key, scope=scope, refresh=refresh)
+    return await entries.get_entry(*caller, namespace, key, scope=scope, refresh=refresh)
 
 
 @router.delete("", operation_id="delete_entry", status_code=204)
 async def delete_entry(
-    memory: AgentMemory, namespace: Namespace, key: Key, scope: Whose = None, if_version: Version = None
+    caller: AgentCaller, namespace: Namespace, key: Key, scope: Whose = None, if_version: Version = None
 ) -> None:
     """Remove a document, and what recall finds of it."""
-    await memory.delete_entry(namespace, key, scope=scope, if_version=if_version)
+    await entries.delete_entry(*caller, namespace, key, scope=scope, if_version=if_version)
 
 
 @router.post("/search", operation_id="search_entries", response_model=list[FoundEntryShown])
-async def search_entries(memory: AgentMemory, wanted: EntrySearch) -> object:
+async def search_entries(caller: AgentCaller, wanted: EntrySearch) -> object:
     """Documents below a namespace, the latest first; with a `query`, those that answer it first."""
-    return await memory.search_entries(**wanted.model_dump())
+    return await entries.search_entries(*caller, **wanted.model_dump())
 
 
 @router.post("/namespaces", operation_id="list_namespaces", response_model=list[list[str]])
-async def list_namespaces(memory: AgentMemory, wanted: NamespaceSearch) -> object:
+async def list_namespaces(caller: AgentCaller, wanted: NamespaceSearch) -> object:
     """The namespaces that hold something."""
-    return await memory.list_namespaces(**wanted.model_dump())
+    return await entries.list_namespaces(*caller, **wanted.model_dump())

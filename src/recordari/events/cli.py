@@ -7,6 +7,7 @@ from uuid import UUID
 
 import typer
 
+from recordari.events import webhooks
 from recordari.events.rules import EventType, Webhook
 from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask
 from recordari.kit.output import (
@@ -29,7 +30,7 @@ WebhookId = Annotated[UUID, typer.Argument(help="Id of the webhook, from `record
 @webhooks_commands.command("list")
 def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """List the webhooks of a tenant, and how each fares."""
-    rows = [_visible(each) for each in ask(lambda memory: memory.list_webhooks(), tenant)]
+    rows = [_visible(each) for each in ask(lambda caller: webhooks.list_webhooks(*caller), tenant)]
     if as_json:
         print_json(rows)
     else:
@@ -39,7 +40,7 @@ def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) ->
 @webhooks_commands.command()
 def show(webhook_id: WebhookId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show one webhook."""
-    found = ask(lambda memory: memory.get_webhook(webhook_id), tenant)
+    found = ask(lambda caller: webhooks.get_webhook(*caller, webhook_id), tenant)
     (print_json if as_json else print_record)(_visible(found))
 
 
@@ -52,7 +53,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Send what happens from now on to an address; the secret is printed this once."""
-    made = ask(lambda memory: memory.create_webhook(url, types=types or []), tenant)
+    made = ask(lambda caller: webhooks.create_webhook(*caller, url, types=types or []), tenant)
     if as_json:
         print_json({"secret": made.secret, **_visible(made.webhook)})
     else:
@@ -63,14 +64,14 @@ def add(
 @webhooks_commands.command()
 def pause(webhook_id: WebhookId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Tell a webhook nothing for now."""
-    changed = ask(lambda memory: memory.set_webhook_active(webhook_id, is_active=False), tenant)
+    changed = ask(lambda caller: webhooks.set_webhook_active(*caller, webhook_id, is_active=False), tenant)
     (print_json if as_json else print_record)(_visible(changed))
 
 
 @webhooks_commands.command()
 def resume(webhook_id: WebhookId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Tell a webhook everything since; a worker does it."""
-    changed = ask(lambda memory: memory.set_webhook_active(webhook_id, is_active=True), tenant)
+    changed = ask(lambda caller: webhooks.set_webhook_active(*caller, webhook_id, is_active=True), tenant)
     (print_json if as_json else print_record)(_visible(changed))
 
 
@@ -80,7 +81,7 @@ def remove(
 ) -> None:
     """Tell a webhook nothing more."""
     confirm(f"Remove the webhook {webhook_id}?", yes=yes)
-    ask(lambda memory: memory.delete_webhook(webhook_id), tenant)
+    ask(lambda caller: webhooks.delete_webhook(*caller, webhook_id), tenant)
     if as_json:
         print_json({"webhook_id": webhook_id, "done": "removed"})
     else:

@@ -15,9 +15,10 @@ from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field
 
 from recordari.errors import InvalidInput, Overloaded
+from recordari.events import follow, webhooks
 from recordari.events.rules import MAX_URL, Event, EventType
 from recordari.kit.problems import Problem
-from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, Strict, cursor_of, number_position
+from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, Page, Shown, Strict, cursor_of, number_position
 
 STREAM = "text/event-stream"
 MOST_STREAMS = 200
@@ -125,7 +126,7 @@ class NewWebhookShown(Shown):
 @router.get("", operation_id="list_events", response_model=Page[EventShown], responses={200: {"content": {STREAM: {}}}})
 async def list_events(
     request: Request,
-    memory: AdminMemory,
+    caller: AdminCaller,
     type: Types = None,  # noqa: A002 - the name of the parameter
     after: After = None,
     limit: Limit = 50,
@@ -138,9 +139,9 @@ async def list_events(
     `Last-Event-ID` or `after` on. It ends after some minutes; a client comes back with the last id that it saw.
     """
     if wants_stream(request):
-        return await _stream(memory, type or [], _seen(last_event_id) if last_event_id else after)
+        return await _stream(caller, type or [], _seen(last_event_id) if last_event_id else after)
     start = number_position(cursor) if cursor is not None else after
-    found = await memory.list_events(after=start or 0, types=type or [], limit=limit + 1)
+    found = await follow.list_events(*caller, after=start or 0, types=type or [], limit=limit + 1)
     more = cursor_of(found[limit - 1].position) if len(found) > limit else None
     return {"items": found[:limit], "next_cursor": more}
 
@@ -148,37 +149,37 @@ async def list_events(
 @webhooks_router.post(
     "", operation_id="create_webhook", response_model=NewWebhookShown, status_code=201, responses=FULL
 )
-async def create_webhook(memory: AdminMemory, wanted: WebhookRequest) -> object:
+async def create_webhook(caller: AdminCaller, wanted: WebhookRequest) -> object:
     """Send what happens from now on to an address, signed. The secret is in this answer and nowhere else."""
-    return await memory.create_webhook(wanted.url, types=wanted.types)
+    return await webhooks.create_webhook(*caller, wanted.url, types=wanted.types)
 
 
 @webhooks_router.get("", operation_id="list_webhooks", response_model=list[WebhookShown])
-async def list_webhooks(memory: AdminMemory) -> object:
+async def list_webhooks(caller: AdminCaller) -> object:
     """The tenant's webhooks, and how each fares."""
-    return await memory.list_webhooks()
+    return await webhooks.list_webhooks(*caller)
 
 
 @webhooks_router.get("/{webhook_id}", operation_id="get_webhook", response_model=WebhookShown)
-async def get_webhook(memory: AdminMemory, webhook_id: UUID) -> object:
+async def get_webhook(caller: AdminCaller, webhook_id: UUID) -> object:
     """One webhook."""
-    return await memory.get_webhook(webhook_id)
+    return await webhooks.get_webhook(*caller, webhook_id)
 
 
 @webhooks_router.patch("/{webhook_id}", operation_id="set_webhook_active", response_model=WebhookShown)
-async def set_webhook_active(memory: AdminMemory, webhook_id: UUID, change: WebhookChange) -> object:
+async def set_webhook_active(caller: AdminCaller, webhook_id: UUID, change: WebhookChange) -> object:
     """Switch a webhook off, or on again: then it hears of everything since."""
-    return await memory.set_webhook_active(webhook_id, is_active=change.is_active)
+    return await webhooks.set_webhook_active(*caller, webhook_id, is_active=change.is_active)
 
 
 @webhooks_router.delete("/{webhook_id}", operation_id="delete_webhook", status_code=204)
-async def delete_webhook(memory: AdminMemory, webhook_id: UUID) -> None:
+async def delete_webhook(caller: AdminCaller, webhook_id: UUID) -> None:
     """Tell an address nothing more."""
-    await memory.delete_webhook(webhook_id)
+    await webhooks.delete_webhook(*caller, webhook_id)
 
 
-async def _stream(memory: AdminMemory, types: list[EventType], after: int | None) -> Response:
-    events = memory.follow_events(after=after, types=types)
+async def _stream(caller: AdminCaller, types: list[EventType], after: int | None) -> Response:
+    events = follow.follow_events(*caller, after=after, types=types)
     event = await anext(events, None)  # so that a refusal is an answer and not a broken stream
 
     async def told() -> AsyncIterator[str]:

@@ -7,13 +7,15 @@ from uuid import UUID
 
 import typer
 
-from recordari.app import Memory
 from recordari.core.identity import Scope
 from recordari.core.items import Item, Kind
+from recordari.facts import curate
 from recordari.facts.curate import ItemPage, ItemState
 from recordari.facts.rules.evidence import Opinion
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Tenant, User, ask
 from recordari.kit.output import AsJson, print_json, print_line, print_note, print_table, record
+from recordari.kit.verbs import Caller
+from recordari.memory import versions as versions_verbs
 
 facts_commands = typer.Typer()
 
@@ -38,8 +40,9 @@ def list_all(
 ) -> None:
     """List facts, newest first."""
 
-    async def run(memory: Memory) -> ItemPage:
-        return await memory.list_items(
+    async def run(caller: Caller) -> ItemPage:
+        return await curate.list_items(
+            *caller,
             kinds=kind or [Kind.FACT],
             scope=scope,
             category=category,
@@ -62,8 +65,8 @@ def list_all(
 def history(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show every version that a fact stands in line with, oldest first."""
 
-    async def run(memory: Memory) -> list[Item]:
-        return await memory.item_history(item_id)
+    async def run(caller: Caller) -> list[Item]:
+        return await versions_verbs.item_history(*caller, item_id)
 
     versions = ask(run, tenant)
     if as_json:
@@ -83,7 +86,7 @@ def edit(
     as_json: AsJson = False,
 ) -> None:
     """Give a fact another text, as a new version that supersedes the old one."""
-    made = ask(lambda memory: memory.edit_item(item_id, content, reason=reason), tenant)
+    made = ask(lambda caller: curate.edit_item(*caller, item_id, content, reason=reason), tenant)
     if as_json:
         print_json(made)
     else:
@@ -95,7 +98,7 @@ def invalidate(
     item_id: ItemId, *, reason: Reason = None, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False
 ) -> None:
     """Say that a fact is no longer true; it leaves recall and can be restored."""
-    ask(lambda memory: memory.invalidate_item(item_id, reason=reason), tenant)
+    ask(lambda caller: curate.invalidate_item(*caller, item_id, reason=reason), tenant)
     _show(item_id, "invalidated", as_json=as_json)
 
 
@@ -104,21 +107,21 @@ def restore(
     item_id: ItemId, *, reason: Reason = None, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False
 ) -> None:
     """Undo that a fact was invalidated or superseded, unless something newer contradicts it."""
-    ask(lambda memory: memory.restore_item(item_id, reason=reason), tenant)
+    ask(lambda caller: curate.restore_item(*caller, item_id, reason=reason), tenant)
     _show(item_id, "restored", as_json=as_json)
 
 
 @facts_commands.command()
 def pin(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Keep a fact until a person ends it: neither the judge nor decay may."""
-    ask(lambda memory: memory.pin_item(item_id), tenant)
+    ask(lambda caller: curate.pin_item(*caller, item_id), tenant)
     _show(item_id, "pinned", as_json=as_json)
 
 
 @facts_commands.command()
 def unpin(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Let a fact go the way of the others again."""
-    ask(lambda memory: memory.pin_item(item_id, pinned=False), tenant)
+    ask(lambda caller: curate.pin_item(*caller, item_id, pinned=False), tenant)
     _show(item_id, "unpinned", as_json=as_json)
 
 
@@ -133,7 +136,7 @@ def feedback(
     as_json: AsJson = False,
 ) -> None:
     """Say that a fact was useful or wrong."""
-    confidence = ask(lambda memory: memory.give_feedback(item_id, opinion, reason=reason), tenant, user=user)
+    confidence = ask(lambda caller: curate.give_feedback(*caller, item_id, opinion, reason=reason), tenant, user=user)
     if as_json:
         print_json({"item_id": item_id, "confidence": confidence})
     else:
@@ -143,7 +146,7 @@ def feedback(
 @facts_commands.command()
 def standing(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show what a fact rests on, how it fares, and what people think of it."""
-    found = ask(lambda memory: memory.item_standing(item_id), tenant)
+    found = ask(lambda caller: curate.item_provenance(*caller, item_id), tenant)
     if as_json:
         print_json(found)
         return

@@ -25,7 +25,7 @@ from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.items import get_item, refuse_shared
 from recordari.memory.remember import Remembered, make_ready, save_ready
 from recordari.memory.version_storage import Retirement
-from recordari.memory.versions import Stated, make_way, retire, take_back
+from recordari.memory.versions import Stated, free_reference, reclaim_reference, retire
 from recordari.tenants.tenants import page_size, require_admin
 
 EDITABLE = frozenset({Kind.FACT, Kind.PROCEDURE})
@@ -51,7 +51,7 @@ class ItemPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Provenance:
     """What an item rests on, how it fares, and what people think of it."""
 
     sources: tuple[Source, ...]
@@ -112,7 +112,7 @@ async def edit_item(
     async with resources.database.transaction(identity) as tx:
         now, ref = resources.clock(), ready.rows[0].item.source_ref
         known = await version_storage.standing_of_refs(tx, [ref], kind=Kind(old.kind))
-        await make_way(tx, [Stated(source_ref=ref, event_time=now)], known)
+        await free_reference(tx, [Stated(source_ref=ref, event_time=now)], known)
         (remembered,), _ = await save_ready(tx, ready)
         rows = await version_storage.lock_items(tx, sorted({item_id, remembered.id}))
         if not rows[item_id].live or not rows[remembered.id].live:
@@ -151,7 +151,7 @@ async def restore_item(resources: Resources, identity: Identity, item_id: UUID, 
         against = await _contradicting(tx, item, row.superseded_by)
         if against is not None:
             raise Conflict("a newer item contradicts this one; invalidate that one first", contradicted_by=str(against))
-        await take_back(tx, item)
+        await reclaim_reference(tx, item)
         await version_storage.revive_item(tx, item_id)
         await _note(tx, "item.restore", item_id, reason)
 
@@ -185,14 +185,14 @@ async def give_feedback(
     return confidence
 
 
-async def standing(resources: Resources, identity: Identity, item_id: UUID) -> Standing:
+async def item_provenance(resources: Resources, identity: Identity, item_id: UUID) -> Provenance:
     """What an item rests on, its trend, and what people think of it."""
     item = await get_item(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
         sources = await storage.sources_of(tx, item_id)
         useful, wrong = await storage.count_feedback(tx, item_id)
     said = [source.event_time for source in sources] or [item.event_time]
-    return Standing(sources=tuple(sources), trend=trend_of(said, now=resources.clock()), useful=useful, wrong=wrong)
+    return Provenance(sources=tuple(sources), trend=trend_of(said, now=resources.clock()), useful=useful, wrong=wrong)
 
 
 async def _to_change(resources: Resources, identity: Identity, item_id: UUID) -> Item:

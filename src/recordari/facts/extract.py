@@ -20,8 +20,8 @@ from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import Ready, make_ready, save_ready, with_source_ref
 from recordari.memory.rules import Extraction, extraction_of
 from recordari.memory.storage import Row
-from recordari.memory.version_storage import RefStanding
-from recordari.memory.versions import Stated, follow, is_ended_before, make_way, name_aside
+from recordari.memory.version_storage import FactState
+from recordari.memory.versions import Stated, archived_reference, free_reference, is_ended_before, link_predecessor
 from recordari.models.base import fail_open
 from recordari.tenants import storage as tenants_storage
 
@@ -107,12 +107,12 @@ async def _save(tx: Transaction, found: Sequence[_Found]) -> list[object]:
     # What was forgotten must not come back.
     found = [one for one in found if not (ref := known.get(one.row.item.source_ref)) or not ref.is_forgotten]
     stated = [Stated(source_ref=one.row.item.source_ref, event_time=one.source.event_time) for one in found]
-    ended = await make_way(tx, stated, known)
+    ended = await free_reference(tx, stated, known)
     kept = [_placed(one, ended) for one in found]
     remembered, changed = await save_ready(tx, Ready(rows=tuple(one.row for one in kept), objects={}))
     for saved in remembered:
         if saved.was_new and saved.source_ref in ended:
-            await follow(tx, saved.id, ended[saved.source_ref])
+            await link_predecessor(tx, saved.id, ended[saved.source_ref])
     links = [
         Link(item_id=saved.id, source_item_id=one.source.item_id, event_time=one.source.event_time)
         for saved, one in zip(remembered, kept, strict=True)
@@ -124,9 +124,9 @@ async def _save(tx: Transaction, found: Sequence[_Found]) -> list[object]:
     return list(changed)
 
 
-def _placed(found: _Found, ended: dict[str, RefStanding]) -> _Found:
+def _placed(found: _Found, ended: dict[str, FactState]) -> _Found:
     """The fact as it is written: what was said before the end of a version belongs to that version."""
     version = ended.get(found.row.item.source_ref)
     if version is None or is_ended_before(version, found.source.event_time):
         return found
-    return replace(found, row=with_source_ref(found.row, name_aside(version)))
+    return replace(found, row=with_source_ref(found.row, archived_reference(version)))

@@ -12,14 +12,15 @@ from pydantic import AwareDatetime, ConfigDict, Field
 from recordari.core.identity import Role, Scope
 from recordari.core.items import MAX_LABEL, Item, Kind, Trust
 from recordari.errors import NotFound
+from recordari.facts import curate
 from recordari.facts.curate import MAX_REASON, ItemState
 from recordari.facts.rules.evidence import Opinion, Trend
 from recordari.kit.problems import Problem
 from recordari.kit.rest import (
     MISMATCH,
     PROBLEMS,
-    AdminMemory,
-    AgentMemory,
+    AdminCaller,
+    AgentCaller,
     Cursor,
     IfMatch,
     Limit,
@@ -31,7 +32,9 @@ from recordari.kit.rest import (
     id_position,
     require_match,
 )
+from recordari.lifetime import forget as forget_verbs
 from recordari.lifetime.forget import Forgotten
+from recordari.memory import items, versions
 from recordari.memory.bodies import ItemShown, RememberedShown
 
 router = APIRouter(prefix="/v1/items", tags=["items"], responses=PROBLEMS)
@@ -128,7 +131,7 @@ class HoldShown(Shown):
 
 @router.get("", operation_id="list_items", response_model=Page[ItemShown])
 async def list_items(
-    memory: AgentMemory,
+    caller: AgentCaller,
     kind: Kinds = None,
     scope: Scope | None = None,
     category: Label = None,
@@ -142,7 +145,8 @@ async def list_items(
     cursor: Cursor = None,
 ) -> object:
     """Items newest first, such as all facts (`kind=fact`). Another `state` than `live` needs the role admin."""
-    page = await memory.list_items(
+    page = await curate.list_items(
+        *caller,
         kinds=kind,
         scope=scope,
         category=category,
@@ -159,83 +163,83 @@ async def list_items(
 
 
 @router.get("/{item_id}", operation_id="get_item", response_model=ItemShown)
-async def get_item(memory: AgentMemory, item_id: UUID, response: Response) -> Item:
+async def get_item(caller: AgentCaller, item_id: UUID, response: Response) -> Item:
     """One item; its `ETag` guards changes. What was superseded or invalidated is shown to the role admin only."""
-    found = await memory.get_item(item_id)
-    if found.invalid_at is not None and memory.identity.role is not Role.ADMIN:
+    found = await items.get_item(*caller, item_id)
+    if found.invalid_at is not None and caller.identity.role is not Role.ADMIN:
         raise NotFound("there is no such item")
     response.headers["ETag"] = _tag(found)
     return found
 
 
 @router.get("/{item_id}/history", operation_id="item_history", response_model=list[ItemShown])
-async def item_history(memory: AdminMemory, item_id: UUID) -> object:
+async def item_history(caller: AdminCaller, item_id: UUID) -> object:
     """Every version that the item stands in line with, oldest first."""
-    return await memory.item_history(item_id)
+    return await versions.item_history(*caller, item_id)
 
 
-@router.get("/{item_id}/standing", operation_id="item_standing", response_model=StandingShown)
-async def item_standing(memory: AgentMemory, item_id: UUID) -> object:
+@router.get("/{item_id}/provenance", operation_id="item_provenance", response_model=StandingShown)
+async def item_standing(caller: AgentCaller, item_id: UUID) -> object:
     """What it rests on, its trend, and what people think of it."""
-    return await memory.item_standing(item_id)
+    return await curate.item_provenance(*caller, item_id)
 
 
 @router.patch(
     "/{item_id}", operation_id="edit_item", response_model=RememberedShown, responses={**OVERTAKEN, **MISMATCH}
 )
-async def edit_item(memory: AgentMemory, item_id: UUID, edit: EditRequest, if_match: IfMatch = None) -> object:
+async def edit_item(caller: AgentCaller, item_id: UUID, edit: EditRequest, if_match: IfMatch = None) -> object:
     """Give a fact or procedure another text. The answer is the new version, which supersedes this one."""
-    await _matched(memory, item_id, if_match)
-    return await memory.edit_item(item_id, edit.content, reason=edit.reason)
+    await _matched(caller, item_id, if_match)
+    return await curate.edit_item(*caller, item_id, edit.content, reason=edit.reason)
 
 
 @router.post("/{item_id}/invalidate", operation_id="invalidate_item", status_code=204, responses=MISMATCH)
 async def invalidate_item(
-    memory: AgentMemory, item_id: UUID, wanted: ReasonRequest | None = None, if_match: IfMatch = None
+    caller: AgentCaller, item_id: UUID, wanted: ReasonRequest | None = None, if_match: IfMatch = None
 ) -> None:
     """Say that an item is no longer true: it leaves recall and stays for the record."""
-    await _matched(memory, item_id, if_match)
-    await memory.invalidate_item(item_id, reason=wanted.reason if wanted else None)
+    await _matched(caller, item_id, if_match)
+    await curate.invalidate_item(*caller, item_id, reason=wanted.reason if wanted else None)
 
 
 @router.post("/{item_id}/restore", operation_id="restore_item", status_code=204, responses={**OVERTAKEN, **MISMATCH})
 async def restore_item(
-    memory: AdminMemory, item_id: UUID, wanted: ReasonRequest | None = None, if_match: IfMatch = None
+    caller: AdminCaller, item_id: UUID, wanted: ReasonRequest | None = None, if_match: IfMatch = None
 ) -> None:
     """Undo that an item was invalidated or superseded, unless something newer contradicts it."""
-    await _matched(memory, item_id, if_match)
-    await memory.restore_item(item_id, reason=wanted.reason if wanted else None)
+    await _matched(caller, item_id, if_match)
+    await curate.restore_item(*caller, item_id, reason=wanted.reason if wanted else None)
 
 
 @router.put("/{item_id}/pin", operation_id="pin_item", status_code=204)
-async def pin_item(memory: AgentMemory, item_id: UUID) -> None:
+async def pin_item(caller: AgentCaller, item_id: UUID) -> None:
     """Keep an item until a person ends it: neither the judge nor decay may."""
-    await memory.pin_item(item_id)
+    await curate.pin_item(*caller, item_id)
 
 
 @router.delete("/{item_id}/pin", operation_id="unpin_item", status_code=204)
-async def unpin_item(memory: AgentMemory, item_id: UUID) -> None:
+async def unpin_item(caller: AgentCaller, item_id: UUID) -> None:
     """Let an item go the way of the others again."""
-    await memory.pin_item(item_id, pinned=False)
+    await curate.pin_item(*caller, item_id, pinned=False)
 
 
 @router.post("/{item_id}/feedback", operation_id="give_feedback", response_model=ConfidenceShown)
-async def give_feedback(memory: AgentMemory, item_id: UUID, said: FeedbackRequest) -> ConfidenceShown:
+async def give_feedback(caller: AgentCaller, item_id: UUID, said: FeedbackRequest) -> ConfidenceShown:
     """Say that an item was useful or wrong; each person has one voice."""
-    return ConfidenceShown(confidence=await memory.give_feedback(item_id, said.opinion, reason=said.reason))
+    return ConfidenceShown(confidence=await curate.give_feedback(*caller, item_id, said.opinion, reason=said.reason))
 
 
 @router.post("/{item_id}/forget", operation_id="forget", response_model=ForgottenShown, responses=HELD)
-async def forget(memory: AgentMemory, item_id: UUID, wanted: ForgetRequest | None = None) -> Forgotten:
+async def forget(caller: AgentCaller, item_id: UUID, wanted: ForgetRequest | None = None) -> Forgotten:
     """Redact an item with everything derived from it; it does not come back. `dry_run` says what would go."""
     wanted = wanted or ForgetRequest(reason=None)
-    return await memory.forget(item_id, reason=wanted.reason, dry_run=wanted.dry_run)
+    return await forget_verbs.forget(*caller, item_id, reason=wanted.reason, dry_run=wanted.dry_run)
 
 
 @router.get("/{item_id}/holds", operation_id="list_holds", response_model=list[HoldShown])
-async def list_holds(memory: AgentMemory, item_id: UUID) -> object:
+async def list_holds(caller: AgentCaller, item_id: UUID) -> object:
     """The actions that rest on an item."""
-    return await memory.list_holds(item_id)
+    return await forget_verbs.list_holds(*caller, item_id)
 
 
 @router.put(
@@ -245,21 +249,21 @@ async def list_holds(memory: AgentMemory, item_id: UUID) -> object:
     response_model=None,
     responses={200: {"description": "It was noted before."}},
 )
-async def hold(memory: AgentMemory, item_id: UUID, action_id: ActionId) -> Response:
+async def hold(caller: AgentCaller, item_id: UUID, action_id: ActionId) -> Response:
     """Note that an action rests on an item: nothing may remove it from then on."""
-    return Response(status_code=201 if await memory.hold(item_id, action_id) else 200)
+    return Response(status_code=201 if await forget_verbs.hold(*caller, item_id, action_id) else 200)
 
 
 @router.delete("/{item_id}/holds/{action_id}", operation_id="release", status_code=204)
-async def release(memory: AdminMemory, item_id: UUID, action_id: ActionId) -> None:
+async def release(caller: AdminCaller, item_id: UUID, action_id: ActionId) -> None:
     """Note that an action rests on an item no longer."""
-    await memory.release(item_id, action_id)
+    await forget_verbs.release(*caller, item_id, action_id)
 
 
 def _tag(item: Item) -> str:
     return etag_of(ItemShown.model_validate(item))
 
 
-async def _matched(memory: AgentMemory, item_id: UUID, if_match: str | None) -> None:
+async def _matched(caller: AgentCaller, item_id: UUID, if_match: str | None) -> None:
     if if_match is not None:
-        require_match(if_match, _tag(await memory.get_item(item_id)))
+        require_match(if_match, _tag(await items.get_item(*caller, item_id)))

@@ -2,84 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
-from datetime import timedelta
-from typing import Any, Protocol, Self, TypeVar
-from uuid import UUID
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
-from recordari.entries.rules import Entry, FoundEntry
+from recordari.app import Memory
 from recordari.errors import ConfigurationError
-from recordari.lifetime.forget import Forgotten
-from recordari.memory.remember import Remembered
 from recordari.recall.request import RecallAnswer
-from recordari.sessions.messages import Added
-from recordari.sessions.rules.window import Message, NewMessage
-from recordari.sessions.sessions import Opened
 from recordari.sync import Facade
 
 T = TypeVar("T")
 
 
-class Verbs(Protocol):
-    """The verbs that adapters use; `Memory` and `Client` have them."""
-
-    def acting_as(
-        self, *, user: str | None = None, agent: str | None = None, session: str | None = None, run: str | None = None
-    ) -> Self:
-        """The same with more said about who asks."""
-
-    async def recall(self, query: str, *, top_k: int = 5, **more: Any) -> RecallAnswer:
-        """Find what answers a question."""
-
-    async def remember_fact(
-        self, content: str, *, scope: str = "user", metadata: dict[str, Any] | None = None
-    ) -> Remembered:
-        """Keep a fact."""
-
-    async def open_session(self, session_id: str | None = None, *, idle_limit: timedelta | None = None) -> Opened:
-        """Open a session."""
-
-    async def add_messages(
-        self, new: Sequence[NewMessage], *, session_id: str | None = None, scope: str | None = None
-    ) -> Added:
-        """Keep messages of a session."""
-
-    async def list_messages(self, session_id: str, **more: Any) -> list[Message]:
-        """Messages of a session in order."""
-
-    async def forget(self, item_id: UUID, *, reason: str | None = None) -> Forgotten:
-        """Redact an item."""
-
-    async def put_entry(
-        self,
-        namespace: Sequence[str],
-        key: str,
-        value: Mapping[str, Any],
-        *,
-        scope: str | None = None,
-        index: Sequence[str] | bool | None = None,
-        ttl: timedelta | None = None,
-        if_version: int | None = None,
-    ) -> Entry:
-        """Keep a document."""
-
-    async def get_entry(
-        self, namespace: Sequence[str], key: str, *, scope: str | None = None, refresh: bool = True
-    ) -> Entry:
-        """One document."""
-
-    async def delete_entry(
-        self, namespace: Sequence[str], key: str, *, scope: str | None = None, if_version: int | None = None
-    ) -> None:
-        """Remove a document."""
-
-    async def search_entries(
-        self, prefix: Sequence[str] = (), *, scope: str | None = None, **more: Any
-    ) -> list[FoundEntry]:
-        """Documents below a namespace."""
-
-    async def list_namespaces(self, *, scope: str | None = None, **more: Any) -> list[tuple[str, ...]]:
-        """Namespaces that hold something."""
+Verbs = Memory
+"""What adapters are given: `Memory`, or `Client`, which has the same verbs."""
 
 
 class Caller:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 from recordari.core.identity import Identity
 from recordari.kit.resources import Resources
@@ -19,6 +19,10 @@ class Caller(NamedTuple):
 
     resources: Resources
     identity: Identity
+
+    def bound(self, identity: Identity) -> Caller:
+        """The same resources for another identity."""
+        return Caller(self.resources, identity)
 
 
 class Bound:
@@ -44,4 +48,4 @@ def verb(function: Callable[Concatenate[Resources, Identity, P], R]) -> Callable
     _, _, *taken = inspect.signature(function).parameters.values()
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     method.__signature__ = inspect.signature(function).replace(parameters=[own, *taken])  # type: ignore[attr-defined]
-    return method
+    return cast("Callable[Concatenate[Bound, P], R]", method)

@@ -13,6 +13,8 @@ import typer
 from recordari.errors import InvalidInput, RecordariError
 from recordari.kit.commands import DEVELOPMENT_TENANT, Moment, Tenant, ask, open_memory, read_moment
 from recordari.kit.output import AsJson, counted, print_json, print_line, print_note, print_table, record, shortened
+from recordari.knowledge import documents, ingest
+from recordari.knowledge import search as search_verbs
 from recordari.knowledge.ingest import AddedDocument
 from recordari.knowledge.rules.chunks import Document
 from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
@@ -41,20 +43,25 @@ def add(
 
     async def run() -> tuple[list[AddedDocument], int]:
         added = []
-        async with open_memory(tenant, worker=True) as memory:
+        async with open_memory(tenant, worker=True) as caller:
             for file in files:
                 with progress_bar(file.name, hidden=as_json) as progress:
                     try:
                         added.append(
-                            await memory.add_document(
-                                name or file.name, _read(file), source=source, metadata=about, progress=progress
+                            await ingest.add_document(
+                                *caller,
+                                name or file.name,
+                                _read(file),
+                                source=source,
+                                metadata=about,
+                                progress=progress,
                             )
                         )
                     except RecordariError as error:
                         error.message = f"{file}: {error.message}"
                         raise
             with progress_bar("vectors", hidden=as_json) as progress:
-                return added, await settle(memory, patience=PATIENCE, progress=progress)
+                return added, await settle(caller, patience=PATIENCE, progress=progress)
 
     added, left = asyncio.run(run())
     if as_json:
@@ -72,9 +79,9 @@ def list_all(*, source: SourceName = None, tenant: Tenant = DEVELOPMENT_TENANT, 
 
     async def run() -> list[Document]:
         found: list[Document] = []
-        async with open_memory(tenant) as memory:
+        async with open_memory(tenant) as caller:
             after = None
-            while page := await memory.list_documents(source=source, after=after, limit=100):
+            while page := await documents.list_documents(*caller, source=source, after=after, limit=100):
                 found += page
                 after = page[-1].document_id
         return found
@@ -98,7 +105,7 @@ def read(
     as_json: AsJson = False,
 ) -> None:
     """Print a document's text."""
-    found = ask(lambda memory: memory.read_document(document_id, first=first, limit=limit), tenant)
+    found = ask(lambda caller: documents.read_document(*caller, document_id, first=first, limit=limit), tenant)
     if as_json:
         print_json({**record(found), "text": found.text})
         return
@@ -119,8 +126,19 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Ask the documents; each text comes with where it stands."""
-    more = {"as_of": read_moment(as_of), "enable_rerank": not no_rerank, "explain": explain and as_json}
-    answer = ask(lambda memory: memory.search_knowledge(query, top_k=top_k, source=source, **more), tenant)
+    moment = read_moment(as_of)
+    answer = ask(
+        lambda caller: search_verbs.search_knowledge(
+            *caller,
+            query,
+            top_k=top_k,
+            source=source,
+            as_of=moment,
+            enable_rerank=not no_rerank,
+            explain=explain and as_json,
+        ),
+        tenant,
+    )
     if as_json:
         print_json(record(answer, without=() if explain else ("trace",)))
         return
@@ -134,7 +152,7 @@ def search(
 @document_commands.command()
 def remove(document_id: Id, *, tenant: Tenant = DEVELOPMENT_TENANT) -> None:
     """Remove a document; what it said leaves recall at once."""
-    ask(lambda memory: memory.delete_document(document_id), tenant)
+    ask(lambda caller: documents.delete_document(*caller, document_id), tenant)
     print_line("removed")
 
 

@@ -28,7 +28,7 @@ from recordari.knowledge.revise import GivenDocument, ReadDocument, prepare_revi
 from recordari.knowledge.rules.chunks import Chunk, Document, chunked, title_of
 from recordari.knowledge.rules.knowledge_map import Source, SourceKind, checked_text
 from recordari.knowledge.sources import DEFAULT_SOURCE, NO_SUCH_SOURCE, find_named
-from recordari.knowledge.storage import Standing
+from recordari.knowledge.storage import CurrentRevision
 from recordari.lifetime import forget
 from recordari.memory.index import EMBED_TOPIC
 from recordari.privacy.sanitise import sanitise_items
@@ -140,7 +140,7 @@ def _checked(resources: Resources, new: NewDocument) -> GivenDocument:
 
 async def _find(
     resources: Resources, identity: Identity, named: str | UUID | None, name: str
-) -> tuple[Source, Standing | None]:
+) -> tuple[Source, CurrentRevision | None]:
     """The source, and how the document stands in it."""
     async with resources.database.transaction(identity) as tx:
         found = await find_named(tx, named if named is not None else DEFAULT_SOURCE)
@@ -154,7 +154,7 @@ async def _find(
         return found, await storage.find_standing(tx, found.source_id, name)
 
 
-async def _unchanged(resources: Resources, identity: Identity, standing: Standing) -> AddedDocument:
+async def _unchanged(resources: Resources, identity: Identity, standing: CurrentRevision) -> AddedDocument:
     document = await get_document(resources, identity, standing.document_id)
     return AddedDocument(document=document, was_new=False, changed=False, chunks_kept=standing.chunks)
 
@@ -209,7 +209,7 @@ async def _save(
     resources: Resources,
     identity: Identity,
     source: Source,
-    standing: Standing | None,
+    standing: CurrentRevision | None,
     read: ReadDocument,
     progress: Progress | None,
 ) -> AddedDocument:

@@ -17,8 +17,8 @@ from recordari.errors import InvalidInput, TooLarge
 from recordari.kit.problems import Problem
 from recordari.kit.rest import (
     PROBLEMS,
-    AdminMemory,
-    AgentMemory,
+    AdminCaller,
+    AgentCaller,
     Cursor,
     Limit,
     Page,
@@ -28,6 +28,9 @@ from recordari.kit.rest import (
     page_of,
     position,
 )
+from recordari.knowledge import documents as documents_verbs
+from recordari.knowledge import ingest, sources
+from recordari.knowledge import sync as sync_verbs
 from recordari.knowledge.documents import MOST_CHUNKS_READ, DocumentText
 from recordari.knowledge.ingest import MAX_NAME, AddedDocument
 from recordari.knowledge.rules.chunks import Document
@@ -166,16 +169,18 @@ SourceName = Annotated[str | None, Query(max_length=MAX_SOURCE_NAME, description
 
 
 @router.get("/knowledge/map", operation_id="knowledge_map", response_model=MapShown)
-async def knowledge_map(memory: AgentMemory) -> object:
+async def knowledge_map(caller: AgentCaller) -> object:
     """Which sources can be looked up and which tool reaches each, in about 100 tokens."""
-    return {"text": await memory.knowledge_map()}
+    return {"text": await sources.knowledge_map(*caller)}
 
 
 @router.get("/sources", operation_id="list_sources", response_model=Page[SourceShown])
-async def list_sources(memory: AgentMemory, limit: Limit = 50, cursor: Cursor = None) -> object:
+async def list_sources(caller: AgentCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """Sources by name."""
     return page_of(
-        await memory.list_sources(after=position(cursor) or "", limit=limit + 1), limit, lambda source: source.name
+        await sources.list_sources(*caller, after=position(cursor) or "", limit=limit + 1),
+        limit,
+        lambda source: source.name,
     )
 
 
@@ -186,33 +191,37 @@ async def list_sources(memory: AgentMemory, limit: Limit = 50, cursor: Cursor = 
     status_code=201,
     responses={409: {"model": Problem, "description": "The name is taken."}},
 )
-async def add_source(memory: AdminMemory, source: NewSource) -> Source:
+async def add_source(caller: AdminCaller, source: NewSource) -> Source:
     """Register a source. Folders are set up by the operator alone (`recordari source add --folder`)."""
-    return await memory.add_source(source.name, kind=source.kind, description=source.description, tool=source.tool)
+    return await sources.add_source(
+        *caller, source.name, kind=source.kind, description=source.description, tool=source.tool
+    )
 
 
 @router.get("/sources/{source_id}", operation_id="get_source", response_model=SourceShown)
-async def get_source(memory: AgentMemory, source_id: UUID) -> Source:
+async def get_source(caller: AgentCaller, source_id: UUID) -> Source:
     """One source."""
-    return await memory.get_source(source_id)
+    return await sources.get_source(*caller, source_id)
 
 
 @router.patch("/sources/{source_id}", operation_id="update_source", response_model=SourceShown)
-async def update_source(memory: AdminMemory, source_id: UUID, change: SourceChange) -> Source:
+async def update_source(caller: AdminCaller, source_id: UUID, change: SourceChange) -> Source:
     """Say something else of a source."""
-    return await memory.update_source(source_id, name=change.name, description=change.description, tool=change.tool)
+    return await sources.update_source(
+        *caller, source_id, name=change.name, description=change.description, tool=change.tool
+    )
 
 
 @router.delete("/sources/{source_id}", operation_id="remove_source", status_code=204)
-async def remove_source(memory: AdminMemory, source_id: UUID) -> None:
+async def remove_source(caller: AdminCaller, source_id: UUID) -> None:
     """Remove a source with its documents."""
-    await memory.remove_source(source_id)
+    await sync_verbs.remove_source(*caller, source_id)
 
 
 @router.post("/sources/{source_id}/sync", operation_id="sync_source", response_model=SyncStarted, status_code=202)
-async def sync_source(memory: AdminMemory, source_id: UUID) -> object:
+async def sync_source(caller: AdminCaller, source_id: UUID) -> object:
     """Synchronise a source with the folder that the operator gave it, in the background."""
-    return {"job_id": await memory.start_sync(source_id)}
+    return {"job_id": await sync_verbs.start_sync(*caller, source_id)}
 
 
 @router.post(
@@ -224,7 +233,7 @@ async def sync_source(memory: AdminMemory, source_id: UUID) -> object:
     openapi_extra=UPLOAD,
 )
 async def add_document(
-    memory: AdminMemory,
+    caller: AdminCaller,
     request: Request,
     response: Response,
     name: Annotated[str | None, Query(max_length=MAX_NAME, description="Its key within its source.")] = None,
@@ -232,7 +241,7 @@ async def add_document(
     title: Annotated[str | None, Query(max_length=300, description="What it is called.")] = None,
 ) -> AddedDocument:
     """Take a document in, or its next revision: text, Markdown, HTML, PDF, docx, xlsx or pptx."""
-    most = memory.resources.settings.document_max_bytes
+    most = caller.resources.settings.document_max_bytes
     media_type = request.headers.get("content-type", "")
     metadata: dict[str, Any] = {}
     if media_type.lower().startswith("multipart/form-data"):
@@ -245,7 +254,9 @@ async def add_document(
         raise InvalidInput("a document needs a name: ?name=returns.md", field="name")
     if title is not None:
         metadata = {**metadata, "title": title}
-    added = await memory.add_document(name, data, media_type=media_type or None, source=source, metadata=metadata)
+    added = await ingest.add_document(
+        *caller, name, data, media_type=media_type or None, source=source, metadata=metadata
+    )
     if not added.was_new:
         response.status_code = 200
     return added
@@ -253,31 +264,31 @@ async def add_document(
 
 @router.get("/documents", operation_id="list_documents", response_model=Page[DocumentShown])
 async def list_documents(
-    memory: AgentMemory, limit: Limit = 50, cursor: Cursor = None, source: SourceName = None
+    caller: AgentCaller, limit: Limit = 50, cursor: Cursor = None, source: SourceName = None
 ) -> object:
     """Documents, oldest first."""
     return page_of(
-        await memory.list_documents(source=source, after=id_position(cursor), limit=limit + 1),
+        await documents_verbs.list_documents(*caller, source=source, after=id_position(cursor), limit=limit + 1),
         limit,
         lambda document: document.document_id,
     )
 
 
 @router.get("/documents/{document_id}", operation_id="get_document", response_model=DocumentShown)
-async def get_document(memory: AgentMemory, document_id: UUID) -> Document:
+async def get_document(caller: AgentCaller, document_id: UUID) -> Document:
     """One document."""
-    return await memory.get_document(document_id)
+    return await documents_verbs.get_document(*caller, document_id)
 
 
 @router.get("/documents/{document_id}/text", operation_id="read_document", response_model=DocumentTextShown)
 async def read_document(
-    memory: AgentMemory,
+    caller: AgentCaller,
     document_id: UUID,
     first: Annotated[int, Query(ge=0, le=2**31 - 1, description="The chunk to begin with.")] = 0,
     limit: Annotated[int, Query(ge=1, le=MOST_CHUNKS_READ, description="Most chunks.")] = 50,
 ) -> DocumentText:
     """A document in order; what stands around a citation is its `ordinal` minus and plus a few."""
-    return await memory.read_document(document_id, first=first, limit=limit)
+    return await documents_verbs.read_document(*caller, document_id, first=first, limit=limit)
 
 
 @router.get(
@@ -286,18 +297,18 @@ async def read_document(
     response_class=Response,
     responses={200: {"content": {"application/octet-stream": {"schema": _FILE}}, "description": "The file."}},
 )
-async def read_original(memory: AdminMemory, document_id: UUID) -> Response:
+async def read_original(caller: AdminCaller, document_id: UUID) -> Response:
     """The file as it was sent."""
-    body, media_type = await memory.read_original(document_id)
+    body, media_type = await documents_verbs.read_original(*caller, document_id)
     # Never shown in a browser as a page of ours, whatever it says it is.
     headers = {"Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff"}
     return Response(body, media_type=media_type, headers=headers)
 
 
 @router.delete("/documents/{document_id}", operation_id="delete_document", status_code=204)
-async def delete_document(memory: AdminMemory, document_id: UUID) -> None:
+async def delete_document(caller: AdminCaller, document_id: UUID) -> None:
     """Remove a document; what it said leaves recall at once."""
-    await memory.delete_document(document_id)
+    await documents_verbs.delete_document(*caller, document_id)
 
 
 async def _body(request: Request, most: int) -> bytes:

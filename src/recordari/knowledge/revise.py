@@ -24,7 +24,7 @@ from recordari.knowledge import storage
 from recordari.knowledge.reading.reader import BINARY
 from recordari.knowledge.rules.chunks import SEPARATOR, Chunk, context_of
 from recordari.knowledge.rules.knowledge_map import Source
-from recordari.knowledge.storage import DocumentRow, KeptChunk, Original, Place, Standing
+from recordari.knowledge.storage import CurrentRevision, DocumentRow, KeptChunk, Original, Place
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.objects import Objects
@@ -82,7 +82,7 @@ async def prepare_revision(
     resources: Resources,
     identity: Identity,
     source: Source,
-    standing: Standing | None,
+    standing: CurrentRevision | None,
     read: ReadDocument,
     progress: Progress | None,
 ) -> Revision:

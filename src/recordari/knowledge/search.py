@@ -16,7 +16,7 @@ from recordari.knowledge import storage
 from recordari.knowledge.rules.chunks import fused, parts_of
 from recordari.knowledge.sources import require_named
 from recordari.recall.accesses import AccessCounts
-from recordari.recall.recall import recall
+from recordari.recall.recall import find
 from recordari.recall.request import MAX_TOP_K, Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
 
 PARTS_AT_ONCE = 4
@@ -56,7 +56,7 @@ async def search_knowledge(
     check_request(identity, request)
     parts = parts_of(query)
     if len(parts) == 1:
-        return await _cited(resources, identity, await recall(resources, identity, request))
+        return await _cited(resources, identity, await find(resources, identity, request))
     return await _cited(resources, identity, await _asked_in_parts(resources, identity, request, parts))
 
 
@@ -68,7 +68,7 @@ async def _asked_in_parts(
     answers: list[RecallAnswer] = []
     for start in range(0, len(wide), PARTS_AT_ONCE):
         some = wide[start : start + PARTS_AT_ONCE]
-        answers += await asyncio.gather(*(recall(resources, identity, one) for one in some))
+        answers += await asyncio.gather(*(find(resources, identity, one) for one in some))
     answer = _joined(answers, request.top_k)
     if request.counts_as_use:
         resources.get(AccessCounts).note(identity.tenant_id, [item.id for item in answer.items], now=resources.clock())

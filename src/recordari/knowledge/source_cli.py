@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
-from recordari.app import Memory
 from recordari.errors import NotFound
 from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, open_memory
 from recordari.kit.output import AsJson, Yes, confirm, counted, print_json, print_line, print_note, print_table, record
+from recordari.kit.verbs import Caller
+from recordari.knowledge import sources
+from recordari.knowledge import sync as sync_verbs
 from recordari.knowledge.rules.knowledge_map import Source, SourceKind
 from recordari.knowledge.sync import Synchronised
 from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
@@ -36,7 +38,8 @@ def add(
 ) -> None:
     """Register a source: documents, a database, an API or an MCP server."""
     made = ask(
-        lambda memory: memory.add_source(name, kind=kind, description=description, tool=tool, folder=folder), tenant
+        lambda caller: sources.add_source(*caller, name, kind=kind, description=description, tool=tool, folder=folder),
+        tenant,
     )
     if as_json:
         print_json(made)
@@ -63,7 +66,7 @@ def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) ->
 @source_commands.command("map")
 def show_map(*, tenant: Tenant = DEVELOPMENT_TENANT) -> None:
     """Print the knowledge map, as agents get it."""
-    for line in ask(lambda memory: memory.knowledge_map(), tenant).splitlines():
+    for line in ask(lambda caller: sources.knowledge_map(*caller), tenant).splitlines():
         print_line(line)
 
 
@@ -72,12 +75,12 @@ def sync(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = F
     """Bring a source in line with its folder: what is new, changed and gone."""
 
     async def run() -> tuple[Synchronised, int]:
-        async with open_memory(tenant, worker=True) as memory:
-            source = await _named(memory, name)
+        async with open_memory(tenant, worker=True) as caller:
+            source = await _named(caller, name)
             with progress_bar("documents", hidden=as_json) as progress:
-                done = await memory.sync_source(source.source_id, progress=progress)
+                done = await sync_verbs.sync_source(*caller, source.source_id, progress=progress)
             with progress_bar("vectors", hidden=as_json) as progress:
-                return done, await settle(memory, patience=PATIENCE, progress=progress)
+                return done, await settle(caller, patience=PATIENCE, progress=progress)
 
     done, left = asyncio.run(run())
     if as_json:
@@ -97,23 +100,23 @@ def remove(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False)
     """Remove a source with its documents."""
 
     async def run() -> int:
-        async with open_memory(tenant) as memory:
-            source = await _named(memory, name)
+        async with open_memory(tenant) as caller:
+            source = await _named(caller, name)
             confirm(f"Remove {source.name} and its {source.documents} documents?", yes=yes)
-            return await memory.remove_source(source.source_id)
+            return await sync_verbs.remove_source(*caller, source.source_id)
 
     print_line(f"removed, with {counted(asyncio.run(run()), 'document')}")
 
 
-async def _all_sources(memory: Memory) -> list[Source]:
+async def _all_sources(caller: Caller) -> list[Source]:
     found: list[Source] = []
-    while page := await memory.list_sources(after=found[-1].name if found else "", limit=100):
+    while page := await sources.list_sources(*caller, after=found[-1].name if found else "", limit=100):
         found += page
     return found
 
 
-async def _named(memory: Memory, name: str) -> Source:
-    for source in await _all_sources(memory):
+async def _named(caller: Caller, name: str) -> Source:
+    for source in await _all_sources(caller):
         if name in {source.name, str(source.source_id)}:
             return source
     raise NotFound(f"there is no source {name!r}; `recordari source list` shows them")

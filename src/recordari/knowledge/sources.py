@@ -19,7 +19,7 @@ from recordari.knowledge.rules.knowledge_map import (
     Source,
     SourceKind,
     checked_text,
-    knowledge_map,
+    written_map,
 )
 from recordari.tenants.tenants import MAX_PAGE, require_admin
 
@@ -27,13 +27,13 @@ NO_SUCH_SOURCE = "there is no such source"
 DEFAULT_SOURCE = "documents"
 
 
-async def map_knowledge(resources: Resources, identity: Identity) -> str:
+async def knowledge_map(resources: Resources, identity: Identity) -> str:
     """Which sources there are and which tool reaches each, in about 100 tokens.
 
     It is made from the sources at every call: one small query, and never out of step with them.
     """
     async with resources.database.transaction(identity) as tx:
-        return knowledge_map(await storage.list_entries(tx))
+        return written_map(await storage.list_entries(tx))
 
 
 async def add_source(

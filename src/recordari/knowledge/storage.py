@@ -11,7 +11,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recordari.db.database import Asked, Record, Transaction
+from recordari.db.database import BatchedQuery, Record, Transaction
 from recordari.db.queries import Queries
 from recordari.knowledge.rules.chunks import Document, DocumentChunk
 from recordari.knowledge.rules.knowledge_map import Entry, Source, SourceKind
@@ -23,7 +23,7 @@ _FIRST = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class CurrentRevision:
     """At which revision a document is, and what it was made from."""
 
     document_id: UUID
@@ -101,10 +101,10 @@ async def list_documents(tx: Transaction, *, source_id: UUID | None, after: UUID
     return await tx.all(queries.list_documents, Document, source_id=source_id, after=after or _FIRST, limit=limit)
 
 
-async def find_standing(tx: Transaction, source_id: UUID, name: str, *, lock: bool = False) -> Standing | None:
+async def find_standing(tx: Transaction, source_id: UUID, name: str, *, lock: bool = False) -> CurrentRevision | None:
     """How the document of that name stands."""
     query = queries.lock_standing if lock else queries.find_standing
-    return await tx.maybe(query, Standing, source_id=source_id, name=name)
+    return await tx.maybe(query, CurrentRevision, source_id=source_id, name=name)
 
 
 async def list_names(tx: Transaction, source_id: UUID) -> dict[str, UUID]:
@@ -256,9 +256,9 @@ async def list_entries(tx: Transaction) -> list[Entry]:
     return _entries(await tx.dicts(queries.list_entries))
 
 
-def ask_entries() -> Asked[list[Entry]]:
+def ask_entries() -> BatchedQuery[list[Entry]]:
     """The same, sent along with others."""
-    return Asked(queries.list_entries, _entries)
+    return BatchedQuery(queries.list_entries, _entries)
 
 
 async def count_change(tx: Transaction, source_id: UUID, *, documents: int, chunks: int) -> None:

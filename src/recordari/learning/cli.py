@@ -9,9 +9,10 @@ from uuid import UUID
 
 import typer
 
-from recordari.app import Memory
 from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, open_memory
 from recordari.kit.output import AsJson, print_json, print_record, print_table, record
+from recordari.kit.verbs import Caller
+from recordari.learning import proposals
 from recordari.learning.rules.proposals import Proposal, ProposalKind, ProposalStatus
 
 proposals_commands = typer.Typer()
@@ -20,14 +21,14 @@ ProposalId = Annotated[UUID, typer.Argument(help="Id of the proposal, from `reco
 Reason = Annotated[str | None, typer.Option(help="Why; kept in the audit.")]
 
 
-def _decided(tenant: str, decide: Callable[[Memory], Awaitable[Proposal]], *, as_json: bool) -> None:
+def _decided(tenant: str, decide: Callable[[Caller], Awaitable[Proposal]], *, as_json: bool) -> None:
     (print_json if as_json else print_record)(record(ask(decide, tenant)))
 
 
 @proposals_commands.command()
 def dream(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Compare memory with itself now, and propose what should change."""
-    (print_json if as_json else print_record)(record(ask(lambda memory: memory.dream(), tenant)))
+    (print_json if as_json else print_record)(record(ask(lambda caller: proposals.review_memory(*caller), tenant)))
 
 
 @proposals_commands.command("list")
@@ -41,7 +42,8 @@ def list_all(
 ) -> None:
     """List proposals, newest first."""
     rows = [
-        record(one) for one in ask(lambda memory: memory.list_proposals(status=status, kind=kind, limit=limit), tenant)
+        record(one)
+        for one in ask(lambda caller: proposals.list_proposals(*caller, status=status, kind=kind, limit=limit), tenant)
     ]
     if as_json:
         print_json(rows)
@@ -53,7 +55,7 @@ def list_all(
 @proposals_commands.command()
 def show(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show one proposal."""
-    _decided(tenant, lambda memory: memory.get_proposal(proposal_id), as_json=as_json)
+    _decided(tenant, lambda caller: proposals.get_proposal(*caller, proposal_id), as_json=as_json)
 
 
 @proposals_commands.command()
@@ -61,7 +63,7 @@ def accept(
     proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None, as_json: AsJson = False
 ) -> None:
     """Carry a proposal out."""
-    _decided(tenant, lambda memory: memory.accept_proposal(proposal_id, reason=reason), as_json=as_json)
+    _decided(tenant, lambda caller: proposals.accept_proposal(*caller, proposal_id, reason=reason), as_json=as_json)
 
 
 @proposals_commands.command()
@@ -69,7 +71,7 @@ def reject(
     proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None, as_json: AsJson = False
 ) -> None:
     """Leave everything as it is; the same is not proposed again."""
-    _decided(tenant, lambda memory: memory.reject_proposal(proposal_id, reason=reason), as_json=as_json)
+    _decided(tenant, lambda caller: proposals.reject_proposal(*caller, proposal_id, reason=reason), as_json=as_json)
 
 
 @proposals_commands.command()
@@ -77,7 +79,7 @@ def undo(
     proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None, as_json: AsJson = False
 ) -> None:
     """Take back what accepting a proposal did."""
-    _decided(tenant, lambda memory: memory.undo_proposal(proposal_id, reason=reason), as_json=as_json)
+    _decided(tenant, lambda caller: proposals.undo_proposal(*caller, proposal_id, reason=reason), as_json=as_json)
 
 
 @proposals_commands.command()
@@ -91,9 +93,9 @@ def policy(
     """Show or set which proposals are accepted as soon as they are made: merge, retire."""
 
     async def run() -> list[str]:
-        async with open_memory(tenant) as memory:
+        async with open_memory(tenant) as caller:
             if accept or nothing:
-                return sorted((await memory.set_proposal_policy(accept or [])).accept)
-            return sorted((await memory.get_proposal_policy()).accept)
+                return sorted((await proposals.set_proposal_policy(*caller, accept or [])).accept)
+            return sorted((await proposals.get_proposal_policy(*caller)).accept)
 
     (print_json if as_json else print_record)({"accept": asyncio.run(run())})

@@ -29,7 +29,7 @@ from recordari.lifetime.rules import CORROBORATION
 from recordari.memory import version_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import Ready, make_ready, save_ready
-from recordari.memory.version_storage import RefStanding, Retirement
+from recordari.memory.version_storage import FactState, Retirement
 from recordari.memory.versions import retire
 from recordari.models.base import fail_open
 from recordari.sessions import storage as sessions_storage
@@ -265,7 +265,7 @@ def _versions(source_ref: str) -> list[str]:
     return [source_ref, *(f"{source_ref}@{number}" for number in range(2, MOST_VERSIONS + 1))]
 
 
-def _placed(source_ref: str, moment: datetime, known: dict[str, RefStanding]) -> str:
+def _placed(source_ref: str, moment: datetime, known: dict[str, FactState]) -> str:
     """Under which reference a pattern is written: that of the row it repeats, or a new one when it holds again."""
     versions = _versions(source_ref)
     standing = [known[ref] for ref in versions if ref in known]

@@ -32,7 +32,7 @@ from recordari.learning.rules.proposals import (
     ProposalKind,
     ProposalPolicy,
     ProposalStatus,
-    Remembrance,
+    ReviewedItem,
     changed,
     checked_accept,
     contradiction_of,
@@ -54,7 +54,7 @@ NO_SUCH_PROPOSAL = "there is no such proposal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dreamt:
+class ReviewResult:
     """What came of comparing memory with itself."""
 
     examined: int
@@ -65,13 +65,13 @@ class Dreamt:
     """How many older ones fell, because what they were about has changed."""
 
 
-async def dream(resources: Resources, identity: Identity, **_: Any) -> Dreamt:
+async def review_memory(resources: Resources, identity: Identity, /, **_: Any) -> ReviewResult:
     """Propose merges and retirements over the tenant's lasting memory. A weekly job; done again it proposes nothing new."""
     require_admin(identity)
     identity = replace(identity, user_id=None)  # an administrator who acts for a user would see that user's rows only
     await resources.get(AccessCounts).flush()
     voided = await _void_changed(resources, identity)
-    policy = await get_policy(resources, identity)
+    policy = await get_proposal_policy(resources, identity)
     async with resources.database.transaction(identity) as tx:
         mark = await storage.find_mark(tx)
         model_id = (await vector_storage.find_models(tx)).active
@@ -95,7 +95,7 @@ async def dream(resources: Resources, identity: Identity, **_: Any) -> Dreamt:
         await audit.record(
             tx, "proposal.dream", "tenant", identity.tenant_id, examined=examined, proposed=proposed, accepted=accepted
         )
-    return Dreamt(examined=examined, proposed=proposed, accepted=accepted, voided=voided)
+    return ReviewResult(examined=examined, proposed=proposed, accepted=accepted, voided=voided)
 
 
 async def _proposals_of(
@@ -140,7 +140,7 @@ async def _compared(tx: Transaction, item_id: UUID, near: Sequence[FactRow]) -> 
     return found
 
 
-def _statement(one: Remembrance) -> Statement:
+def _statement(one: ReviewedItem) -> Statement:
     return Statement(
         item_id=one.item_id,
         content=one.content,
@@ -159,7 +159,7 @@ async def _by_policy(
     if new.kind not in policy.accept or new.needs_person:
         return False
     try:
-        await accept(resources, identity, proposal_id, reason="policy")
+        await accept_proposal(resources, identity, proposal_id, reason="policy")
     except Conflict:
         log.info("proposal_not_accepted_by_policy", proposal_id=proposal_id)
         return False
@@ -196,12 +196,12 @@ async def _void_if_changed(resources: Resources, tx: Transaction, proposal: Prop
     return why
 
 
-async def get_policy(resources: Resources, identity: Identity) -> ProposalPolicy:
+async def get_proposal_policy(resources: Resources, identity: Identity) -> ProposalPolicy:
     """Which proposals the tenant accepts by itself."""
     return proposal_policy((await get_tenant(resources, identity)).settings)
 
 
-async def set_policy(resources: Resources, identity: Identity, accept: Sequence[str]) -> ProposalPolicy:
+async def set_proposal_policy(resources: Resources, identity: Identity, accept: Sequence[str]) -> ProposalPolicy:
     """Say which kinds of proposals are accepted as soon as they are made: `merge`, `retire`, both or none."""
     policy = ProposalPolicy(accept=checked_accept(list(accept)))
     await update_tenant(resources, identity, settings={SETTING: policy.written()})
@@ -243,7 +243,9 @@ async def _found(tx: Transaction, proposal_id: UUID) -> Proposal:
     return found
 
 
-async def accept(resources: Resources, identity: Identity, proposal_id: UUID, *, reason: str | None = None) -> Proposal:
+async def accept_proposal(
+    resources: Resources, identity: Identity, proposal_id: UUID, *, reason: str | None = None
+) -> Proposal:
     """Carry a proposal out, whole; `Conflict` when it is void, because what it is about has changed."""
     identity = _governing(identity, reason)
     async with resources.database.transaction(identity) as tx:
@@ -261,7 +263,9 @@ async def accept(resources: Resources, identity: Identity, proposal_id: UUID, *,
     return decided
 
 
-async def reject(resources: Resources, identity: Identity, proposal_id: UUID, *, reason: str | None = None) -> Proposal:
+async def reject_proposal(
+    resources: Resources, identity: Identity, proposal_id: UUID, *, reason: str | None = None
+) -> Proposal:
     """Leave everything as it is, for good: the same is not proposed again."""
     identity = _governing(identity, reason)
     async with resources.database.transaction(identity) as tx:
@@ -271,7 +275,9 @@ async def reject(resources: Resources, identity: Identity, proposal_id: UUID, *,
         return await _found(tx, proposal_id)
 
 
-async def undo(resources: Resources, identity: Identity, proposal_id: UUID, *, reason: str | None = None) -> Proposal:
+async def undo_proposal(
+    resources: Resources, identity: Identity, proposal_id: UUID, *, reason: str | None = None
+) -> Proposal:
     """Take back what accepting a proposal did; `Conflict` where something else was done to its items since."""
     identity = _governing(identity, reason)
     async with resources.database.transaction(identity) as tx:
@@ -279,7 +285,7 @@ async def undo(resources: Resources, identity: Identity, proposal_id: UUID, *, r
         proposal = await _found(tx, proposal_id)
         if locked is None or proposal.status is not ProposalStatus.ACCEPTED:
             raise Conflict(f"only an accepted proposal can be undone; this one is {proposal.status}")
-        await _take_back(tx, proposal)
+        await _reverse(tx, proposal)
         if proposal.successor_id is not None:
             await storage.return_links(tx, locked.links_made, successor_id=proposal.successor_id)
         await storage.decide(tx, proposal_id, ProposalStatus.UNDONE, now=resources.clock(), reason=reason)
@@ -317,7 +323,7 @@ async def _carry_out(resources: Resources, tx: Transaction, proposal: Proposal) 
     return links
 
 
-async def _take_back(tx: Transaction, proposal: Proposal) -> None:
+async def _reverse(tx: Transaction, proposal: Proposal) -> None:
     inputs = [*proposal.item_ids, *([proposal.successor_id] if proposal.successor_id is not None else [])]
     rows = await version_storage.lock_items(tx, sorted(inputs))
     if proposal.kind is ProposalKind.PROMOTE:

@@ -10,7 +10,8 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from recordari.kit.problems import Problem
-from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, Strict, id_position, page_of
+from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, Page, Shown, Strict, id_position, page_of
+from recordari.learning import proposals
 from recordari.learning.rules.proposals import ProposalKind, ProposalStatus
 
 router = APIRouter(prefix="/v1/proposals", tags=["proposals"], responses=PROBLEMS)
@@ -67,50 +68,52 @@ Kinds = Annotated[ProposalKind | None, Query(description="Only this kind.")]
 
 @router.get("", operation_id="list_proposals", response_model=Page[ProposalShown])
 async def list_proposals(
-    memory: AdminMemory, status: Status = None, kind: Kinds = None, limit: Limit = 50, cursor: Cursor = None
+    caller: AdminCaller, status: Status = None, kind: Kinds = None, limit: Limit = 50, cursor: Cursor = None
 ) -> object:
     """Proposals, newest first."""
-    found = await memory.list_proposals(status=status, kind=kind, before=id_position(cursor), limit=limit + 1)
+    found = await proposals.list_proposals(
+        *caller, status=status, kind=kind, before=id_position(cursor), limit=limit + 1
+    )
     return page_of(found, limit, lambda proposal: proposal.proposal_id)
 
 
-@router.post("/dream", operation_id="dream", response_model=DreamtShown)
-async def dream(memory: AdminMemory) -> object:
+@router.post("/dream", operation_id="review_memory", response_model=DreamtShown)
+async def dream(caller: AdminCaller) -> object:
     """Compare memory with itself now instead of once a week."""
-    return await memory.dream()
+    return await proposals.review_memory(*caller)
 
 
 @router.get("/policy", operation_id="get_proposal_policy", response_model=PolicyShown)
-async def get_proposal_policy(memory: AdminMemory) -> object:
+async def get_proposal_policy(caller: AdminCaller) -> object:
     """Which proposals the tenant accepts by itself."""
-    return {"accept": sorted((await memory.get_proposal_policy()).accept)}
+    return {"accept": sorted((await proposals.get_proposal_policy(*caller)).accept)}
 
 
 @router.put("/policy", operation_id="set_proposal_policy", response_model=PolicyShown)
-async def set_proposal_policy(memory: AdminMemory, wanted: PolicyRequest) -> object:
+async def set_proposal_policy(caller: AdminCaller, wanted: PolicyRequest) -> object:
     """Accept some kinds as soon as they are made."""
-    return {"accept": sorted((await memory.set_proposal_policy(wanted.accept)).accept)}
+    return {"accept": sorted((await proposals.set_proposal_policy(*caller, wanted.accept)).accept)}
 
 
 @router.get("/{proposal_id}", operation_id="get_proposal", response_model=ProposalShown)
-async def get_proposal(memory: AdminMemory, proposal_id: UUID) -> object:
+async def get_proposal(caller: AdminCaller, proposal_id: UUID) -> object:
     """One proposal."""
-    return await memory.get_proposal(proposal_id)
+    return await proposals.get_proposal(*caller, proposal_id)
 
 
 @router.post("/{proposal_id}/accept", operation_id="accept_proposal", response_model=ProposalShown, responses=VOID)
-async def accept_proposal(memory: AdminMemory, proposal_id: UUID, wanted: DecisionRequest) -> object:
+async def accept_proposal(caller: AdminCaller, proposal_id: UUID, wanted: DecisionRequest) -> object:
     """Carry it out, whole or not at all."""
-    return await memory.accept_proposal(proposal_id, reason=wanted.reason)
+    return await proposals.accept_proposal(*caller, proposal_id, reason=wanted.reason)
 
 
 @router.post("/{proposal_id}/reject", operation_id="reject_proposal", response_model=ProposalShown, responses=VOID)
-async def reject_proposal(memory: AdminMemory, proposal_id: UUID, wanted: DecisionRequest) -> object:
+async def reject_proposal(caller: AdminCaller, proposal_id: UUID, wanted: DecisionRequest) -> object:
     """Leave everything as it is; the same is not proposed again."""
-    return await memory.reject_proposal(proposal_id, reason=wanted.reason)
+    return await proposals.reject_proposal(*caller, proposal_id, reason=wanted.reason)
 
 
 @router.post("/{proposal_id}/undo", operation_id="undo_proposal", response_model=ProposalShown, responses=VOID)
-async def undo_proposal(memory: AdminMemory, proposal_id: UUID, wanted: DecisionRequest) -> object:
+async def undo_proposal(caller: AdminCaller, proposal_id: UUID, wanted: DecisionRequest) -> object:
     """Take back what accepting it did, while nothing else was done to its items."""
-    return await memory.undo_proposal(proposal_id, reason=wanted.reason)
+    return await proposals.undo_proposal(*caller, proposal_id, reason=wanted.reason)

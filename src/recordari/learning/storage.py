@@ -21,7 +21,7 @@ from recordari.learning.rules.proposals import (
     Proposal,
     ProposalKind,
     ProposalStatus,
-    Remembrance,
+    ReviewedItem,
 )
 from recordari.memory.storage import thread_of
 
@@ -149,10 +149,10 @@ async def list_lasting(tx: Transaction, *, after: UUID, limit: int) -> list[UUID
     return [row["item_id"] for row in await tx.dicts(queries.list_lasting, after=after, limit=limit)]
 
 
-async def weigh(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, Remembrance]:
+async def weigh(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, ReviewedItem]:
     """Items as they are weighed against each other."""
     rows = await tx.dicts(queries.weigh, item_ids=list(item_ids))
-    return {row["item_id"]: Remembrance(**{**row, "trust": Trust(row["trust"])}) for row in rows}
+    return {row["item_id"]: ReviewedItem(**{**row, "trust": Trust(row["trust"])}) for row in rows}
 
 
 async def insert_proposal(tx: Transaction, new: NewProposal, *, now: datetime) -> UUID | None:

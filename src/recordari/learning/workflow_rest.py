@@ -12,8 +12,8 @@ from pydantic import Field
 from recordari.kit.rest import (
     MISMATCH,
     PROBLEMS,
-    AdminMemory,
-    AgentMemory,
+    AdminCaller,
+    AgentCaller,
     Cursor,
     Limit,
     Page,
@@ -23,6 +23,7 @@ from recordari.kit.rest import (
     page_of,
     position,
 )
+from recordari.learning import workflows
 from recordari.learning.rules.bandit import Posterior
 from recordari.learning.rules.workflows import Procedure
 
@@ -124,10 +125,11 @@ Name = Annotated[str, Query(min_length=1, max_length=200)]
     response_model=SavedShown,
     responses={201: {"model": SavedShown, "description": "A new version."}, **MISMATCH},
 )
-async def save_procedure(memory: AdminMemory, wanted: ProcedureRequest, response: Response) -> object:
+async def save_procedure(caller: AdminCaller, wanted: ProcedureRequest, response: Response) -> object:
     """Keep a procedure; a changed one supersedes its old version."""
     prior = Posterior(alpha=wanted.alpha or 1.0, beta=wanted.beta or 1.0) if wanted.alpha or wanted.beta else None
-    saved = await memory.save_procedure(
+    saved = await workflows.save_procedure(
+        *caller,
         wanted.name,
         wanted.spec,
         agent_type=wanted.agent_type,
@@ -142,51 +144,51 @@ async def save_procedure(memory: AdminMemory, wanted: ProcedureRequest, response
 
 @router.get("", operation_id="list_procedures", response_model=Page[ProcedureShown])
 async def list_procedures(
-    memory: AgentMemory, also_ended: bool = False, limit: Limit = 50, cursor: Cursor = None
+    caller: AgentCaller, also_ended: bool = False, limit: Limit = 50, cursor: Cursor = None
 ) -> object:
     """Versions of all tasks, oldest first."""
-    found = await memory.list_procedures(also_ended=also_ended, after=id_position(cursor), limit=limit + 1)
+    found = await workflows.list_procedures(*caller, also_ended=also_ended, after=id_position(cursor), limit=limit + 1)
     return page_of(found, limit, lambda procedure: procedure.procedure_id)
 
 
 @router.get("/active", operation_id="active_procedures", response_model=list[ProcedureShown])
-async def active_procedures(memory: AgentMemory, agent_type: Name, task_type: Name) -> object:
+async def active_procedures(caller: AgentCaller, agent_type: Name, task_type: Name) -> object:
     """What is neither superseded nor retired."""
-    return await memory.active_procedures(agent_type, task_type)
+    return await workflows.active_procedures(*caller, agent_type, task_type)
 
 
 @router.get("/history", operation_id="procedure_history", response_model=list[ProcedureShown])
-async def procedure_history(memory: AgentMemory, agent_type: Name, task_type: Name, name: Name) -> object:
+async def procedure_history(caller: AgentCaller, agent_type: Name, task_type: Name, name: Name) -> object:
     """Every version of a procedure, newest first."""
-    return await memory.procedure_history(agent_type, task_type, name)
+    return await workflows.procedure_history(*caller, agent_type, task_type, name)
 
 
 @router.post("/choose", operation_id="choose", response_model=ChoiceShown)
-async def choose(memory: AgentMemory, wanted: ChoiceRequest) -> object:
+async def choose(caller: AgentCaller, wanted: ChoiceRequest) -> object:
     """Choose by Thompson sampling among the active ones, and record the choice."""
-    return await memory.choose(wanted.agent_type, wanted.task_type, seed=wanted.seed)
+    return await workflows.choose(*caller, wanted.agent_type, wanted.task_type, seed=wanted.seed)
 
 
 @router.post("/reward", operation_id="reward", response_model=RewardedShown)
-async def reward(memory: AgentMemory, wanted: RewardRequest) -> object:
+async def reward(caller: AgentCaller, wanted: RewardRequest) -> object:
     """Say how well it did; the same outcome again changes nothing."""
-    return await memory.reward(wanted.target_id, wanted.score, outcome_id=wanted.outcome_id)
+    return await workflows.reward(*caller, wanted.target_id, wanted.score, outcome_id=wanted.outcome_id)
 
 
 @router.get("/{procedure_id}", operation_id="get_procedure", response_model=ProcedureShown)
-async def get_procedure(memory: AgentMemory, procedure_id: UUID) -> Procedure:
+async def get_procedure(caller: AgentCaller, procedure_id: UUID) -> Procedure:
     """One version with its posterior."""
-    return await memory.get_procedure(procedure_id)
+    return await workflows.get_procedure(*caller, procedure_id)
 
 
 @router.post("/{procedure_id}/retire", operation_id="retire_procedure", response_model=ProcedureShown)
-async def retire_procedure(memory: AdminMemory, procedure_id: UUID, wanted: RetireRequest) -> Procedure:
+async def retire_procedure(caller: AdminCaller, procedure_id: UUID, wanted: RetireRequest) -> Procedure:
     """Never choose it again; it stays for the record."""
-    return await memory.retire_procedure(procedure_id, reason=wanted.reason)
+    return await workflows.retire_procedure(*caller, procedure_id, reason=wanted.reason)
 
 
 @router.get("/{procedure_id}/outcomes", operation_id="list_outcomes", response_model=Page[OutcomeShown])
-async def list_outcomes(memory: AgentMemory, procedure_id: UUID, limit: Limit = 50, cursor: Cursor = None) -> object:
+async def list_outcomes(caller: AgentCaller, procedure_id: UUID, limit: Limit = 50, cursor: Cursor = None) -> object:
     """What came of it, newest first."""
-    found = await memory.list_outcomes(procedure_id, before=position(cursor), limit=limit + 1)
+    found = await workflows.list_outcomes(*caller, procedure_id, before=position(cursor), limit=limit + 1)
     return page_of(found, limit, lambda outcome: outcome.outcome_id)

@@ -13,7 +13,6 @@ from uuid import UUID
 
 import typer
 
-from recordari.app import Memory
 from recordari.core.checks import Progress
 from recordari.errors import InvalidInput
 from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, open_memory
@@ -29,10 +28,16 @@ from recordari.kit.output import (
     print_table,
     record,
 )
+from recordari.kit.verbs import Caller
+from recordari.lifetime import decay, retain
+from recordari.lifetime import erase as erase_verbs
+from recordari.lifetime import forget as forget_verbs
 from recordari.lifetime.forget import Forgotten
 from recordari.lifetime.retain import Sweep
 from recordari.lifetime.rules import RetentionPolicy
 from recordari.memory.cli import progress_bar
+from recordari.privacy import sanitise
+from recordari.transfer import export as export_verbs
 
 LOOK_SECONDS = 0.2
 
@@ -49,8 +54,8 @@ def forget(
     """Redact an item with everything derived from it; it does not come back."""
 
     async def run(*, only_look: bool) -> Forgotten:
-        async with open_memory(tenant) as memory:
-            return await memory.forget(item_id, reason=reason, dry_run=only_look)
+        async with open_memory(tenant) as caller:
+            return await forget_verbs.forget(*caller, item_id, reason=reason, dry_run=only_look)
 
     if not dry_run:
         if not yes and sys.stdin.isatty():
@@ -79,9 +84,9 @@ def erase(
     confirm(f"Erase everything of the user {user_id}? Nothing brings it back.", yes=yes)
 
     async def run() -> dict[str, Any]:
-        async with open_memory(tenant) as memory:
+        async with open_memory(tenant) as caller:
             with progress_bar("items erased", hidden=as_json) as progress:
-                return await _erased(memory, user_id, progress)
+                return await _erased(caller, user_id, progress)
 
     done = asyncio.run(run())
     if as_json:
@@ -90,13 +95,13 @@ def erase(
         print_line(f"{counted(done['items'], 'item')} and {counted(done['sessions'], 'session')} erased")
 
 
-async def _erased(memory: Memory, user_id: str, progress: Progress) -> dict[str, Any]:
-    started = await memory.start_erasing_user(user_id)
-    erasing = asyncio.create_task(memory.erase_user(user_id))
+async def _erased(caller: Caller, user_id: str, progress: Progress) -> dict[str, Any]:
+    started = await erase_verbs.start_erasing_user(*caller, user_id)
+    erasing = asyncio.create_task(erase_verbs.erase_user(*caller, user_id))
     while not erasing.done():
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(erasing), LOOK_SECONDS)
-        progress((await memory.get_erasure(started.erasure_id)).items, 0)
+        progress((await erase_verbs.get_erasure(*caller, started.erasure_id)).items, 0)
     return record(await erasing, without=("user_id", "user_hash"))
 
 
@@ -113,9 +118,9 @@ def export(
         confirm(f"Write over {file}?", yes=yes)
 
     async def run() -> int:
-        async with open_memory(tenant) as memory:
+        async with open_memory(tenant) as caller:
             with progress_bar("lines", hidden=as_json or str(file) == "-") as progress:
-                return await _write(memory.export(user_id=user), file, progress)
+                return await _write(export_verbs.export(*caller, user_id=user), file, progress)
 
     written = asyncio.run(run())
     if as_json and str(file) != "-":
@@ -159,7 +164,7 @@ SourceId = Annotated[UUID, typer.Argument(help="Id of the source.")]
 @policy_commands.command()
 def show(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show how long the tenant keeps what it has ended."""
-    _show(ask(lambda memory: memory.get_retention_policy(), tenant), as_json=as_json)
+    _show(ask(lambda caller: retain.get_retention_policy(*caller), tenant), as_json=as_json)
 
 
 @policy_commands.command("set")
@@ -171,13 +176,13 @@ def change(
 ) -> None:
     """Change values of the retention policy."""
     changes = dict(_read(text) for text in values)
-    _show(ask(lambda memory: memory.set_retention_policy(**changes), tenant), as_json=as_json)
+    _show(ask(lambda caller: retain.set_retention_policy(*caller, **changes), tenant), as_json=as_json)
 
 
 @policy_commands.command("dry-run")
 def dry_run(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Say what a sweep by the policy would do now."""
-    _show_sweep(ask(lambda memory: memory.sweep(dry_run=True), tenant), as_json=as_json)
+    _show_sweep(ask(lambda caller: retain.sweep(*caller, dry_run=True), tenant), as_json=as_json)
 
 
 @policy_commands.command()
@@ -190,20 +195,20 @@ def sweep(
 ) -> None:
     """Carry the retention policy out now instead of at its time."""
     confirm("Redact and remove what the policy says? `recordari policy dry-run` shows it first.", yes=yes)
-    _show_sweep(ask(lambda memory: memory.sweep(dry_run=False, force=force), tenant), as_json=as_json)
+    _show_sweep(ask(lambda caller: retain.sweep(*caller, dry_run=False, force=force), tenant), as_json=as_json)
 
 
 @policy_commands.command()
 def fade(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Archive recent memory that has faded and promote what matters, now instead of at its time."""
-    done = ask(lambda memory: memory.fade(), tenant)
+    done = ask(lambda caller: decay.decay(*caller), tenant)
     (print_json if as_json else print_record)(record(done))
 
 
 @policy_commands.command()
 def hold(item_id: ItemId, action_id: ActionId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Note that an action rests on an item: nothing may remove it from then on."""
-    made = ask(lambda memory: memory.hold(item_id, action_id), tenant)
+    made = ask(lambda caller: forget_verbs.hold(*caller, item_id, action_id), tenant)
     if as_json:
         print_json({"item_id": item_id, "action_id": action_id, "was_new": made})
     else:
@@ -221,7 +226,7 @@ def release(
 ) -> None:
     """Note that an action rests on an item no longer."""
     confirm(f"Release {item_id}? What rests on it no longer keeps it.", yes=yes)
-    ask(lambda memory: memory.release(item_id, action_id), tenant)
+    ask(lambda caller: forget_verbs.release(*caller, item_id, action_id), tenant)
     if as_json:
         print_json({"item_id": item_id, "action_id": action_id, "done": "released"})
     else:
@@ -231,7 +236,7 @@ def release(
 @policy_commands.command()
 def holds(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """List the actions that rest on an item."""
-    found = [record(each) for each in ask(lambda memory: memory.list_holds(item_id), tenant)]
+    found = [record(each) for each in ask(lambda caller: forget_verbs.list_holds(*caller, item_id), tenant)]
     if as_json:
         print_json(found)
     else:
@@ -241,7 +246,7 @@ def holds(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJs
 @policy_commands.command()
 def protect(source_id: SourceId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Let no fact copy the documents of a source."""
-    texts = ask(lambda memory: memory.protect_source(source_id), tenant)
+    texts = ask(lambda caller: sanitise.protect_source(*caller, source_id), tenant)
     if as_json:
         print_json({"source_id": source_id, "texts": texts})
     else:
@@ -254,7 +259,7 @@ def unprotect(
 ) -> None:
     """Let facts say what they like of a source."""
     confirm(f"Protect the source {source_id} no longer?", yes=yes)
-    ask(lambda memory: memory.unprotect_source(source_id), tenant)
+    ask(lambda caller: sanitise.unprotect_source(*caller, source_id), tenant)
     if as_json:
         print_json({"source_id": source_id, "done": "unprotected"})
     else:
@@ -264,7 +269,7 @@ def unprotect(
 @policy_commands.command()
 def protected(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """List the sources that no fact may copy."""
-    found = [record(each) for each in ask(lambda memory: memory.list_protected_sources(), tenant)]
+    found = [record(each) for each in ask(lambda caller: sanitise.list_protected_sources(*caller), tenant)]
     if as_json:
         print_json(found)
     else:
@@ -282,7 +287,12 @@ def privacy(
 ) -> None:
     """Show or replace what is done with personal data and secrets before anything is written."""
     setting = dict(_read(text) for text in values or [])
-    policy = ask(lambda memory: memory.set_privacy_policy(setting) if setting else memory.get_privacy_policy(), tenant)
+    policy = ask(
+        lambda caller: (
+            sanitise.set_privacy_policy(*caller, setting) if setting else sanitise.get_privacy_policy(*caller)
+        ),
+        tenant,
+    )
     shown = {"enabled": policy.enabled, **{str(name): str(action) for name, action in policy.actions.items()}}
     (print_json if as_json else print_record)(shown)
 

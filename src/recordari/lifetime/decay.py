@@ -15,7 +15,7 @@ from recordari.learning import storage as learning_storage
 from recordari.learning.rules.proposals import NewProposal, ProposalKind
 from recordari.lifetime import storage
 from recordari.lifetime.rules import WEAKEST as WEAKEST_STRENGTH
-from recordari.lifetime.rules import Fate, Trace, fate, lifetime, review_of
+from recordari.lifetime.rules import DecayDecision, Trace, decay_decision, lifetime, review_of
 from recordari.recall.accesses import AccessCounts
 from recordari.tenants.tenants import require_admin
 
@@ -24,7 +24,7 @@ _FIRST = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Faded:
+class DecayResult:
     """What a pass over recent memory did."""
 
     examined: int
@@ -34,7 +34,7 @@ class Faded:
     """Items that matter and wait for a person to let them last."""
 
 
-async def fade(resources: Resources, identity: Identity, **_: Any) -> Faded:
+async def decay(resources: Resources, identity: Identity, /, **_: Any) -> DecayResult:
     """Archive what has faded and promote what matters, over all of the tenant's recent memory."""
     require_admin(identity)
     await resources.get(AccessCounts).flush()
@@ -46,9 +46,9 @@ async def fade(resources: Resources, identity: Identity, **_: Any) -> Faded:
             page = await storage.list_recent(tx, after=after, limit=PAGE)
             if not page:
                 break
-            fates = {trace.item_id: fate(trace, now=now) for trace in page}
-            faded = [item_id for item_id, found in fates.items() if found is Fate.ARCHIVE]
-            lasting = [item_id for item_id, found in fates.items() if found is Fate.PROMOTE]
+            fates = {trace.item_id: decay_decision(trace, now=now) for trace in page}
+            faded = [item_id for item_id, found in fates.items() if found is DecayDecision.ARCHIVE]
+            lasting = [item_id for item_id, found in fates.items() if found is DecayDecision.PROMOTE]
             # What was recalled within the shortest lifetime cannot have faded, whatever was read before.
             recently = now - lifetime(WEAKEST_STRENGTH)
             archived += len(await storage.archive_faded(tx, faded, now=now, recalled_since=recently))
@@ -63,12 +63,12 @@ async def fade(resources: Resources, identity: Identity, **_: Any) -> Faded:
     if archived:
         async with resources.database.transaction(identity) as tx:
             await audit.record(tx, "memory.archive", "tenant", identity.tenant_id, reason="faded", archived=archived)
-    return Faded(examined=examined, archived=archived, promoted=promoted, reviews=reviews)
+    return DecayResult(examined=examined, archived=archived, promoted=promoted, reviews=reviews)
 
 
-def _to_review(trace: Trace, found: Fate, now: datetime) -> NewProposal | None:
+def _to_review(trace: Trace, found: DecayDecision, now: datetime) -> NewProposal | None:
     """The proposal to let something last that matters, and that neither its carrier nor its sources vouch for (F6)."""
-    reason = review_of(trace, now=now) if found is Fate.KEEP else None
+    reason = review_of(trace, now=now) if found is DecayDecision.KEEP else None
     if reason is None:
         return None
     return NewProposal(kind=ProposalKind.PROMOTE, rule=reason, item_ids=(trace.item_id,))

@@ -41,7 +41,7 @@ class Reapplied:
     users: int
 
 
-async def start_erasing(resources: Resources, identity: Identity, user_id: str) -> Erasure:
+async def start_erasing_user(resources: Resources, identity: Identity, user_id: str) -> Erasure:
     """Ask for a user to be erased in the background; from now on nothing older of that user is written."""
     require_admin(identity)
     who = UserId(checked_id("user_id", user_id))
@@ -58,7 +58,7 @@ async def start_erasing(resources: Resources, identity: Identity, user_id: str) 
 
 async def erase_user(resources: Resources, identity: Identity, user_id: str) -> Erasure:
     """Erase a user and return when it is done; should this process die, a worker ends it."""
-    erasure = await start_erasing(resources, identity, user_id)
+    erasure = await start_erasing_user(resources, identity, user_id)
     return await run_erasure(resources, identity, erasure_id=str(erasure.erasure_id))
 
 
@@ -151,7 +151,7 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
     return finished or await get_erasure(resources, identity, erasure.erasure_id)
 
 
-async def reapply(resources: Resources, identity: Identity, *, file: Path | None = None) -> Reapplied:
+async def reapply_erasures(resources: Resources, identity: Identity, *, file: Path | None = None) -> Reapplied:
     """Do again what the journal of erasures says, after an older backup was restored; done again it does no harm.
 
     `file` is the journal to use; without it the tenant's own, beside the database.

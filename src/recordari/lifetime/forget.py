@@ -24,13 +24,13 @@ from recordari.kit.resources import Resources
 from recordari.lifetime import storage
 from recordari.lifetime.journal import write_journal
 from recordari.lifetime.rules import without_fold
-from recordari.lifetime.storage import Doomed, Hold, Summaries, Tombstone
+from recordari.lifetime.storage import Hold, RedactionTarget, Summaries, Tombstone
 from recordari.memory import items
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.items import refuse_shared
 from recordari.memory.objects import Objects
 from recordari.sessions.messages import SUMMARISE_TOPIC
-from recordari.sharing.share import take_back
+from recordari.sharing.share import revoke_shares
 from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
@@ -53,7 +53,7 @@ class Forgotten:
 class _Cascade:
     """Everything that one forgetting reaches."""
 
-    doomed: dict[UUID, Doomed] = field(default_factory=dict)
+    doomed: dict[UUID, RedactionTarget] = field(default_factory=dict)
     sessions: dict[SessionId, Summaries] = field(default_factory=dict)
 
 
@@ -119,7 +119,7 @@ async def redact(
     everything = list(cascade.doomed)
     named = set(item_ids) if of_erased_user else set()
     buried = [item_id for item_id in everything if item_id not in named]
-    await take_back(tx, everything)
+    await revoke_shares(tx, everything)
     tombstones = await storage.bury(tx, buried, now=now)
     followers = await storage.unembed_followers(tx, everything)
     await storage.redact(tx, everything, now=now, keep_place=not of_erased_user)
@@ -159,7 +159,9 @@ async def _reach(tx: Transaction, item_ids: Sequence[UUID]) -> _Cascade:
     return cascade
 
 
-async def _told_by(tx: Transaction, locked: Sequence[Doomed], sessions: dict[SessionId, Summaries]) -> list[UUID]:
+async def _told_by(
+    tx: Transaction, locked: Sequence[RedactionTarget], sessions: dict[SessionId, Summaries]
+) -> list[UUID]:
     """The summaries of sessions that tell one of these messages; the sessions are noted without them."""
     places: dict[SessionId, list[int]] = {}
     for one in locked:

@@ -10,11 +10,12 @@ from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field
 
 from recordari.kit.problems import Problem
-from recordari.kit.rest import MISMATCH, PROBLEMS, AdminMemory, IfMatch, Shown, Strict, etag_of, require_match
+from recordari.kit.rest import MISMATCH, PROBLEMS, AdminCaller, IfMatch, Shown, Strict, etag_of, require_match
+from recordari.lifetime import decay, erase, retain
 from recordari.lifetime.rules import MOST_DAYS, RetentionPolicy, Verdict
 
 router = APIRouter(prefix="/v1/retention", tags=["retention"], responses=PROBLEMS)
-fade_router = APIRouter(prefix="/v1/fade", tags=["retention"], responses=PROBLEMS)
+fade_router = APIRouter(prefix="/v1/decay", tags=["retention"], responses=PROBLEMS)
 erasures_router = APIRouter(prefix="/v1/erasures", tags=["erasures"], responses=PROBLEMS)
 
 TOO_MUCH: dict[int | str, dict[str, Any]] = {
@@ -108,53 +109,53 @@ class ReappliedShown(Shown):
 
 
 @router.get("", operation_id="get_retention_policy", response_model=RetentionShown)
-async def get_retention_policy(memory: AdminMemory, response: Response) -> RetentionPolicy:
+async def get_retention_policy(caller: AdminCaller, response: Response) -> RetentionPolicy:
     """The tenant's retention policy."""
-    return _tagged(await memory.get_retention_policy(), response)
+    return _tagged(await retain.get_retention_policy(*caller), response)
 
 
 @router.patch("", operation_id="set_retention_policy", response_model=RetentionShown, responses=MISMATCH)
 async def set_retention_policy(
-    memory: AdminMemory, change: RetentionChange, response: Response, if_match: IfMatch = None
+    caller: AdminCaller, change: RetentionChange, response: Response, if_match: IfMatch = None
 ) -> RetentionPolicy:
     """Change how long the tenant keeps what it has ended."""
     if if_match is not None:
-        require_match(if_match, _tag(await memory.get_retention_policy()))
-    changed = await memory.set_retention_policy(**change.model_dump(exclude_unset=True))
+        require_match(if_match, _tag(await retain.get_retention_policy(*caller)))
+    changed = await retain.set_retention_policy(*caller, **change.model_dump(exclude_unset=True))
     return _tagged(changed, response)
 
 
 @router.post("/sweep", operation_id="sweep", response_model=SweepShown, responses=TOO_MUCH)
-async def sweep(memory: AdminMemory, wanted: SweepRequest | None = None) -> object:
+async def sweep(caller: AdminCaller, wanted: SweepRequest | None = None) -> object:
     """Carry the policy out now instead of at its time; `dry_run` only says what that would be."""
     wanted = wanted or SweepRequest()
-    return await memory.sweep(dry_run=wanted.dry_run, force=wanted.force)
+    return await retain.sweep(*caller, dry_run=wanted.dry_run, force=wanted.force)
 
 
 @fade_router.post("", operation_id="fade", response_model=FadedShown)
-async def fade(memory: AdminMemory) -> object:
+async def fade(caller: AdminCaller) -> object:
     """Archive recent memory that has faded and promote what matters, now instead of at its time."""
-    return await memory.fade()
+    return await decay.decay(*caller)
 
 
 @erasures_router.post(
     "", operation_id="start_erasing_user", response_model=ErasureShown, status_code=202, responses=HELD
 )
-async def start_erasing_user(memory: AdminMemory, wanted: ErasureRequest) -> object:
+async def start_erasing_user(caller: AdminCaller, wanted: ErasureRequest) -> object:
     """Erase a user everywhere, in the background: rows, vectors, bodies, sessions, state, keys, work that waits."""
-    return await memory.start_erasing_user(wanted.user_id)
+    return await erase.start_erasing_user(*caller, wanted.user_id)
 
 
 @erasures_router.post("/reapply", operation_id="reapply_erasures", response_model=ReappliedShown)
-async def reapply_erasures(memory: AdminMemory) -> object:
+async def reapply_erasures(caller: AdminCaller) -> object:
     """Forget again what was forgotten before an older backup was restored, by the tenant's journal."""
-    return await memory.reapply_erasures()
+    return await erase.reapply_erasures(*caller)
 
 
 @erasures_router.get("/{erasure_id}", operation_id="get_erasure", response_model=ErasureShown)
-async def get_erasure(memory: AdminMemory, erasure_id: UUID) -> object:
+async def get_erasure(caller: AdminCaller, erasure_id: UUID) -> object:
     """How far the erasing of a user has come."""
-    return await memory.get_erasure(erasure_id)
+    return await erase.get_erasure(*caller, erasure_id)
 
 
 def _tag(policy: RetentionPolicy) -> str:

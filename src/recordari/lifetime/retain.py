@@ -58,7 +58,7 @@ async def get_retention_policy(resources: Resources, identity: Identity) -> Rete
     return policy
 
 
-async def set_retention_policy(resources: Resources, identity: Identity, **changes: Any) -> RetentionPolicy:
+async def set_retention_policy(resources: Resources, identity: Identity, /, **changes: Any) -> RetentionPolicy:
     """Change some values of the tenant's policy; `InvalidInput` names one that cannot be."""
     current = await get_retention_policy(resources, identity)
     policy = checked_policy({**current.written(), **changes})
@@ -185,7 +185,7 @@ JOB = "collect_objects"
 AT_ONCE = 500
 
 
-async def collect_objects(resources: Resources, identity: Identity, **_: Any) -> int:
+async def collect_objects(resources: Resources, identity: Identity, /, **_: Any) -> int:
     """Remove the tenant's objects that no row points to; how many. A weekly job."""
     removed = await remove_discarded(resources, identity)
     before = resources.clock() - timedelta(hours=resources.settings.object_grace_hours)

@@ -60,7 +60,7 @@ class Trace:
     is_pinned: bool = False
 
 
-class Fate(StrEnum):
+class DecayDecision(StrEnum):
     """What becomes of an item of recent memory."""
 
     KEEP = "keep"
@@ -92,15 +92,15 @@ def lifetime(s: float) -> timedelta:
     return timedelta(hours=-math.log(ARCHIVE_BELOW) * s / RATE)
 
 
-def fate(trace: Trace, *, now: datetime) -> Fate:
+def decay_decision(trace: Trace, *, now: datetime) -> DecayDecision:
     """Decide about one item of recent memory."""
     weight = importance(trace, now=now)
     if weight >= PROMOTE_FROM and may_last(trace):
-        return Fate.PROMOTE
+        return DecayDecision.PROMOTE
     if trace.is_pinned:
-        return Fate.KEEP
+        return DecayDecision.KEEP
     left = retention(_hours(trace, now), strength(weight, trace.accesses))
-    return Fate.ARCHIVE if left < ARCHIVE_BELOW else Fate.KEEP
+    return DecayDecision.ARCHIVE if left < ARCHIVE_BELOW else DecayDecision.KEEP
 
 
 def may_last(trace: Trace) -> bool:

@@ -20,7 +20,7 @@ queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doomed:
+class RedactionTarget:
     """An item that is to be forgotten: where it stands, and whether that is forbidden."""
 
     item_id: UUID
@@ -63,9 +63,9 @@ class DiscardedObject:
     is_used: bool
 
 
-async def lock_items(tx: Transaction, item_ids: Sequence[UUID]) -> list[Doomed]:
+async def lock_items(tx: Transaction, item_ids: Sequence[UUID]) -> list[RedactionTarget]:
     """Lock items that are to be forgotten; those that are forgotten already are left out."""
-    return await tx.all(queries.lock_items, Doomed, item_ids=list(item_ids))
+    return await tx.all(queries.lock_items, RedactionTarget, item_ids=list(item_ids))
 
 
 async def resting_only_on(tx: Transaction, item_ids: Sequence[UUID]) -> list[UUID]:

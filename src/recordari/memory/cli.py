@@ -10,11 +10,13 @@ from typing import Annotated
 
 import typer
 
-from recordari.app import Memory
 from recordari.core.checks import Progress
 from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, open_memory
 from recordari.kit.output import AsJson, console, counted, print_json, print_line, print_note, record
+from recordari.kit.verbs import Caller
+from recordari.memory import index
 from recordari.memory.index import EMBED_TOPIC, Reembedding
+from recordari.worker import jobs
 
 PATIENCE = 30.0  # seconds without headway after which the rest is left to a worker
 
@@ -23,11 +25,11 @@ def reindex(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> 
     """Derive index columns, vectors and entities again from the rows; it can be stopped and repeated."""
 
     async def run() -> tuple[int, int]:
-        async with open_memory(tenant, worker=True) as memory:
+        async with open_memory(tenant, worker=True) as caller:
             with progress_bar("index", hidden=as_json) as progress:
-                done = await memory.reindex(progress=progress)
+                done = await index.reindex(*caller, progress=progress)
             with progress_bar("vectors", hidden=as_json) as progress:
-                return done, await settle(memory, patience=PATIENCE, progress=progress)
+                return done, await settle(caller, patience=PATIENCE, progress=progress)
 
     done, left = asyncio.run(run())
     if as_json:
@@ -48,9 +50,9 @@ def reembed(
     """Move to another embedding model while recall goes on; it can be stopped, and goes on where it stopped."""
 
     async def run() -> Reembedding:
-        async with open_memory(tenant) as memory:
+        async with open_memory(tenant) as caller:
             with progress_bar("vectors", hidden=as_json) as progress:
-                return await memory.reembed(model_id=model, progress=progress)
+                return await index.reembed(*caller, model_id=model, progress=progress)
 
     done = asyncio.run(run())
     if as_json:
@@ -59,18 +61,18 @@ def reembed(
         print_line(f"{done.done} of {counted(done.total, 'item')} embedded; recall uses {done.model_id} now")
 
 
-async def settle(memory: Memory, *, patience: float, progress: Progress | None = None) -> int:
+async def settle(caller: Caller, *, patience: float, progress: Progress | None = None) -> int:
     """Wait while items are being embedded, until none waits or nothing moves any more; how many wait then.
 
     Where background work is left to other processes it is not waited for.
     """
-    most = left = await _waiting(memory)
+    most = left = await _waiting(caller)
     moved = time.monotonic()
-    while left and memory.resources.settings.worker and time.monotonic() - moved < patience:
+    while left and caller.resources.settings.worker and time.monotonic() - moved < patience:
         if progress is not None:
             progress(most - left, most)
         await asyncio.sleep(0.05)
-        now = await _waiting(memory)
+        now = await _waiting(caller)
         if now < left:
             moved = time.monotonic()
         most, left = max(most, now), now
@@ -95,5 +97,5 @@ def progress_bar(name: str, *, hidden: bool) -> Iterator[Progress]:
         yield lambda done, total: bar.update(task, completed=done, total=total or None)
 
 
-async def _waiting(memory: Memory) -> int:
-    return (await memory.job_counts()).outbox_pending.get(EMBED_TOPIC, 0)
+async def _waiting(caller: Caller) -> int:
+    return (await jobs.job_counts(*caller)).outbox_pending.get(EMBED_TOPIC, 0)

@@ -35,7 +35,7 @@ from recordari.memory.objects import Objects
 from recordari.memory.rules import SETTING, Extraction, embedded_text, entities_in, searched_text
 from recordari.memory.storage import Key, Meaning, Row, thread_of
 from recordari.memory.tenant_view import TenantViews
-from recordari.memory.versions import Stated, follow, make_way
+from recordari.memory.versions import Stated, free_reference, link_predecessor
 from recordari.models.base import fail_open_now
 from recordari.privacy.sanitise import sanitise_items
 from recordari.tenants.usage import Usages
@@ -235,7 +235,9 @@ async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], 
     """Make current again what was stated before and has ended since; the ids of the new versions."""
     stated = [ready.rows[place].item for place in again]
     known = await version_storage.standing_of_refs(tx, [one.source_ref for one in stated])
-    ended = await make_way(tx, [Stated(source_ref=one.source_ref, event_time=one.event_time) for one in stated], known)
+    ended = await free_reference(
+        tx, [Stated(source_ref=one.source_ref, event_time=one.event_time) for one in stated], known
+    )
     chosen = [place for place in again if ready.rows[place].item.source_ref in ended]
     rows = tuple(ready.rows[place] for place in chosen)
     saved, changed = await save_ready(tx, Ready(rows=rows, objects=ready.objects))
@@ -246,7 +248,7 @@ async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], 
     for place, one in zip(chosen, saved, strict=True):
         remembered[place] = one
         if one.was_new:
-            await follow(tx, one.id, ended[one.source_ref])
+            await link_predecessor(tx, one.id, ended[one.source_ref])
     return changed
 
 

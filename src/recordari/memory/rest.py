@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from recordari.errors import RecordariError
 from recordari.kit.problems import Problem
-from recordari.kit.rest import PROBLEMS, AgentMemory, Strict
+from recordari.kit.rest import PROBLEMS, AgentCaller, Strict
+from recordari.memory import remember as remember_verbs
 from recordari.memory.bodies import (
     ITEM_EXAMPLE,
     FactRequest,
@@ -54,17 +55,17 @@ class BatchShown(BaseModel):
     status_code=201,
     responses={200: {"model": RememberedShown, "description": "It was here already."}, **CONFLICT},
 )
-async def remember(memory: AgentMemory, item: ItemRequest, response: Response) -> Remembered:
+async def remember(caller: AgentCaller, item: ItemRequest, response: Response) -> Remembered:
     """Remember one item of any kind. It can be found by keyword at once, and by meaning moments later."""
-    (remembered,) = await memory.remember_many([item.new_item()])
+    (remembered,) = await remember_verbs.remember_many(*caller, [item.new_item()])
     return _answered(remembered, response)
 
 
 @router.post("/items/batch", operation_id="remember_many", response_model=BatchShown, responses=CONFLICT)
-async def remember_many(memory: AgentMemory, batch: ItemBatch) -> object:
+async def remember_many(caller: AgentCaller, batch: ItemBatch) -> object:
     """Remember up to 1,000 items in the order given, all of them or none."""
     with _named_by_place():
-        return {"items": await memory.remember_many([item.new_item() for item in batch.items])}
+        return {"items": await remember_verbs.remember_many(*caller, [item.new_item() for item in batch.items])}
 
 
 @router.post(
@@ -74,9 +75,9 @@ async def remember_many(memory: AgentMemory, batch: ItemBatch) -> object:
     status_code=201,
     responses={200: {"model": FactShown, "description": "It was known already."}},
 )
-async def remember_fact(memory: AgentMemory, fact: FactRequest, response: Response) -> Remembered:
+async def remember_fact(caller: AgentCaller, fact: FactRequest, response: Response) -> Remembered:
     """Keep a fact of a user or an agent across sessions; stating it again finds the same item."""
-    remembered = await memory.remember_fact(fact.content, scope=fact.scope, metadata=fact.metadata)
+    remembered = await remember_verbs.remember_fact(*caller, fact.content, scope=fact.scope, metadata=fact.metadata)
     return _answered(remembered, response)
 
 
@@ -93,16 +94,16 @@ async def remember_fact(memory: AgentMemory, fact: FactRequest, response: Respon
         }
     },
 )
-async def import_items(memory: AgentMemory, request: Request) -> ImportSummary:
+async def import_items(caller: AgentCaller, request: Request) -> ImportSummary:
     """Remember any number of items while they arrive, one JSON object per line.
 
     An error names its line, and what stands before that line stays. The whole can be sent again at any time: what is
     here already is passed over.
     """
     lines = Lines()
-    items = lines.read_stream(request.stream(), max_bytes=memory.resources.settings.max_body_bytes)
+    items = lines.read_stream(request.stream(), max_bytes=caller.resources.settings.max_body_bytes)
     async with aclosing(items):
-        return await lines.summed(memory.import_items(items))
+        return await lines.summed(remember_verbs.import_items(*caller, items))
 
 
 def _answered(remembered: Remembered, response: Response) -> Remembered:

@@ -143,7 +143,7 @@ REQUEST_TERMS = frozenset(terms(_REQUEST_WORDS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class QuestionWording:
     """What a question's wording asks for."""
 
     about_the_speaker: bool
@@ -165,12 +165,12 @@ def traits_of(text: str) -> Trait:
     return found | Trait(told * Trait.DISCLOSES_ONE)
 
 
-def asked_by(question: str) -> Asked:
+def asked_by(question: str) -> QuestionWording:
     """What a question's wording asks for."""
     plain = question[:EXAMINED_WORDING].replace("’", "'")
     about_the_speaker = _FIRST_PERSON.search(plain) is not None and _ABOUT_THE_ASSISTANT.search(plain) is None
     when = _ASKS_WHEN.match(plain) is not None
-    return Asked(
+    return QuestionWording(
         about_the_speaker=about_the_speaker,
         when=when,
         present=0.0 if when else _present(plain, about_the_speaker),

@@ -14,7 +14,7 @@ from recordari.core.identity import Identity, Role, Scope, SessionId
 from recordari.core.ids import new_id
 from recordari.core.items import Item, Prepared
 from recordari.core.text import tsquery_literal
-from recordari.db.database import Asked, Database, Transaction
+from recordari.db.database import BatchedQuery, Database, Transaction
 from recordari.db.pipeline import Part
 from recordari.db.queries import Queries
 from recordari.memory.rules import Entity, Indexed
@@ -78,7 +78,7 @@ async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str) -> s
     """Write the rows whose keys are new, ask for work of the topic on them, and say which those were."""
     if threads := [row.thread for row in rows if row.thread is not None]:
         await tx.run(queries.take_threads, threads=threads)
-    inserted = await tx.kept(queries.insert_items, topic=topic, **_columns(rows))
+    inserted = await tx.query_prepared(queries.insert_items, topic=topic, **_columns(rows))
     return {item_id for (item_id,) in inserted}
 
 
@@ -118,7 +118,7 @@ async def insert_alone(
     def following() -> Iterator[Part]:
         yield queries.insert_meaning, {"item_id": row.item_id, "topic": topic, **_derived(meaning())}
 
-    written = await database.in_parts(identity, queries.insert_alone, _values(row), following, thread=row.thread)
+    written = await database.pipeline(identity, queries.insert_alone, _values(row), following, thread=row.thread)
     if not written:
         return None
     ((next_topic, is_embedded),) = written
@@ -272,9 +272,9 @@ async def find_items(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, It
     return {item.item_id: item for item in found}
 
 
-def ask_items(item_ids: Sequence[UUID]) -> Asked[dict[UUID, Item]]:
+def ask_items(item_ids: Sequence[UUID]) -> BatchedQuery[dict[UUID, Item]]:
     """The same, sent along with others."""
-    return Asked(
+    return BatchedQuery(
         queries.find_items, lambda rows: {row["item_id"]: Item(**row) for row in rows}, item_ids=list(item_ids)
     )
 
@@ -335,7 +335,7 @@ async def read_line(database: Database, identity: Identity) -> list[SessionId]:
     """The same for the session of an identity, in one round trip."""
     if identity.session_id is None:
         return []
-    found = await database.once(identity, queries.line_of, session_id=identity.session_id, limit=MOST_IN_LINE)
+    found = await database.execute(identity, queries.line_of, session_id=identity.session_id, limit=MOST_IN_LINE)
     return [SessionId(one) for (one,) in found] or [identity.session_id]
 
 
@@ -364,13 +364,13 @@ async def find_buried(tx: Transaction, item: Prepared) -> UUID | None:
 FREQUENCY_CAP = 20_000
 
 
-def ask_collection() -> Asked[tuple[int, int, float]]:
+def ask_collection() -> BatchedQuery[tuple[int, int, float]]:
     """How many live items the tenant has, how many of them repeat no other, and the mean length of these in terms."""
-    return Asked(queries.collection, lambda rows: (rows[0]["items"], rows[0]["told"], rows[0]["mean_length"]))
+    return BatchedQuery(queries.collection, lambda rows: (rows[0]["items"], rows[0]["told"], rows[0]["mean_length"]))
 
 
 async def document_frequencies(database: Database, identity: Identity, terms: Sequence[str]) -> dict[str, int]:
     """In how many items that repeat no other each term stands, up to a cap."""
     asked = [tsquery_literal([term]) for term in terms]
-    rows = await database.once(identity, queries.document_frequencies, queries=asked, cap=FREQUENCY_CAP)
+    rows = await database.execute(identity, queries.document_frequencies, queries=asked, cap=FREQUENCY_CAP)
     return {term: found for term, (found,) in zip(terms, rows, strict=True)}

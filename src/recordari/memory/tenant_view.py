@@ -145,7 +145,7 @@ class TenantViews:
             memory_storage.ask_collection(),
         )
         looked_at = time.monotonic()
-        await database.together(identity, [asked, models, collection])
+        await database.read_batch(identity, [asked, models, collection])
         tenant, (items, told, mean_length) = asked.answer, collection.answer
         return TenantView(
             language=tenant.language if tenant is not None else "english",
@@ -162,7 +162,7 @@ class TenantViews:
 async def _look_at_model(database: Database, identity: Identity, view: TenantView) -> None:
     """Bring up to date what takes no counting."""
     looked_at, asked, models = time.monotonic(), tenants_storage.ask_tenant(), vector_storage.ask_models()
-    await database.together(identity, [asked, models])
+    await database.read_batch(identity, [asked, models])
     if asked.answer is not None:
         view.language = asked.answer.language
     view.model_id, view.model_looked_at = models.answer.active, looked_at

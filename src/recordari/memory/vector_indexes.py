@@ -44,9 +44,10 @@ async def maintain(resources: Resources, identity: Identity, **_: Any) -> None:
     changes = decide(identity, specs, existing, least=settings.vector_index_from, most=settings.vector_index_most)
     if changes == Changes():
         return
-    if resources.find(VectorIndexes) is None:
+    indexes = resources.find(VectorIndexes)
+    if indexes is None:
         log.info("vector_index_not_changed", reason="the owner's connection is not known")
-    elif not await _made(resources.find(VectorIndexes), identity, changes):
+    elif not await _made(indexes, identity, changes):
         # Another index is being built: come back later instead of keeping a worker waiting.
         async with resources.database.transaction(identity) as tx:
             await look_later(resources, tx)

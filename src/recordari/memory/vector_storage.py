@@ -17,7 +17,7 @@ from psycopg import sql
 
 from recordari.core.identity import Identity
 from recordari.core.ids import new_id
-from recordari.db.database import Asked, Transaction
+from recordari.db.database import BatchedQuery, Transaction
 from recordari.db.queries import Queries
 from recordari.errors import DatabaseUnavailable
 from recordari.memory.rules import Entity, Indexed
@@ -150,9 +150,11 @@ async def find_models(tx: Transaction) -> Models:
     return found or Models(active=None, target=None)
 
 
-def ask_models() -> Asked[Models]:
+def ask_models() -> BatchedQuery[Models]:
     """The same, sent along with others."""
-    return Asked(queries.find_models, lambda rows: Models(**rows[0]) if rows else Models(active=None, target=None))
+    return BatchedQuery(
+        queries.find_models, lambda rows: Models(**rows[0]) if rows else Models(active=None, target=None)
+    )
 
 
 async def choose_model(tx: Transaction, model_id: str) -> None:

@@ -18,7 +18,7 @@ MOST_VERSIONS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefStanding:
+class FactState:
     """How the fact behind a reference stands."""
 
     source_ref: str
@@ -45,13 +45,13 @@ class Locked:
 
 async def standing_of_refs(
     tx: Transaction, source_refs: Sequence[str], *, kind: Kind = Kind.FACT
-) -> dict[str, RefStanding]:
+) -> dict[str, FactState]:
     """How the rows behind references stand, by reference."""
-    found = await tx.all(queries.standing_of_refs, RefStanding, kind=kind, source_refs=list(source_refs))
+    found = await tx.all(queries.standing_of_refs, FactState, kind=kind, source_refs=list(source_refs))
     return {one.source_ref: one for one in found}
 
 
-async def set_aside(tx: Transaction, ended: Sequence[RefStanding]) -> None:
+async def set_aside(tx: Transaction, ended: Sequence[FactState]) -> None:
     """Let ended rows give up their references, unless they did meanwhile."""
     await tx.run(
         queries.set_aside, item_ids=[one.item_id for one in ended], source_refs=[one.source_ref for one in ended]

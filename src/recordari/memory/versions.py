@@ -15,7 +15,7 @@ from recordari.errors import Conflict
 from recordari.kit.resources import Resources
 from recordari.memory import version_storage
 from recordari.memory.items import get_item
-from recordari.memory.version_storage import RefStanding, Retirement
+from recordari.memory.version_storage import FactState, Retirement
 
 
 async def retire(tx: Transaction, retirements: Sequence[Retirement], *, judge: str) -> list[Retirement]:
@@ -47,7 +47,7 @@ async def retire(tx: Transaction, retirements: Sequence[Retirement], *, judge: s
     return done
 
 
-async def history(resources: Resources, identity: Identity, item_id: UUID) -> list[Item]:
+async def item_history(resources: Resources, identity: Identity, item_id: UUID) -> list[Item]:
     """All versions that an item stands in line with, oldest first, the retired ones too."""
     await get_item(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
@@ -62,9 +62,9 @@ class Stated:
     event_time: datetime
 
 
-async def make_way(
-    tx: Transaction, stated: Sequence[Stated], known: Mapping[str, RefStanding]
-) -> dict[str, RefStanding]:
+async def free_reference(
+    tx: Transaction, stated: Sequence[Stated], known: Mapping[str, FactState]
+) -> dict[str, FactState]:
     """Free the references of what ended before it is stated again; the ended rows by reference.
 
     What had only faded is brought back instead.
@@ -87,17 +87,17 @@ async def make_way(
     return ended
 
 
-def is_ended_before(found: RefStanding, event_time: datetime) -> bool:
+def is_ended_before(found: FactState, event_time: datetime) -> bool:
     """Whether a row ended, and words of that moment state it anew."""
     return not found.is_forgotten and found.invalid_at is not None and event_time > found.invalid_at
 
 
-def name_aside(ended: RefStanding) -> str:
+def archived_reference(ended: FactState) -> str:
     """The reference of an ended row after it gave up the one of its words."""
     return f"{ended.source_ref}@{ended.item_id}"
 
 
-async def follow(tx: Transaction, item_id: UUID, ended: RefStanding) -> None:
+async def link_predecessor(tx: Transaction, item_id: UUID, ended: FactState) -> None:
     """Note that a row states again what had ended; where nothing else followed the ended one, this one does."""
     if ended.superseded_by is None and ended.invalid_at is not None:
         again = Retirement(
@@ -107,7 +107,7 @@ async def follow(tx: Transaction, item_id: UUID, ended: RefStanding) -> None:
     await audit.record(tx, "fact.restate", "item", item_id, follows=str(ended.item_id))
 
 
-async def take_back(tx: Transaction, item: Item) -> None:
+async def reclaim_reference(tx: Transaction, item: Item) -> None:
     """Let a row that is restored be found by its words again; `Conflict` while another one states them."""
     base = item.source_ref.removesuffix(f"@{item.item_id}")
     holder = (await version_storage.standing_of_refs(tx, [base], kind=Kind(item.kind))).get(base)

@@ -25,7 +25,7 @@ SILENCE = timedelta(seconds=60)  # longer than a request may take: whoever had t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class IdempotentRequest:
     """A request under its key: by which both are known again, and what opens the answer."""
 
     key_hash: bytes
@@ -33,7 +33,7 @@ class Asked:
     opener: bytes
 
     @classmethod
-    def of(cls, identity: Identity, key: str, request: Sequence[bytes]) -> Asked:
+    def of(cls, identity: Identity, key: str, request: Sequence[bytes]) -> IdempotentRequest:
         """What is known of a request; the key belongs to the credential that sent it."""
         whole = _hash(b"request", *request)
         return cls(
@@ -52,7 +52,7 @@ class Answer:
     body: bytes
 
 
-async def claim(resources: Resources, identity: Identity, asked: Asked) -> Claim | Answer | None:
+async def claim(resources: Resources, identity: Identity, asked: IdempotentRequest) -> Claim | Answer | None:
     """The right to answer, or the answer that was given; None while another request is about to give it.
 
     `Conflict` when the key was used for another request.
@@ -75,7 +75,9 @@ def another_request() -> RecordariError:
     return Conflict("this Idempotency-Key was used for another request; use a new key for each")
 
 
-async def keep(resources: Resources, identity: Identity, asked: Asked, claimed: Claim, answer: Answer) -> None:
+async def keep(
+    resources: Resources, identity: Identity, asked: IdempotentRequest, claimed: Claim, answer: Answer
+) -> None:
     """Keep an answer for whoever asks again."""
     written = {
         "status": answer.status,
@@ -99,7 +101,7 @@ async def sweep_answers(resources: Resources, identity: Identity, **_: Any) -> i
         return await answer_storage.delete_expired(tx, now=resources.clock())
 
 
-def _opened(asked: Asked, sealed: bytes) -> Answer:
+def _opened(asked: IdempotentRequest, sealed: bytes) -> Answer:
     said = json.loads(open_with(asked.opener, sealed))
     return Answer(
         status=said["status"],

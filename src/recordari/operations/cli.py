@@ -28,7 +28,7 @@ from recordari.kit.output import (
     size,
 )
 from recordari.memory.index import Reembedding
-from recordari.operations import maintenance
+from recordari.operations import maintenance, reports
 from recordari.operations.doctor import State, diagnose, has_failed
 from recordari.wiring import open_resources
 
@@ -259,7 +259,7 @@ def doctor(
 
 def stats(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show what memory holds, what waits, what was given up, how large it is, and the quota."""
-    found = ask(lambda memory: memory.memory_stats(), tenant)
+    found = ask(lambda caller: reports.memory_stats(*caller), tenant)
     if as_json:
         print_json(record(found))
         return

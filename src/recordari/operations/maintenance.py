@@ -91,7 +91,7 @@ async def reapply_erasures(resources: Resources, owner_dsn: str, folder: Path | 
         file = folder / f"{tenant.tenant_id}.jsonl" if folder is not None else journal_file(resources, identity)
         if not file.exists():
             continue
-        applied = await erase.reapply(resources, identity, file=file)
+        applied = await erase.reapply_erasures(resources, identity, file=file)
         done.append(TenantReapplied(tenant=tenant.name, items=applied.items, users=applied.users))
     return done
 

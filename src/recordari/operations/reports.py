@@ -21,7 +21,7 @@ from recordari.operations.storage import OtherCounts
 from recordari.sessions.rules.runs import MAX_EPISODES
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.tenants import page_size, require_admin
-from recordari.tenants.usage import QuotaStanding, quota_standing
+from recordari.tenants.usage import QuotaUsage, quota_usage
 from recordari.worker.jobs import job_counts
 
 
@@ -114,7 +114,7 @@ class Stats:
     waiting: dict[str, int]
     """Work that follows from writes, by topic."""
     dead_letters: int
-    quota: QuotaStanding
+    quota: QuotaUsage
 
 
 async def memory_stats(resources: Resources, identity: Identity) -> Stats:
@@ -145,5 +145,5 @@ async def memory_stats(resources: Resources, identity: Identity) -> Stats:
         reembedding=moving,
         waiting=work.outbox_pending,
         dead_letters=sum(work.outbox_parked.values()) + work.jobs.get(JobStatus.FAILED, 0),
-        quota=await quota_standing(resources, identity),
+        quota=await quota_usage(resources, identity),
     )

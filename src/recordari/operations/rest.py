@@ -21,9 +21,11 @@ from recordari.core.telemetry import get_log
 from recordari.db.address import check_ready
 from recordari.errors import DatabaseUnavailable, InvalidInput, RecordariError, Unauthenticated
 from recordari.kit.problems import Problem
-from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, bearer, host_name, page_of, position
+from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, Page, Shown, bearer, host_name, page_of, position
+from recordari.operations import reports
 from recordari.operations.maintenance import is_loopback
 from recordari.operations.rules import Report, ReportKind
+from recordari.tenants import usage as usage_verbs
 
 READY_SECONDS = 1.5
 FORWARDING = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
@@ -118,22 +120,22 @@ class ReportShown(Shown):
 
 
 @reports_router.get("", operation_id="list_reports", response_model=Page[ReportShown])
-async def list_reports(memory: AdminMemory, limit: Limit = 50, cursor: Cursor = None) -> object:
+async def list_reports(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """Daily briefs, newest first."""
-    found = await memory.list_reports(before=_day(position(cursor)), limit=limit + 1)
+    found = await reports.list_reports(*caller, before=_day(position(cursor)), limit=limit + 1)
     return page_of(found, limit, lambda report: report.day)
 
 
 @reports_router.post("/daily_brief", operation_id="make_daily_brief", response_model=ReportShown)
-async def make_daily_brief(memory: AdminMemory) -> Report:
+async def make_daily_brief(caller: AdminCaller) -> Report:
     """Write today's brief now instead of at its time."""
-    return await memory.make_daily_brief()
+    return await reports.make_daily_brief(*caller)
 
 
 @reports_router.get("/{report_id}", operation_id="get_report", response_model=ReportShown)
-async def get_report(memory: AdminMemory, report_id: UUID) -> Report:
+async def get_report(caller: AdminCaller, report_id: UUID) -> Report:
     """One report."""
-    return await memory.get_report(report_id)
+    return await reports.get_report(*caller, report_id)
 
 
 def _day(written: str | None) -> date | None:
@@ -213,12 +215,12 @@ class StatsShown(Shown):
 
 
 @stats_router.get("/stats", operation_id="memory_stats", response_model=StatsShown)
-async def memory_stats(memory: AdminMemory) -> object:
+async def memory_stats(caller: AdminCaller) -> object:
     """What memory holds, what waits, what was given up, how large it is."""
-    return await memory.memory_stats()
+    return await reports.memory_stats(*caller)
 
 
-@stats_router.get("/quota", operation_id="quota_standing", response_model=QuotaShown)
-async def quota_standing(memory: AdminMemory) -> object:
+@stats_router.get("/quota", operation_id="quota_usage", response_model=QuotaShown)
+async def quota_standing(caller: AdminCaller) -> object:
     """How much of its plan the tenant uses."""
-    return await memory.quota_standing()
+    return await usage_verbs.quota_usage(*caller)

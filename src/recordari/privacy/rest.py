@@ -9,7 +9,8 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from recordari.kit.rest import PROBLEMS, AdminMemory, Shown, Strict
+from recordari.kit.rest import PROBLEMS, AdminCaller, Shown, Strict
+from recordari.privacy import sanitise
 from recordari.privacy.rules.findings import DataType
 from recordari.privacy.rules.masking import Action, PrivacyPolicy
 
@@ -55,33 +56,33 @@ class PrivacyRequest(Strict):
 
 
 @router.get("", operation_id="list_protected_sources", response_model=list[ProtectedSourceShown])
-async def list_protected_sources(memory: AdminMemory) -> object:
+async def list_protected_sources(caller: AdminCaller) -> object:
     """The sources that no fact may copy."""
-    return await memory.list_protected_sources()
+    return await sanitise.list_protected_sources(*caller)
 
 
 @router.put("/{source_id}", operation_id="protect_source", response_model=GuardedShown)
-async def protect_source(memory: AdminMemory, source_id: UUID) -> GuardedShown:
+async def protect_source(caller: AdminCaller, source_id: UUID) -> GuardedShown:
     """Let no fact copy the documents of a source, those to come included."""
-    return GuardedShown(source_id=source_id, texts=await memory.protect_source(source_id))
+    return GuardedShown(source_id=source_id, texts=await sanitise.protect_source(*caller, source_id))
 
 
 @router.delete("/{source_id}", operation_id="unprotect_source", status_code=204)
-async def unprotect_source(memory: AdminMemory, source_id: UUID) -> None:
+async def unprotect_source(caller: AdminCaller, source_id: UUID) -> None:
     """Let facts say what they like of a source."""
-    await memory.unprotect_source(source_id)
+    await sanitise.unprotect_source(*caller, source_id)
 
 
 @privacy_router.get("", operation_id="get_privacy_policy", response_model=PrivacyShown)
-async def get_privacy_policy(memory: AdminMemory) -> PrivacyPolicy:
+async def get_privacy_policy(caller: AdminCaller) -> PrivacyPolicy:
     """What the tenant wants done with personal data and secrets."""
-    return await memory.get_privacy_policy()
+    return await sanitise.get_privacy_policy(*caller)
 
 
 @privacy_router.put("", operation_id="set_privacy_policy", response_model=PrivacyShown)
-async def set_privacy_policy(memory: AdminMemory, wanted: PrivacyRequest) -> PrivacyPolicy:
+async def set_privacy_policy(caller: AdminCaller, wanted: PrivacyRequest) -> PrivacyPolicy:
     """Replace what the tenant wants done with personal data and secrets; it binds every later write."""
     setting = {"enabled": wanted.enabled, **{str(name): str(action) for name, action in wanted.actions.items()}}
     if wanted.default is not None:
         setting["default"] = str(wanted.default)
-    return await memory.set_privacy_policy(setting)
+    return await sanitise.set_privacy_policy(*caller, setting)

@@ -138,7 +138,7 @@ async def unprotect_source(resources: Resources, identity: Identity, source_id: 
         await audit.record(tx, "source.unprotect", "source", source_id)
 
 
-async def list_protected(resources: Resources, identity: Identity) -> list[ProtectedSource]:
+async def list_protected_sources(resources: Resources, identity: Identity) -> list[ProtectedSource]:
     """The protected sources."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:

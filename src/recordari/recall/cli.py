@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from recordari.context import profiles
 from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import Kind
 from recordari.kit.commands import (
@@ -23,8 +24,11 @@ from recordari.kit.commands import (
     read_moment,
 )
 from recordari.kit.output import AsJson, print_json, print_line, print_note, print_table, record, shortened
+from recordari.memory import items
+from recordari.memory import remember as remember_verbs
 from recordari.memory.cli import settle
 from recordari.memory.remember import Remembered
+from recordari.recall import recall as recall_verbs
 from recordari.recall.request import RecallAnswer, RecalledItem
 
 EMBED_PATIENCE = 5.0  # a person waits for it; a model that is not there must not hold them up
@@ -52,11 +56,11 @@ def remember(
     happened = read_moment(event_time)
 
     async def run() -> Remembered:
-        async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
-            kept = await memory.remember(
-                content, kind=chosen, scope=scope, speaker=speaker, source_ref=source_ref, event_time=happened
+        async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as caller:
+            kept = await remember_verbs.remember(
+                *caller, content, kind=chosen, scope=scope, speaker=speaker, source_ref=source_ref, event_time=happened
             )
-            await settle(memory, patience=EMBED_PATIENCE)
+            await settle(caller, patience=EMBED_PATIENCE)
             return kept
 
     kept = asyncio.run(run())
@@ -76,7 +80,7 @@ def profile(
     as_json: AsJson = False,
 ) -> None:
     """Print what is known of a user or an agent, in a few hundred tokens."""
-    found = ask(lambda memory: memory.profile(user=user, agent=agent), tenant)
+    found = ask(lambda caller: profiles.profile(*caller, user=user, agent=agent), tenant)
     if as_json:
         print_json(found)
         return
@@ -103,11 +107,11 @@ def recall(
     as_json: AsJson = False,
 ) -> None:
     """Ask memory; the best item comes first."""
-    moments = {"since": read_moment(since), "until": read_moment(until), "as_of": read_moment(as_of)}
 
     async def run() -> RecallAnswer:
-        async with open_memory(tenant, user=user, agent=agent, session=session) as memory:
-            return await memory.recall(
+        async with open_memory(tenant, user=user, agent=agent, session=session) as caller:
+            return await recall_verbs.recall(
+                *caller,
                 query,
                 top_k=top_k,
                 source_kinds=kind,
@@ -115,7 +119,9 @@ def recall(
                 enable_rerank=not no_rerank,
                 include_superseded=include_superseded,
                 explain=explain,
-                **moments,
+                since=read_moment(since),
+                until=read_moment(until),
+                as_of=read_moment(as_of),
             )
 
     answer = asyncio.run(run())
@@ -144,7 +150,7 @@ def read_tool_output(
     as_json: AsJson = False,
 ) -> None:
     """Print the whole text behind a preview, without control characters."""
-    found = ask(lambda memory: memory.read_tool_output(key, start=start, length=length), tenant)
+    found = ask(lambda caller: items.read_tool_output(*caller, key, start=start, length=length), tenant)
     if as_json:
         print_json(found)
         return

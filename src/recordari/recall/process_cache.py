@@ -23,7 +23,7 @@ from recordari.core.identity import TenantId
 from recordari.db.database import Database
 from recordari.recall import storage
 from recordari.recall.rules.candidates import Columns, Floats, Ids
-from recordari.recall.storage import Shelved, Sight
+from recordari.recall.storage import SnapshotRow, Visibility
 
 MOST_ITEMS = 4_000  # on a shelf; larger memories are searched by the indexes of the database
 MOST_BYTES = 192 * 2**20
@@ -43,7 +43,7 @@ class Shelf:
     standing: bytes
     version: int
     """How often what this identity may see had been changed."""
-    items: Sequence[Shelved]
+    items: Sequence[SnapshotRow]
     columns: Columns
     vectors: NDArray[np.float32]
     mentions: Mapping[str, Ids]
@@ -64,7 +64,7 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    sight: Sight
+    sight: Visibility
     model_id: str
 
 
@@ -76,7 +76,7 @@ class _Stands:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _SnapshotQuery:
     """How often a memory that is not laid out was asked for, and since when; from a later moment on: not before then."""
 
     times: int
@@ -91,12 +91,12 @@ class _Asked:
         return is_lately and self.times >= 2 + self.items // ITEMS_PER_ASKING
 
 
-class Shelves:
+class SnapshotCache:
     """Keeps the shelves of memories that are asked again and again, as far as there is room."""
 
     def __init__(self) -> None:
         self._shelves: OrderedDict[_Key, Shelf] = OrderedDict()
-        self._asked: OrderedDict[_Key, _Asked] = OrderedDict()
+        self._asked: OrderedDict[_Key, _SnapshotQuery] = OrderedDict()
         self._held = 0
         self._reading: dict[_Key, asyncio.Future[None]] = {}
         self._following: dict[_Key, asyncio.Task[_Stands]] = {}
@@ -104,14 +104,14 @@ class Shelves:
     def __len__(self) -> int:
         return len(self._shelves)
 
-    def expects(self, sight: Sight, *, model_id: str) -> bool:
+    def expects(self, sight: Visibility, *, model_id: str) -> bool:
         """Whether what may be seen is laid out already, or will be if it is asked for now, as far as is known."""
         key = _Key(sight, model_id)
         asked = self._asked.get(key)
         return key in self._shelves or (asked is not None and replace(asked, times=asked.times + 1).is_enough)
 
     async def look(
-        self, database: Database, sight: Sight, *, model_id: str, dimensions: int, topic: str
+        self, database: Database, sight: Visibility, *, model_id: str, dimensions: int, topic: str
     ) -> tuple[Shelf, bool] | None:
         """What may be seen now, and whether the topic is waited for; None when the database must be searched."""
         key = _Key(sight, model_id)
@@ -124,7 +124,7 @@ class Shelves:
         items = len(standing) // _ENTRY
         if items > MOST_ITEMS:
             self._drop(key)
-            self._asked[key] = _Asked(times=0, since=time.monotonic() + KEPT_SECONDS)
+            self._asked[key] = _SnapshotQuery(times=0, since=time.monotonic() + KEPT_SECONDS)
             return None
         if asked is not None and not (asked := replace(asked, items=items)).is_enough:
             self._asked[key] = asked
@@ -175,10 +175,10 @@ class Shelves:
         for key in [key for key in self._shelves if key.sight.identity.tenant_id == tenant_id]:
             self._drop(key)
 
-    def _count_asking(self, key: _Key) -> _Asked:
+    def _count_asking(self, key: _Key) -> _SnapshotQuery:
         """How often it was asked for lately, with this time."""
         now = time.monotonic()
-        before = self._asked.pop(key, None) or _Asked(times=0, since=now)
+        before = self._asked.pop(key, None) or _SnapshotQuery(times=0, since=now)
         if now - before.since > ASKED_SECONDS:
             before = replace(before, times=0, since=now)
         asked = self._asked[key] = replace(before, times=before.times + 1)
@@ -227,7 +227,7 @@ class Shelves:
         self._held -= len(dropped.items) if dropped is not None else 0
 
 
-def _shelf(items: list[Shelved], stands: _Stands, dimensions: int) -> Shelf:
+def _shelf(items: list[SnapshotRow], stands: _Stands, dimensions: int) -> Shelf:
     vectors = np.full((len(items), dimensions), np.nan, dtype=np.float32)
     mentions: dict[str, list[int]] = {}
     for place, one in enumerate(items):

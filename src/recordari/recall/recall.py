@@ -25,7 +25,7 @@ from recordari.memory.tenant_view import TenantView, TenantViews
 from recordari.models.base import fail_open
 from recordari.recall import storage
 from recordari.recall.accesses import AccessCounts
-from recordari.recall.process_cache import MOST_ITEMS, Shelves
+from recordari.recall.process_cache import MOST_ITEMS, SnapshotCache
 from recordari.recall.request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
 from recordari.recall.rules.arms import look
 from recordari.recall.rules.candidates import Columns, Found
@@ -52,7 +52,7 @@ from recordari.recall.search import (
     tokens_of,
     weights_of,
 )
-from recordari.recall.storage import Early, Search, Sight
+from recordari.recall.storage import LexicalHits, Search, Visibility
 from recordari.tenants.cache import TenantCache
 
 RERANKED = 20  # R4
@@ -176,7 +176,7 @@ class _Recall:
         )
 
     async def _found(
-        self, question: Question, searched: Search, early: Early | None, view: TenantView
+        self, question: Question, searched: Search, early: LexicalHits | None, view: TenantView
     ) -> tuple[_Answered, Folded]:
         """The best candidates, each thing once; once more and further down where most of them say the same."""
         collection = view.collection(question.terms)
@@ -210,18 +210,18 @@ class _Recall:
             return ()
         return await memory_storage.read_line(self.resources.database, self.identity)
 
-    async def _early(self, searched: Search, view: TenantView) -> Early | None:
+    async def _early(self, searched: Search, view: TenantView) -> LexicalHits | None:
         """What is found without the question's vector; None where the memory may be laid out in the process."""
         self._mark("terms")
         is_large = view.items > MOST_ITEMS
-        if not is_large or self.resources.get(Shelves).expects(self._sight(searched), model_id=searched.model_id):
+        if not is_large or self.resources.get(SnapshotCache).expects(self._sight(searched), model_id=searched.model_id):
             return None
         early = await storage.find_early(self.resources.database, self.identity, searched)
         self._mark("early")
         return early
 
-    def _sight(self, searched: Search) -> Sight:
-        return Sight(
+    def _sight(self, searched: Search) -> Visibility:
+        return Visibility(
             identity=self.identity.viewpoint,
             kinds=tuple(searched.kinds),
             scopes=self.scopes,
@@ -236,7 +236,7 @@ class _Recall:
         narrowed = (request.since, request.until, request.as_of, request.source_id, request.include_superseded or None)
         if searched.vector is None or any(one is not None for one in narrowed):
             return None
-        looked_up = await self.resources.get(Shelves).look(
+        looked_up = await self.resources.get(SnapshotCache).look(
             self.resources.database,
             self._sight(searched),
             model_id=searched.model_id,
@@ -277,7 +277,7 @@ class _Recall:
         )
 
     async def _in_database(
-        self, question: Question, searched: Search, early: Early | None, collection: Collection, limit: int
+        self, question: Question, searched: Search, early: LexicalHits | None, collection: Collection, limit: int
     ) -> _Answered:
         """The best of what the indexes of the database find."""
         if early is None:
@@ -290,7 +290,7 @@ class _Recall:
         best = self._ranked(question, columns, found, collection, limit)
         texts = memory_storage.ask_items([one.candidate.item_id for one in best])
         waiting = outbox.ask_waiting(EMBED_TOPIC)
-        await self.resources.database.together(self.identity, [texts, waiting])
+        await self.resources.database.read_batch(self.identity, [texts, waiting])
         return _Answered(
             best=best,
             texts=texts.answer,

@@ -6,7 +6,9 @@ from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Path, Query
 
-from recordari.kit.rest import PROBLEMS, AgentMemory
+from recordari.kit.rest import PROBLEMS, AgentCaller
+from recordari.knowledge import search
+from recordari.memory import items
 from recordari.memory.bodies import (
     ExplainedRecallShown,
     KnowledgeRequest,
@@ -16,6 +18,7 @@ from recordari.memory.bodies import (
     ToolOutputShown,
 )
 from recordari.memory.items import ToolOutput
+from recordari.recall import recall as recall_verbs
 from recordari.recall.request import RecallAnswer
 
 Answer = TypeVar("Answer", bound=ExplainedRecallShown)
@@ -28,13 +31,14 @@ Length = Annotated[int | None, Query(ge=1, le=2**53, description="Most bytes; al
 
 
 @router.post("/recall", operation_id="recall", response_model=ExplainedRecallShown, response_model_exclude_unset=True)
-async def recall(memory: AgentMemory, asked: RecallRequestBody) -> ExplainedRecallShown:
+async def recall(caller: AgentCaller, asked: RecallRequestBody) -> ExplainedRecallShown:
     """What memory holds on a question, best first, by keyword and by meaning.
 
     `user` without a user and `agent` without an agent are refused with 401; `any` takes the scopes that there are.
     """
     return _shown(
-        await memory.recall(
+        await recall_verbs.recall(
+            *caller,
             asked.query,
             top_k=asked.top_k,
             source_kinds=asked.source_kinds,
@@ -56,10 +60,11 @@ async def recall(memory: AgentMemory, asked: RecallRequestBody) -> ExplainedReca
     response_model=KnowledgeShown,
     response_model_exclude_unset=True,
 )
-async def search_knowledge(memory: AgentMemory, asked: KnowledgeRequest) -> KnowledgeShown:
+async def search_knowledge(caller: AgentCaller, asked: KnowledgeRequest) -> KnowledgeShown:
     """What the documents say on a question, each with where it stands."""
     return _shown(
-        await memory.search_knowledge(
+        await search.search_knowledge(
+            *caller,
             asked.query,
             top_k=asked.top_k,
             source=asked.source,
@@ -74,9 +79,9 @@ async def search_knowledge(memory: AgentMemory, asked: KnowledgeRequest) -> Know
 
 
 @router.get("/tool_outputs/{key}", operation_id="read_tool_output", response_model=ToolOutputShown)
-async def read_tool_output(memory: AgentMemory, key: Key, start: Start = 0, length: Length = None) -> ToolOutput:
+async def read_tool_output(caller: AgentCaller, key: Key, start: Start = 0, length: Length = None) -> ToolOutput:
     """The whole body behind a preview, or a range of its bytes."""
-    return await memory.read_tool_output(key, start=start, length=length)
+    return await items.read_tool_output(*caller, key, start=start, length=length)
 
 
 def _shown(answer: RecallAnswer, kind: type[Answer]) -> Answer:

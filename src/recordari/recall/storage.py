@@ -16,7 +16,7 @@ from pgvector import HalfVector
 from recordari.core.identity import Identity, Scope, SessionId
 from recordari.core.items import Item, Kind
 from recordari.core.text import tsquery_literal
-from recordari.db.database import Asked, Database, Record, Transaction
+from recordari.db.database import BatchedQuery, Database, Record, Transaction
 from recordari.db.queries import Queries, Query
 from recordari.recall.rules.arms import FEW_MENTIONS, FULL_DEPTHS, Depths
 from recordari.recall.rules.candidates import Candidate
@@ -68,7 +68,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Early:
+class LexicalHits:
     """What is found without the question's vector: items by words, time and names, best first."""
 
     text: Sequence[UUID] = ()
@@ -99,11 +99,11 @@ def _early_queries(past: str, of_source: bool) -> dict[str, Query]:
     }
 
 
-async def find_early(database: Database, identity: Identity, search: Search) -> Early:
+async def find_early(database: Database, identity: Identity, search: Search) -> LexicalHits:
     """Everything that can be found before the question is embedded, in one round trip."""
     asked = _ask_early(identity, search)
     if asked:
-        await database.together(identity, [one for _, one in asked])
+        await database.read_batch(identity, [one for _, one in asked])
     found: dict[str, list[list[Record]]] = {}
     for name, one in asked:
         found.setdefault(name, []).append(one.answer)
@@ -112,7 +112,7 @@ async def find_early(database: Database, identity: Identity, search: Search) -> 
         rows = [row for sort in found.get(name, ()) for row in sort]
         return [row["item_id"] for row in sorted(rows, key=lambda row: -row[score])]
 
-    return Early(
+    return LexicalHits(
         text=ids("worded", "score"),
         time=[row["item_id"] for sort in found.get("timely", ()) for row in sort],
         entity=ids("naming", "shared"),
@@ -121,7 +121,7 @@ async def find_early(database: Database, identity: Identity, search: Search) -> 
     )
 
 
-def _ask_early(identity: Identity, search: Search) -> list[tuple[str, Asked[list[Record]]]]:
+def _ask_early(identity: Identity, search: Search) -> list[tuple[str, BatchedQuery[list[Record]]]]:
     """What is asked for that needs no vector, each by what it finds: of times once, of the rest for every sort."""
     known, depths, interval = early_queries(search), search.depths, search.interval
     sight = _sight(identity, search)
@@ -143,7 +143,7 @@ def _ask_early(identity: Identity, search: Search) -> list[tuple[str, Asked[list
         if search.exact_below is not None and depths.vector and _may_be_indexed(search):
             owners = {"model_id": search.model_id, "owners": _owners(identity, search)}
             asked.append(("seen", {**owners, "limit": search.exact_below, "kinds": kinds}))
-    return [(name, Asked(known[name], _as_they_are, **{**sight, **parameters})) for name, parameters in asked]
+    return [(name, BatchedQuery(known[name], _as_they_are, **{**sight, **parameters})) for name, parameters in asked]
 
 
 def _as_they_are(rows: list[Record]) -> list[Record]:
@@ -171,11 +171,11 @@ def statement(search: Search, by_index: Sequence[bool] = ()) -> Query:
     )
 
 
-async def find_candidates(tx: Transaction, search: Search, early: Early) -> list[Candidate]:
+async def find_candidates(tx: Transaction, search: Search, early: LexicalHits) -> list[Candidate]:
     """Everything that may answer, with what is needed to score it."""
     has_index = search.vector is not None and _may_be_indexed(search)
     said, *facts = search.sorts
-    return await tx.planned(
+    return await tx.query_custom_plan(
         statement(search, early.crowded if has_index else ()),
         Candidate,
         text_ids=list(early.text),
@@ -235,7 +235,7 @@ def _sight(who: Identity, search: Search) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class Visibility:
     """Who looks, and for what: what decides which items may be seen."""
 
     identity: Identity
@@ -259,7 +259,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelved:
+class SnapshotRow:
     """An item that may be seen, with all that recall needs of it."""
 
     version: bytes
@@ -270,31 +270,33 @@ class Shelved:
 
 
 async def find_standing(
-    database: Database, sight: Sight, *, known: int | None, topic: str, limit: int
+    database: Database, sight: Visibility, *, known: int | None, topic: str, limit: int
 ) -> tuple[int, bytes | None, bool]:
     """How often what may be seen was changed; the ids of these items, each with its last change; whether a topic waits.
 
     The ids are None when the count is the one known already.
     """
-    ((version, standing, waiting),) = await database.once(
+    ((version, standing, waiting),) = await database.execute(
         sight.identity, _STANDING, known=known, topic=topic, limit=limit, **sight.parameters()
     )
     return version, standing, waiting
 
 
-async def find_shelved(tx: Transaction, sight: Sight, model_id: str, item_ids: Sequence[UUID]) -> list[Shelved]:
+async def find_shelved(
+    tx: Transaction, sight: Visibility, model_id: str, item_ids: Sequence[UUID]
+) -> list[SnapshotRow]:
     """These items, as far as they may be seen now."""
     parameters = {**sight.parameters(), "kinds": list(sight.kinds), "session_ids": list(sight.sessions)}
-    rows = await tx.planned(_SHELVED, dict, model_id=model_id, item_ids=list(item_ids), **parameters)
+    rows = await tx.query_custom_plan(_SHELVED, dict, model_id=model_id, item_ids=list(item_ids), **parameters)
     return [_shelved(row) for row in rows]
 
 
-def _shelved(row: dict[str, Any]) -> Shelved:
+def _shelved(row: dict[str, Any]) -> SnapshotRow:
     features = {name: row.pop(name) for name in ("thread", "position", "terms", "tokens", "traits")}
     version, embedding, names = row.pop("version"), row.pop("embedding"), row.pop("names")
     item = Item(**row)
     shared = {name: row[name] for name in ("item_id", "scope", "session_id", "speaker", "trust", "event_time")}
-    return Shelved(
+    return SnapshotRow(
         version=version,
         item=item,
         candidate=Candidate(**shared, **features, is_fact=item.kind == Kind.FACT),
@@ -331,7 +333,7 @@ async def add_counts(tx: Transaction, counts: Sequence[Accesses]) -> None:
 
 async def read_version(database: Database, identity: Identity) -> int:
     """How often what the identity may recall has changed; it differs after every change."""
-    ((version,),) = await database.once(
+    ((version,),) = await database.execute(
         identity,
         queries.version,
         user_id=identity.user_id,
@@ -343,4 +345,6 @@ async def read_version(database: Database, identity: Identity) -> int:
 
 async def links_among(database: Database, identity: Identity, item_ids: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
     """Pairs of these items of which the first was taken from the second."""
-    return [(fact, turn) for fact, turn in await database.once(identity, queries.links_among, item_ids=list(item_ids))]
+    return [
+        (fact, turn) for fact, turn in await database.execute(identity, queries.links_among, item_ids=list(item_ids))
+    ]

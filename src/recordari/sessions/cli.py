@@ -7,9 +7,12 @@ from uuid import UUID
 
 import typer
 
-from recordari.app import Memory
-from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, ask
+from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Tenant, User, ask
+from recordari.kit.commands import Session as InSession
 from recordari.kit.output import AsJson, print_json, print_note, print_record, print_table, record
+from recordari.kit.verbs import Caller
+from recordari.sessions import messages as messages_verbs
+from recordari.sessions import runs, sessions
 from recordari.sessions.rules.runs import Run, RunStatus
 from recordari.sessions.rules.sessions import Session, SessionStatus
 
@@ -33,7 +36,9 @@ def list_sessions(
 ) -> None:
     """List sessions, newest first."""
     found = ask(
-        lambda memory: memory.list_sessions(status=status, user_id=user, agent_id=agent, before=before, limit=limit),
+        lambda caller: sessions.list_sessions(
+            *caller, status=status, user_id=user, agent_id=agent, before=before, limit=limit
+        ),
         tenant,
     )
     if as_json:
@@ -48,8 +53,8 @@ def list_sessions(
 def show_session(session_id: SessionId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show a session with its summary and notes."""
 
-    async def run(memory: Memory) -> tuple[Session, list[object]]:
-        return await memory.get_session(session_id), list(await memory.list_notes(session_id))
+    async def run(caller: Caller) -> tuple[Session, list[object]]:
+        return await sessions.get_session(*caller, session_id), list(await sessions.list_notes(*caller, session_id))
 
     session, notes = ask(run, tenant)
     if as_json:
@@ -69,7 +74,7 @@ def messages(
     as_json: AsJson = False,
 ) -> None:
     """List the messages of a session in order."""
-    found = ask(lambda memory: memory.list_messages(session_id, after=after, limit=limit), tenant)
+    found = ask(lambda caller: messages_verbs.list_messages(*caller, session_id, after=after, limit=limit), tenant)
     if as_json:
         print_json(found)
         return
@@ -83,7 +88,7 @@ def messages(
 @sessions_commands.command()
 def close(session_id: SessionId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Close a session; activity under its id goes on in a successor."""
-    closed = ask(lambda memory: memory.close_session(session_id), tenant)
+    closed = ask(lambda caller: sessions.close_session(*caller, session_id), tenant)
     if as_json:
         print_json(record(closed))
     else:
@@ -117,7 +122,7 @@ def list_runs(
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,
     agent: Agent = None,
-    session: Session = None,
+    session: InSession = None,
     status: Annotated[RunStatus | None, typer.Option(help="Only those.")] = None,
     before: Annotated[UUID | None, typer.Option(help="Go on after this `run_ref`.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="Most lines.")] = 50,
@@ -125,7 +130,9 @@ def list_runs(
 ) -> None:
     """List runs, newest first."""
     found = ask(
-        lambda memory: memory.list_runs(status=status, agent_id=agent, session_id=session, before=before, limit=limit),
+        lambda caller: runs.list_runs(
+            *caller, status=status, agent_id=agent, session_id=session, before=before, limit=limit
+        ),
         tenant,
     )
     if as_json:
@@ -139,7 +146,7 @@ def list_runs(
 @runs_commands.command()
 def show_run(run_id: RunId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show one run."""
-    run = ask(lambda memory: memory.get_run(run_id), tenant)
+    run = ask(lambda caller: runs.get_run(*caller, run_id), tenant)
     if as_json:
         print_json(record(run))
     else:
@@ -155,7 +162,7 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Print every tool call of a run in order, exactly as recorded."""
-    found = ask(lambda memory: memory.replay_run(run_id, results=results), tenant)
+    found = ask(lambda caller: runs.replay_run(*caller, run_id, results=results), tenant)
     if as_json:
         print_json(record(found))
         return

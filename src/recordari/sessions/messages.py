@@ -50,7 +50,7 @@ from recordari.sessions.sessions import (
     read_window,
     shown,
 )
-from recordari.sessions.storage import Standing
+from recordari.sessions.storage import SessionWithModel
 from recordari.tenants.tenants import page_size
 
 SUMMARISE_TOPIC = "summarise"
@@ -162,7 +162,7 @@ def _notes(resources: Resources, fresh: Sequence[Row]) -> list[Note]:
     ]
 
 
-async def _moved(resources: Resources, tx: Transaction, standing: Standing, fresh: Sequence[Row]) -> Session:
+async def _moved(resources: Resources, tx: Transaction, standing: SessionWithModel, fresh: Sequence[Row]) -> Session:
     """The session with new messages in its window, and the oldest out of it where it is past its bound."""
     limit = limit_of(resources, standing)
     session = standing.session
@@ -177,7 +177,7 @@ async def _moved(resources: Resources, tx: Transaction, standing: Standing, fres
     return replace(session, window_from=first, window_tokens=left)
 
 
-async def with_usage(resources: Resources, tx: Transaction, standing: Standing, prompt_tokens: int) -> Session:
+async def with_usage(resources: Resources, tx: Transaction, standing: SessionWithModel, prompt_tokens: int) -> Session:
     """The session after a turn reported its prompt: past 80 % of the model's window a new epoch begins (W5)."""
     session = replace(standing.session, prompt_tokens=checked_usage(prompt_tokens))
     last = await storage.last_position(tx, session.session_id)
@@ -225,7 +225,7 @@ async def list_messages(
         return await storage.list_messages(tx, session, first=after + 1, last=until, limit=page_size(limit))
 
 
-async def _newest(tx: Transaction, session_id: str) -> Standing:
+async def _newest(tx: Transaction, session_id: str) -> SessionWithModel:
     found = await storage.find_newest(tx, SessionId(session_id))
     if found is None:
         raise NotFound(NO_SUCH_SESSION)

@@ -13,8 +13,8 @@ from recordari.core.identity import Scope
 from recordari.core.items import Trust
 from recordari.kit.rest import (
     PROBLEMS,
-    AdminMemory,
-    AgentMemory,
+    AdminCaller,
+    AgentCaller,
     Cursor,
     Limit,
     Moment,
@@ -24,7 +24,10 @@ from recordari.kit.rest import (
     id_position,
     page_of,
 )
+from recordari.learning import consolidate
 from recordari.memory.bodies import RememberedShown
+from recordari.sessions import messages as messages_verbs
+from recordari.sessions import runs, sessions
 from recordari.sessions.rules.sessions import CloseReason, NoteKind, SessionStatus
 from recordari.sessions.rules.window import MessageRole, NewMessage
 
@@ -236,9 +239,10 @@ Until = Annotated[int | None, Query(ge=0, description="Messages up to this place
     status_code=201,
     responses={200: {"model": OpenedShown, "description": "It was open already."}},
 )
-async def open_session(memory: AgentMemory, wanted: SessionRequest, response: Response) -> object:
+async def open_session(caller: AgentCaller, wanted: SessionRequest, response: Response) -> object:
     """Open the session of that id or make it; without an id, make one."""
-    opened = await memory.open_session(
+    opened = await sessions.open_session(
+        *caller,
         wanted.session_id,
         idle_limit=timedelta(seconds=wanted.idle_seconds) if wanted.idle_seconds is not None else None,
         metadata=wanted.metadata,
@@ -250,7 +254,7 @@ async def open_session(memory: AgentMemory, wanted: SessionRequest, response: Re
 
 @router.get("", operation_id="list_sessions", response_model=Page[SessionShown])
 async def list_sessions(
-    memory: AgentMemory,
+    caller: AgentCaller,
     status: Status = None,
     agent_id: Owner = None,
     user_id: Owner = None,
@@ -258,76 +262,78 @@ async def list_sessions(
     cursor: Cursor = None,
 ) -> object:
     """Sessions, newest first."""
-    found = await memory.list_sessions(
-        status=status, agent_id=agent_id, user_id=user_id, before=id_position(cursor), limit=limit + 1
+    found = await sessions.list_sessions(
+        *caller, status=status, agent_id=agent_id, user_id=user_id, before=id_position(cursor), limit=limit + 1
     )
     return page_of(found, limit, lambda session: session.session_ref)
 
 
 @router.get("/{session_id}", operation_id="get_session", response_model=SessionShown)
-async def get_session(memory: AgentMemory, session_id: str) -> object:
+async def get_session(caller: AgentCaller, session_id: str) -> object:
     """One session, open or closed."""
-    return await memory.get_session(session_id)
+    return await sessions.get_session(*caller, session_id)
 
 
 @router.post("/{session_id}/close", operation_id="close_session", response_model=SessionShown)
-async def close_session(memory: AgentMemory, session_id: str) -> object:
+async def close_session(caller: AgentCaller, session_id: str) -> object:
     """Close a session; activity under its id goes on in a successor."""
-    return await memory.close_session(session_id)
+    return await sessions.close_session(*caller, session_id)
 
 
 @router.post("/{session_id}/consolidate", operation_id="consolidate_session", response_model=ConsolidatedShown)
-async def consolidate_session(memory: AdminMemory, session_id: str) -> object:
+async def consolidate_session(caller: AdminCaller, session_id: str) -> object:
     """Let what a closed session taught outlive it, now instead of within the hour."""
-    return await memory.consolidate_session(session_id)
+    return await consolidate.consolidate_session(*caller, session_id)
 
 
 @router.get("/{session_id}/resume", operation_id="resume_session", response_model=ResumedShown)
-async def resume_session(memory: AgentMemory, session_id: str) -> object:
+async def resume_session(caller: AgentCaller, session_id: str) -> object:
     """Take a session up again from its summary, window and notes."""
-    return await memory.resume_session(session_id)
+    return await sessions.resume_session(*caller, session_id)
 
 
 @router.post("/{session_id}/messages", operation_id="add_messages", response_model=AddedShown)
-async def add_messages(memory: AgentMemory, session_id: str, wanted: MessagesRequest) -> object:
+async def add_messages(caller: AgentCaller, session_id: str, wanted: MessagesRequest) -> object:
     """Keep messages; one sent again with the same `message_id` is the same message."""
     new = [NewMessage(**message.model_dump()) for message in wanted.messages]
-    return await memory.add_messages(new, session_id=session_id, scope=wanted.scope, prompt_tokens=wanted.prompt_tokens)
+    return await messages_verbs.add_messages(
+        *caller, new, session_id=session_id, scope=wanted.scope, prompt_tokens=wanted.prompt_tokens
+    )
 
 
 @router.get("/{session_id}/messages", operation_id="list_messages", response_model=list[MessageShown])
 async def list_messages(
-    memory: AgentMemory, session_id: str, after: After = 0, until: Until = None, limit: Limit = 50
+    caller: AgentCaller, session_id: str, after: After = 0, until: Until = None, limit: Limit = 50
 ) -> object:
     """Messages in order."""
-    return await memory.list_messages(session_id, after=after, until=until, limit=limit)
+    return await messages_verbs.list_messages(*caller, session_id, after=after, until=until, limit=limit)
 
 
 @router.get("/{session_id}/window", operation_id="get_window", response_model=WindowShown)
-async def get_window(memory: AgentMemory, session_id: str) -> object:
+async def get_window(caller: AgentCaller, session_id: str) -> object:
     """The messages that stand before the agent now."""
-    return await memory.get_window(session_id)
+    return await messages_verbs.get_window(*caller, session_id)
 
 
 @router.post("/{session_id}/usage", operation_id="report_usage", response_model=WindowStateShown)
-async def report_usage(memory: AgentMemory, session_id: str, usage: UsageRequest) -> object:
+async def report_usage(caller: AgentCaller, session_id: str, usage: UsageRequest) -> object:
     """Say how many tokens the last turn's prompt had; past 80 % of the window it is compressed."""
-    return await memory.report_usage(session_id, usage.prompt_tokens)
+    return await messages_verbs.report_usage(*caller, session_id, usage.prompt_tokens)
 
 
 @router.post("/{session_id}/notes", operation_id="add_note", response_model=NoteShown, status_code=201)
-async def add_note(memory: AgentMemory, session_id: str, note: NoteRequest) -> object:
+async def add_note(caller: AgentCaller, session_id: str, note: NoteRequest) -> object:
     """Note something for the rest of a session."""
-    return await memory.add_note(session_id, note.content, kind=note.kind, importance=note.importance)
+    return await sessions.add_note(*caller, session_id, note.content, kind=note.kind, importance=note.importance)
 
 
 @router.get("/{session_id}/notes", operation_id="list_notes", response_model=list[NoteShown])
-async def list_notes(memory: AgentMemory, session_id: str) -> object:
+async def list_notes(caller: AgentCaller, session_id: str) -> object:
     """Decisions, action items and other notes."""
-    return await memory.list_notes(session_id)
+    return await sessions.list_notes(*caller, session_id)
 
 
 @router.get("/{session_id}/turn_state", operation_id="get_turn_state", response_model=TurnStateShown)
-async def get_turn_state(memory: AgentMemory, session_id: str) -> object:
+async def get_turn_state(caller: AgentCaller, session_id: str) -> object:
     """Where the agent of a session stands."""
-    return await memory.get_turn_state(session_id)
+    return await runs.get_turn_state(*caller, session_id)

@@ -14,7 +14,7 @@ from recordari.core.identity import Scope
 from recordari.kit.rest import (
     MISMATCH,
     PROBLEMS,
-    AgentMemory,
+    AgentCaller,
     Cursor,
     Limit,
     Moment,
@@ -25,6 +25,9 @@ from recordari.kit.rest import (
     page_of,
 )
 from recordari.memory.bodies import ItemShown, RememberedShown
+from recordari.sessions import episodes as episodes_verbs
+from recordari.sessions import runs
+from recordari.sessions import state as state_verbs
 from recordari.sessions.rules.runs import MAX_ARGUMENT_BYTES, MOST_EPISODES_GIVEN, NewToolCall, RunStatus, Usage
 from recordari.sessions.rules.state import LONGEST_TTL, OwnerKind
 
@@ -57,35 +60,35 @@ Prefix = Annotated[str, Query(max_length=200)]
     "/{owner}/{owner_id}/{state_key:path}", operation_id="set_state", response_model=StateShown, responses=MISMATCH
 )
 async def set_state(
-    memory: AgentMemory, owner: OwnerKind, owner_id: str, state_key: str, wanted: StateRequest
+    caller: AgentCaller, owner: OwnerKind, owner_id: str, state_key: str, wanted: StateRequest
 ) -> object:
     """Keep JSON under a key; all keys of one owner have 128 KiB together."""
     ttl = timedelta(seconds=wanted.ttl_seconds) if wanted.ttl_seconds is not None else None
-    return await memory.set_state(
-        state_key, wanted.value, owner=owner, owner_id=owner_id, ttl=ttl, if_version=wanted.if_version
+    return await state_verbs.set_state(
+        *caller, state_key, wanted.value, owner=owner, owner_id=owner_id, ttl=ttl, if_version=wanted.if_version
     )
 
 
 @state_router.get("/{owner}/{owner_id}", operation_id="list_state", response_model=list[StateShown])
-async def list_state(memory: AgentMemory, owner: OwnerKind, owner_id: str, prefix: Prefix = "") -> object:
+async def list_state(caller: AgentCaller, owner: OwnerKind, owner_id: str, prefix: Prefix = "") -> object:
     """Every key that has not expired."""
-    return await memory.list_state(owner=owner, owner_id=owner_id, prefix=prefix)
+    return await state_verbs.list_state(*caller, owner=owner, owner_id=owner_id, prefix=prefix)
 
 
 @state_router.get("/{owner}/{owner_id}/{state_key:path}", operation_id="get_state", response_model=StateShown)
-async def get_state(memory: AgentMemory, owner: OwnerKind, owner_id: str, state_key: str) -> object:
+async def get_state(caller: AgentCaller, owner: OwnerKind, owner_id: str, state_key: str) -> object:
     """One key that has not expired."""
-    return await memory.get_state(state_key, owner=owner, owner_id=owner_id)
+    return await state_verbs.get_state(*caller, state_key, owner=owner, owner_id=owner_id)
 
 
 @state_router.delete(
     "/{owner}/{owner_id}/{state_key:path}", operation_id="delete_state", status_code=204, responses=MISMATCH
 )
 async def delete_state(
-    memory: AgentMemory, owner: OwnerKind, owner_id: str, state_key: str, if_version: Version = None
+    caller: AgentCaller, owner: OwnerKind, owner_id: str, state_key: str, if_version: Version = None
 ) -> None:
     """Remove one key."""
-    await memory.delete_state(state_key, owner=owner, owner_id=owner_id, if_version=if_version)
+    await state_verbs.delete_state(*caller, state_key, owner=owner, owner_id=owner_id, if_version=if_version)
 
 
 MAX_CALLS = 200
@@ -272,9 +275,9 @@ Number = Annotated[int, Query(ge=1, le=MOST_EPISODES_GIVEN)]
     status_code=201,
     responses={200: {"model": StartedShown, "description": "It was started before."}},
 )
-async def start_run(memory: AgentMemory, wanted: RunRequest, response: Response) -> object:
+async def start_run(caller: AgentCaller, wanted: RunRequest, response: Response) -> object:
     """Start a run and its first turn; the same `run_id` again is the same run."""
-    started = await memory.start_run(**wanted.model_dump())
+    started = await runs.start_run(*caller, **wanted.model_dump())
     if not started.was_new:
         response.status_code = 200
     return started
@@ -282,7 +285,7 @@ async def start_run(memory: AgentMemory, wanted: RunRequest, response: Response)
 
 @runs_router.get("", operation_id="list_runs", response_model=Page[RunShown])
 async def list_runs(
-    memory: AgentMemory,
+    caller: AgentCaller,
     status: Status = None,
     agent_id: Name = None,
     session_id: Name = None,
@@ -292,7 +295,8 @@ async def list_runs(
     cursor: Cursor = None,
 ) -> object:
     """Runs, newest first."""
-    found = await memory.list_runs(
+    found = await runs.list_runs(
+        *caller,
         status=status,
         agent_id=agent_id,
         session_id=session_id,
@@ -305,69 +309,71 @@ async def list_runs(
 
 
 @runs_router.get("/{run_id}", operation_id="get_run", response_model=RunShown)
-async def get_run(memory: AgentMemory, run_id: str) -> object:
+async def get_run(caller: AgentCaller, run_id: str) -> object:
     """One run."""
-    return await memory.get_run(run_id)
+    return await runs.get_run(*caller, run_id)
 
 
 @runs_router.post("/{run_id}/turns", operation_id="start_turn", response_model=StartedShown, status_code=201)
-async def start_turn(memory: AgentMemory, run_id: str, wanted: TurnRequest) -> object:
+async def start_turn(caller: AgentCaller, run_id: str, wanted: TurnRequest) -> object:
     """Begin the next turn with the agent's last episodes."""
-    return await memory.start_turn(run_id, episodes=wanted.episodes)
+    return await runs.start_turn(*caller, run_id, episodes=wanted.episodes)
 
 
 @runs_router.post("/{run_id}/turns/end", operation_id="end_turn", response_model=TurnShown)
-async def end_turn(memory: AgentMemory, run_id: str, end: TurnEnd) -> object:
+async def end_turn(caller: AgentCaller, run_id: str, end: TurnEnd) -> object:
     """End the present turn."""
     usage = end.usage.usage() if end.usage is not None else None
-    return await memory.end_turn(run_id, usage=usage, prompt_tokens=end.prompt_tokens, state=end.state, error=end.error)
+    return await runs.end_turn(
+        *caller, run_id, usage=usage, prompt_tokens=end.prompt_tokens, state=end.state, error=end.error
+    )
 
 
 @runs_router.post("/{run_id}/complete", operation_id="complete_run", response_model=RunShown)
-async def complete_run(memory: AgentMemory, run_id: str, end: RunEnd) -> object:
+async def complete_run(caller: AgentCaller, run_id: str, end: RunEnd) -> object:
     """End a run well."""
     usage = end.usage.usage() if end.usage is not None else None
-    return await memory.complete_run(run_id, output=end.output, usage=usage)
+    return await runs.complete_run(*caller, run_id, output=end.output, usage=usage)
 
 
 @runs_router.post("/{run_id}/fail", operation_id="fail_run", response_model=RunShown)
-async def fail_run(memory: AgentMemory, run_id: str, end: RunFailure) -> object:
+async def fail_run(caller: AgentCaller, run_id: str, end: RunFailure) -> object:
     """End a run that failed, and say why."""
     usage = end.usage.usage() if end.usage is not None else None
-    return await memory.fail_run(run_id, error=end.error, output=end.output, usage=usage)
+    return await runs.fail_run(*caller, run_id, error=end.error, output=end.output, usage=usage)
 
 
 @runs_router.post("/{run_id}/tool_calls", operation_id="record_tool_calls", response_model=list[ToolCallShown])
-async def record_tool_calls(memory: AgentMemory, run_id: str, wanted: ToolCallsRequest) -> object:
+async def record_tool_calls(caller: AgentCaller, run_id: str, wanted: ToolCallsRequest) -> object:
     """Append tool calls in the order given; one with the same `number` again is the same call."""
-    return await memory.record_tool_calls(run_id, [NewToolCall(**call.model_dump()) for call in wanted.calls])
+    return await runs.record_tool_calls(*caller, run_id, [NewToolCall(**call.model_dump()) for call in wanted.calls])
 
 
 @runs_router.get("/{run_id}/replay", operation_id="replay_run", response_model=ReplayShown)
-async def replay_run(memory: AgentMemory, run_id: str, results: bool = True) -> object:
+async def replay_run(caller: AgentCaller, run_id: str, results: bool = True) -> object:
     """Every turn and tool call in order, exactly as recorded."""
-    return await memory.replay_run(run_id, results=results)
+    return await runs.replay_run(*caller, run_id, results=results)
 
 
 @runs_router.put("/{run_id}/delegated/{name}", operation_id="delegate", response_model=StateShown)
-async def delegate(memory: AgentMemory, run_id: str, name: str, handed: DelegationRequest) -> object:
+async def delegate(caller: AgentCaller, run_id: str, name: str, handed: DelegationRequest) -> object:
     """Hand something to a run; it lives as long as the run does."""
-    return await memory.delegate(name, handed.value, run_id=run_id)
+    return await state_verbs.delegate(*caller, name, handed.value, run_id=run_id)
 
 
 @runs_router.get("/{run_id}/delegated", operation_id="delegated", response_model=dict[str, Any])
-async def delegated(memory: AgentMemory, run_id: str) -> object:
+async def delegated(caller: AgentCaller, run_id: str) -> object:
     """What the run was handed, by name."""
-    return await memory.delegated(run_id=run_id)
+    return await state_verbs.delegated(*caller, run_id=run_id)
 
 
 @episodes_router.post("", operation_id="append_episode", response_model=RememberedShown, status_code=201)
-async def append_episode(memory: AgentMemory, episode: EpisodeRequest) -> object:
+async def append_episode(caller: AgentCaller, episode: EpisodeRequest) -> object:
     """Keep what the agent did."""
-    return await memory.append_episode(**episode.model_dump())
+    return await episodes_verbs.append_episode(*caller, **episode.model_dump())
 
 
 @episodes_router.get("/last", operation_id="last_episodes", response_model=list[ItemShown])
-async def last_episodes(memory: AgentMemory, limit: Number = 10) -> object:
+async def last_episodes(caller: AgentCaller, limit: Number = 10) -> object:
     """The agent's last episodes, oldest first."""
-    return await memory.last_episodes(limit=limit)
+    return await episodes_verbs.last_episodes(*caller, limit=limit)

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from recordari.core.identity import AgentId, RunId, SessionId, UserId
 from recordari.core.items import Item
-from recordari.db.database import Asked, Transaction, all_as
+from recordari.db.database import BatchedQuery, Transaction, all_as
 from recordari.db.queries import Queries
 from recordari.errors import NotFound
 from recordari.sessions.rules.runs import Run, RunStatus, ToolCall, Turn, TurnState, Usage
@@ -332,9 +332,9 @@ async def list_entries(tx: Transaction, owner: Owner, *, prefix: str = "", now: 
     )
 
 
-def ask_entries(owner: Owner, *, prefix: str = "", now: datetime) -> Asked[list[StateEntry]]:
+def ask_entries(owner: Owner, *, prefix: str = "", now: datetime) -> BatchedQuery[list[StateEntry]]:
     """The same, sent along with others."""
-    return Asked(
+    return BatchedQuery(
         queries.list_entries,
         all_as(StateEntry),
         owner_kind=owner.kind,

@@ -456,7 +456,7 @@ async def _note_useful(
         await keep_notes(tx, session, notes, now=now)
 
 
-async def replay(resources: Resources, identity: Identity, run_id: str, *, results: bool = True) -> Replay:
+async def replay_run(resources: Resources, identity: Identity, run_id: str, *, results: bool = True) -> Replay:
     """A run's turns and tool calls in order, exactly as they were recorded.
 
     With `results` each call has its whole result too, where that is still kept; `result_sha256` tells if it is the same.

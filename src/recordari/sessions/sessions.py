@@ -41,7 +41,7 @@ from recordari.sessions.rules.sessions import (
 )
 from recordari.sessions.rules.window import DEFAULT_MODEL_TOKENS, Window, window_limit, window_of
 from recordari.sessions.state import drop_state_of_run, drop_state_of_session
-from recordari.sessions.storage import NewSession, Standing
+from recordari.sessions.storage import NewSession, SessionWithModel
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.tenants import page_size, require_admin
 
@@ -101,7 +101,7 @@ async def entered(
     idle_limit: timedelta | None = None,
     metadata: Mapping[str, Any] | None = None,
     create: bool = True,
-) -> AsyncIterator[tuple[Transaction, Standing, bool]]:
+) -> AsyncIterator[tuple[Transaction, SessionWithModel, bool]]:
     """A transaction with the session locked in which activity under this id takes place, and whether it is new.
 
     An idle one is closed here, lazily, and its successor opened in the same transaction (T1).
@@ -123,7 +123,7 @@ async def _enter(
     idle_limit: timedelta | None,
     metadata: Mapping[str, Any] | None,
     create: bool,
-) -> tuple[Standing, bool]:
+) -> tuple[SessionWithModel, bool]:
     now = resources.clock()
     wanted = SessionId(checked_id("session_id", session_id)) if session_id is not None else None
     before: Session | None = None
@@ -176,7 +176,7 @@ async def _new_session(
     )
 
 
-def shown(identity: Identity, standing: Standing) -> Standing:
+def shown(identity: Identity, standing: SessionWithModel) -> SessionWithModel:
     """The same; `NotFound` when it is not shown to the identity."""
     if not may_see(identity, user_id=standing.session.user_id, agent_id=standing.session.agent_id):
         raise NotFound(NO_SUCH_SESSION)
@@ -281,17 +281,17 @@ async def resume_session(resources: Resources, identity: Identity, session_id: s
     )
 
 
-def limit_of(resources: Resources, standing: Standing) -> int:
+def limit_of(resources: Resources, standing: SessionWithModel) -> int:
     """The bound of a session's window in tokens."""
     return window_limit(model_tokens_of(resources, standing), standing.session.window_share)
 
 
-def model_tokens_of(resources: Resources, standing: Standing) -> int:
+def model_tokens_of(resources: Resources, standing: SessionWithModel) -> int:
     """The tokens of the model behind a session; the setting `window_override` goes before all (W5)."""
     return resources.settings.window_override or standing.model_tokens or DEFAULT_MODEL_TOKENS
 
 
-async def read_window(resources: Resources, tx: Transaction, standing: Standing) -> Window:
+async def read_window(resources: Resources, tx: Transaction, standing: SessionWithModel) -> Window:
     """The window of a session with its messages."""
     session = standing.session
     messages = await storage.list_newest_messages(tx, session, first=session.window_from, limit=MAX_WINDOW_MESSAGES)

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from recordari.core.identity import AgentId, RunId, Scope, SessionId, UserId
 from recordari.core.items import Trust
 from recordari.core.tokens import message_tokens
-from recordari.db.database import Asked, QueueTransaction, Record, Transaction
+from recordari.db.database import BatchedQuery, QueueTransaction, Record, Transaction
 from recordari.db.queries import Queries
 from recordari.memory.storage import thread_of
 from recordari.sessions.rules.runs import ABANDONED
@@ -45,7 +45,7 @@ class NewSession:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SessionWithModel:
     """A session, and the tokens of its agent's model where that is known."""
 
     session: Session
@@ -67,26 +67,26 @@ def _session(row: dict[str, Any]) -> Session:
     )
 
 
-def _standing(row: dict[str, Any]) -> Standing:
+def _standing(row: dict[str, Any]) -> SessionWithModel:
     session = {name: value for name, value in row.items() if name != "model_tokens"}
-    return Standing(session=_session(session), model_tokens=row["model_tokens"])
+    return SessionWithModel(session=_session(session), model_tokens=row["model_tokens"])
 
 
-async def lock_open(tx: Transaction, session_id: SessionId) -> Standing | None:
+async def lock_open(tx: Transaction, session_id: SessionId) -> SessionWithModel | None:
     """Lock the open session of the line that the id belongs to."""
     rows = await tx.dicts(queries.lock_open, session_id=session_id)
     return _standing(rows[0]) if rows else None
 
 
-async def find_newest(tx: Transaction, session_id: SessionId) -> Standing | None:
+async def find_newest(tx: Transaction, session_id: SessionId) -> SessionWithModel | None:
     """Find the newest session of the line that the id belongs to."""
     rows = await tx.dicts(queries.find_newest, session_id=session_id)
     return _standing(rows[0]) if rows else None
 
 
-def ask_newest(session_id: SessionId) -> Asked[Standing | None]:
+def ask_newest(session_id: SessionId) -> BatchedQuery[SessionWithModel | None]:
     """The same, sent along with others."""
-    return Asked(queries.find_newest, lambda rows: _standing(rows[0]) if rows else None, session_id=session_id)
+    return BatchedQuery(queries.find_newest, lambda rows: _standing(rows[0]) if rows else None, session_id=session_id)
 
 
 async def find_session(tx: Transaction, session_id: SessionId) -> Session | None:
@@ -95,12 +95,12 @@ async def find_session(tx: Transaction, session_id: SessionId) -> Session | None
     return _session(rows[0]) if rows else None
 
 
-def ask_session(session_id: SessionId) -> Asked[Session | None]:
+def ask_session(session_id: SessionId) -> BatchedQuery[Session | None]:
     """The same, sent along with others."""
-    return Asked(queries.find_session, lambda rows: _session(rows[0]) if rows else None, session_id=session_id)
+    return BatchedQuery(queries.find_session, lambda rows: _session(rows[0]) if rows else None, session_id=session_id)
 
 
-async def find_by_ref(tx: Transaction, session_ref: UUID) -> Standing | None:
+async def find_by_ref(tx: Transaction, session_ref: UUID) -> SessionWithModel | None:
     """One session by its reference."""
     rows = await tx.dicts(queries.find_by_ref, session_ref=session_ref)
     return _standing(rows[0]) if rows else None
@@ -253,9 +253,9 @@ async def list_newest_messages(tx: Transaction, session: Session, *, first: int,
     return _messages(session, rows[::-1])
 
 
-def ask_newest_messages(session: Session, *, first: int, limit: int) -> Asked[list[Message]]:
+def ask_newest_messages(session: Session, *, first: int, limit: int) -> BatchedQuery[list[Message]]:
     """The same, sent along with others."""
-    return Asked(
+    return BatchedQuery(
         queries.list_newest_messages,
         lambda rows: _messages(session, rows[::-1]),
         thread=thread_of(session.session_id),
@@ -312,9 +312,9 @@ async def list_notes(tx: Transaction, session_id: SessionId) -> list[Note]:
     return _notes(await tx.dicts(queries.list_notes, session_id=session_id))
 
 
-def ask_notes(session_id: SessionId) -> Asked[list[Note]]:
+def ask_notes(session_id: SessionId) -> BatchedQuery[list[Note]]:
     """The same, sent along with others."""
-    return Asked(queries.list_notes, _notes, session_id=session_id)
+    return BatchedQuery(queries.list_notes, _notes, session_id=session_id)
 
 
 async def delete_expired(tx: Transaction, *, now: datetime) -> int:

@@ -11,6 +11,7 @@ import typer
 from recordari.db.address import bring_up_to_date, open_address, owner_of
 from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, open_as_operator, read_settings
 from recordari.kit.output import AsJson, Yes, confirm, print_json, print_note, print_record, print_table, record
+from recordari.sharing import share
 from recordari.sharing.rules import Member, Membership
 from recordari.sharing.share import add_member, list_members, remove_member
 
@@ -29,7 +30,7 @@ def give(
     as_json: AsJson = False,
 ) -> None:
     """Give a memory to other tenants of the organisation, read-only."""
-    rows = [record(one) for one in ask(lambda memory: memory.share([item_id], tenants), tenant)]
+    rows = [record(one) for one in ask(lambda caller: share.share(*caller, [item_id], tenants), tenant)]
     if as_json:
         print_json(rows)
     else:
@@ -45,7 +46,8 @@ def list_shares(
 ) -> None:
     """List what a tenant shares, and with whom."""
     rows = [
-        record(one, without=("to_tenant_id",)) for one in ask(lambda memory: memory.list_shares(limit=limit), tenant)
+        record(one, without=("to_tenant_id",))
+        for one in ask(lambda caller: share.list_shares(*caller, limit=limit), tenant)
     ]
     if as_json:
         print_json(rows)
@@ -61,14 +63,16 @@ def withdraw(
     from_tenant: Annotated[str | None, typer.Option("--from", help="Only from this tenant.")] = None,
 ) -> None:
     """Take a memory back; it is gone there at once."""
-    withdrawn = ask(lambda memory: memory.withdraw(item_id, tenant=from_tenant), tenant)
+    withdrawn = ask(lambda caller: share.withdraw(*caller, item_id, tenant=from_tenant), tenant)
     print_note(f"withdrawn from {withdrawn} tenants")
 
 
 @share_commands.command()
 def links(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """List who shares with a tenant, and whether that was accepted."""
-    rows = [record(one, without=("from_tenant_id",)) for one in ask(lambda memory: memory.list_share_links(), tenant)]
+    rows = [
+        record(one, without=("from_tenant_id",)) for one in ask(lambda caller: share.list_share_links(*caller), tenant)
+    ]
     if as_json:
         print_json(rows)
     else:
@@ -79,7 +83,7 @@ def links(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> No
 def accept(giver: Giver, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Let arrive what another tenant shares."""
     (print_json if as_json else print_record)(
-        record(ask(lambda memory: memory.accept_share_link(giver), tenant), without=("from_tenant_id",))
+        record(ask(lambda caller: share.accept_share_link(*caller, giver), tenant), without=("from_tenant_id",))
     )
 
 
@@ -87,7 +91,7 @@ def accept(giver: Giver, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson
 def decline(giver: Giver, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Take nothing from another tenant, or nothing any more."""
     (print_json if as_json else print_record)(
-        record(ask(lambda memory: memory.decline_share_link(giver), tenant), without=("from_tenant_id",))
+        record(ask(lambda caller: share.decline_share_link(*caller, giver), tenant), without=("from_tenant_id",))
     )
 
 
@@ -106,8 +110,8 @@ def add(
     """Put a tenant into an organisation; its tenants may share memories with each other."""
 
     async def run() -> Membership:
-        async with open_as_operator(tenant) as memory:
-            return await add_member(memory.resources, organisation, tenant)
+        async with open_as_operator(tenant) as caller:
+            return await add_member(caller.resources, organisation, tenant)
 
     found = {"tenant": tenant, **record(asyncio.run(run()))}
     (print_json if as_json else print_record)(found)
@@ -119,8 +123,8 @@ def remove(tenant: TenantName, *, yes: Yes = False) -> None:
     confirm(f"Take {tenant} out of its organisation? What it shared and received is gone at once.", yes=yes)
 
     async def run() -> None:
-        async with open_as_operator(tenant) as memory:
-            await remove_member(memory.resources, tenant)
+        async with open_as_operator(tenant) as caller:
+            await remove_member(caller.resources, tenant)
 
     asyncio.run(run())
     print_note(f"{tenant} belongs to no organisation")

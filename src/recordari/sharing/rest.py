@@ -10,7 +10,8 @@ from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 
 from recordari.errors import InvalidInput
-from recordari.kit.rest import PROBLEMS, AdminMemory, Cursor, Limit, Page, Shown, Strict, page_of, position
+from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, Page, Shown, Strict, page_of, position
+from recordari.sharing import share as share_verbs
 from recordari.sharing.rules import LinkStatus, Share
 
 router = APIRouter(prefix="/v1/shares", tags=["sharing"], responses=PROBLEMS)
@@ -74,50 +75,50 @@ class LinkShown(Shown):
 
 
 @router.get("/organisation", operation_id="get_organisation", response_model=OrganisationShown)
-async def get_organisation(memory: AdminMemory) -> object:
+async def get_organisation(caller: AdminCaller) -> object:
     """The organisation that the tenant belongs to; an operator sets it up."""
-    return await memory.get_organisation()
+    return await share_verbs.get_organisation(*caller)
 
 
 @router.post("", operation_id="share", response_model=list[SharedShown])
-async def share(memory: AdminMemory, wanted: ShareRequest) -> object:
+async def share(caller: AdminCaller, wanted: ShareRequest) -> object:
     """Give memories to tenants of the organisation; each arrives once its receiver has accepted."""
-    return await memory.share(wanted.item_ids, wanted.tenants)
+    return await share_verbs.share(*caller, wanted.item_ids, wanted.tenants)
 
 
 @router.get("", operation_id="list_shares", response_model=Page[ShareShown])
-async def list_shares(memory: AdminMemory, limit: Limit = 50, cursor: Cursor = None) -> object:
+async def list_shares(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """What is shared and with whom, newest items first."""
-    found = await memory.list_shares(before=_place(cursor), limit=limit + 1)
+    found = await share_verbs.list_shares(*caller, before=_place(cursor), limit=limit + 1)
     return page_of(found, limit, _key)
 
 
 @router.delete("/{item_id}", operation_id="withdraw", response_model=WithdrawnShown)
 async def withdraw(
-    memory: AdminMemory,
+    caller: AdminCaller,
     item_id: UUID,
     tenant: Annotated[str | None, Query(min_length=1, max_length=200, description="Only from this one.")] = None,
 ) -> object:
     """Take a memory back; it is gone there when this answers."""
-    return {"tenants": await memory.withdraw(item_id, tenant=tenant)}
+    return {"tenants": await share_verbs.withdraw(*caller, item_id, tenant=tenant)}
 
 
 @links_router.get("", operation_id="list_share_links", response_model=list[LinkShown])
-async def list_share_links(memory: AdminMemory) -> object:
+async def list_share_links(caller: AdminCaller) -> object:
     """Which tenants share with this one, and whether that was accepted."""
-    return await memory.list_share_links()
+    return await share_verbs.list_share_links(*caller)
 
 
 @links_router.post("/{tenant_name}/accept", operation_id="accept_share_link", response_model=LinkShown)
-async def accept_share_link(memory: AdminMemory, tenant_name: str) -> object:
+async def accept_share_link(caller: AdminCaller, tenant_name: str) -> object:
     """Let arrive what a tenant shares."""
-    return await memory.accept_share_link(tenant_name)
+    return await share_verbs.accept_share_link(*caller, tenant_name)
 
 
 @links_router.post("/{tenant_name}/decline", operation_id="decline_share_link", response_model=LinkShown)
-async def decline_share_link(memory: AdminMemory, tenant_name: str) -> object:
+async def decline_share_link(caller: AdminCaller, tenant_name: str) -> object:
     """Take nothing from a tenant, or nothing any more: what came from it is gone when this answers."""
-    return await memory.decline_share_link(tenant_name)
+    return await share_verbs.decline_share_link(*caller, tenant_name)
 
 
 def _key(share: Share) -> str:

@@ -220,7 +220,7 @@ async def withdraw(resources: Resources, identity: Identity, item_id: UUID, *, t
     return len(ended)
 
 
-async def take_back(tx: Transaction, item_ids: Sequence[UUID]) -> None:
+async def revoke_shares(tx: Transaction, item_ids: Sequence[UUID]) -> None:
     """End every share of items that are forgotten, with the copies, in the transaction of the forgetting."""
     ended = await storage.delete_shares(tx, item_ids)
     owner = await tenants_storage.find_tenant(tx) if ended else None
@@ -285,7 +285,7 @@ async def _link(resources: Resources, identity: Identity, tenant: str) -> ShareL
     return found
 
 
-async def follow(resources: Resources, identity: Identity, batch: Batch) -> None:
+async def sync_copies(resources: Resources, identity: Identity, batch: Batch) -> None:
     """Bring the copies of items in step that were shared, changed or ended. A job of the outbox."""
     owner = await get_tenant(resources, identity)
     async with resources.database.transaction(identity) as tx:

@@ -8,11 +8,14 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Response
 from pydantic import ConfigDict, Field
 
+from recordari.context import profiles
 from recordari.context.rules.profiles import Profile
 from recordari.errors import PreconditionFailed
 from recordari.kit.problems import Problem
-from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory, Cursor, Limit, Page, Shown, Strict, page_of, position
+from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller, Cursor, Limit, Page, Shown, Strict, page_of, position
 from recordari.memory.bodies import ProfileShown
+from recordari.sharing import copy_agent
+from recordari.tenants import tenants
 from recordari.tenants.rules import Agent, AgentDefinition
 
 router = APIRouter(prefix="/v1/agents", tags=["agents"], responses=PROBLEMS)
@@ -75,25 +78,25 @@ IfNoneMatch = Annotated[
 
 
 @router.get("", operation_id="list_agents", response_model=Page[AgentShown])
-async def list_agents(memory: AgentMemory, limit: Limit = 50, cursor: Cursor = None) -> object:
+async def list_agents(caller: AgentCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """Definitions by id."""
     return page_of(
-        await memory.list_agents(after=position(cursor) or "", limit=limit + 1),
+        await tenants.list_agents(*caller, after=position(cursor) or "", limit=limit + 1),
         limit,
         lambda agent: agent.agent_id,
     )
 
 
 @router.get("/{agent_id}", operation_id="get_agent", response_model=AgentShown)
-async def get_agent(memory: AgentMemory, agent_id: str, response: Response) -> Agent:
+async def get_agent(caller: AgentCaller, agent_id: str, response: Response) -> Agent:
     """One agent's definition."""
-    return _tagged(await memory.get_agent(agent_id), response)
+    return _tagged(await tenants.get_agent(*caller, agent_id), response)
 
 
 @router.get("/{agent_id}/profile", operation_id="agent_profile", response_model=ProfileShown)
-async def agent_profile(memory: AgentMemory, agent_id: str) -> Profile:
+async def agent_profile(caller: AgentCaller, agent_id: str) -> Profile:
     """What an agent knows, in a few hundred tokens; empty where that is nothing."""
-    return await memory.profile(agent=agent_id)
+    return await profiles.profile(*caller, agent=agent_id)
 
 
 @router.put(
@@ -103,7 +106,7 @@ async def agent_profile(memory: AgentMemory, agent_id: str) -> Profile:
     responses={412: {"model": Problem, "description": "Not at the version named."}},
 )
 async def save_agent(
-    memory: AdminMemory,
+    caller: AdminCaller,
     agent_id: str,
     change: AgentChange,
     response: Response,
@@ -119,20 +122,22 @@ async def save_agent(
         window_tokens=change.window_tokens,
     )
     expected = _expected_version(if_match, if_none_match)
-    agent = await memory.save_agent(agent_id, definition, expected_version=expected, template=change.template)
+    agent = await copy_agent.save_agent(
+        *caller, agent_id, definition, expected_version=expected, template=change.template
+    )
     return _tagged(agent, response)
 
 
 @router.post("/{agent_id}/copy", operation_id="copy_memories", response_model=CopiedShown)
-async def copy_memories(memory: AdminMemory, agent_id: str, wanted: CopyRequest) -> object:
+async def copy_memories(caller: AdminCaller, agent_id: str, wanted: CopyRequest) -> object:
     """Give an agent what another one knows for good; done again, only what is new."""
-    return await memory.copy_memories(wanted.template, agent_id)
+    return await copy_agent.copy_memories(*caller, wanted.template, agent_id)
 
 
 @router.delete("/{agent_id}", operation_id="delete_agent", status_code=204)
-async def delete_agent(memory: AdminMemory, agent_id: str) -> None:
+async def delete_agent(caller: AdminCaller, agent_id: str) -> None:
     """Remove an agent's definition; what it remembered stays."""
-    await memory.delete_agent(agent_id)
+    await tenants.delete_agent(*caller, agent_id)
 
 
 def _tagged(agent: Agent, response: Response) -> Agent:

@@ -42,7 +42,7 @@ class TenantCache:
         known = self._known.get(key)
         if known is None:
             tenant, user = storage.ask_tenant(), storage.ask_user(identity.user_id)
-            await database.together(identity, [tenant, user])
+            await database.read_batch(identity, [tenant, user])
             known = TenantPreferences(
                 settings=tenant.answer.settings if tenant.answer is not None else {},
                 zone=ZoneInfo(user.answer.time_zone if user.answer is not None else "UTC"),

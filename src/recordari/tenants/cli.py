@@ -28,7 +28,9 @@ from recordari.kit.output import (
     record,
 )
 from recordari.operations.maintenance import list_tenants
-from recordari.tenants.rules import ApiKey, Tenant
+from recordari.tenants import tenants
+from recordari.tenants.rules import ApiKey
+from recordari.tenants.rules import Tenant as TenantRecord
 from recordari.tenants.tenants import NewKey, ensure_tenant
 
 tenant_commands = typer.Typer()
@@ -42,13 +44,13 @@ Plan = Annotated[str | None, typer.Option(help="Name of its plan.")]
 def create_tenant(name: Name, *, language: Language = None, plan: Plan = None, as_json: AsJson = False) -> None:
     """Create a tenant."""
 
-    async def run() -> Tenant:
-        async with open_as_operator(name) as memory:
+    async def run() -> TenantRecord:
+        async with open_as_operator(name) as caller:
             try:
-                await memory.get_tenant()
+                await tenants.get_tenant(*caller)
             except NotFound:
                 return await ensure_tenant(
-                    memory.resources,
+                    caller.resources,
                     name,
                     language=language or "english",
                     plan=plan or "standard",
@@ -63,7 +65,7 @@ def create_tenant(name: Name, *, language: Language = None, plan: Plan = None, a
 def list_tenants_command(*, as_json: AsJson = False) -> None:
     """List every tenant."""
 
-    async def run() -> list[Tenant]:
+    async def run() -> list[TenantRecord]:
         settings = read_settings()
         async with open_address(settings) as address:
             await bring_up_to_date(settings, address)
@@ -81,9 +83,9 @@ def list_tenants_command(*, as_json: AsJson = False) -> None:
 def show(name: Name = DEVELOPMENT_TENANT, *, as_json: AsJson = False) -> None:
     """Show one tenant."""
 
-    async def run() -> Tenant:
-        async with open_as_operator(name) as memory:
-            return await memory.get_tenant()
+    async def run() -> TenantRecord:
+        async with open_as_operator(name) as caller:
+            return await tenants.get_tenant(*caller)
 
     _show(asyncio.run(run()), as_json=as_json)
 
@@ -104,9 +106,9 @@ def change(
     if language is None and plan is None and not settings:
         raise typer.BadParameter("Say what to change: --language, --plan or --setting KEY=VALUE.")
 
-    async def run() -> Tenant:
-        async with open_as_operator(name) as memory:
-            return await memory.update_tenant(language=language, plan=plan, settings=settings or None)
+    async def run() -> TenantRecord:
+        async with open_as_operator(name) as caller:
+            return await tenants.update_tenant(*caller, language=language, plan=plan, settings=settings or None)
 
     _show(asyncio.run(run()), as_json=as_json)
 
@@ -121,7 +123,7 @@ def _read_setting(text: str) -> tuple[str, Any]:
         return key, value
 
 
-def _show(tenant: Tenant, *, as_json: bool) -> None:
+def _show(tenant: TenantRecord, *, as_json: bool) -> None:
     (print_json if as_json else print_record)(record(tenant))
 
 
@@ -146,11 +148,13 @@ def create_key(
     expires_at = _read_expiry(expires) if expires else None
 
     async def run() -> NewKey:
-        async with open_as_operator(tenant) as memory:
+        async with open_as_operator(tenant) as caller:
             if tenant == DEVELOPMENT_TENANT:
-                await ensure_tenant(memory.resources, tenant, actor="cli")
-            await _check_tenant(memory.get_tenant(), tenant)
-            return await memory.create_key(name, role=role, user_id=user, agent_id=agent, expires_at=expires_at)
+                await ensure_tenant(caller.resources, tenant, actor="cli")
+            await _check_tenant(tenants.get_tenant(*caller), tenant)
+            return await tenants.create_key(
+                *caller, name, role=role, user_id=user, agent_id=agent, expires_at=expires_at
+            )
 
     made = asyncio.run(run())
     if as_json:
@@ -165,9 +169,9 @@ def list_keys(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -
     """List a tenant's keys, revoked ones too."""
 
     async def run() -> list[ApiKey]:
-        async with open_as_operator(tenant) as memory:
-            await _check_tenant(memory.get_tenant(), tenant)
-            return await memory.list_keys()
+        async with open_as_operator(tenant) as caller:
+            await _check_tenant(tenants.get_tenant(*caller), tenant)
+            return await tenants.list_keys(*caller)
 
     rows = [_visible(key) for key in asyncio.run(run())]
     if as_json:
@@ -188,8 +192,8 @@ def revoke(
     confirm(f"Revoke the key {key_id}? Whoever uses it is locked out at once.", yes=yes)
 
     async def run() -> ApiKey:
-        async with open_as_operator(tenant) as memory:
-            return await memory.revoke_key(key_id)
+        async with open_as_operator(tenant) as caller:
+            return await tenants.revoke_key(*caller, key_id)
 
     (print_json if as_json else print_record)(_visible(asyncio.run(run())))
 

@@ -9,13 +9,14 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 from pydantic import ConfigDict, Field
 
+from recordari.context import profiles
 from recordari.context.rules.profiles import Profile
 from recordari.core.identity import Identity, Role
 from recordari.errors import InvalidInput
 from recordari.kit.rest import (
     PROBLEMS,
-    AdminMemory,
-    AgentMemory,
+    AdminCaller,
+    AgentCaller,
     Cursor,
     Limit,
     Moment,
@@ -27,6 +28,7 @@ from recordari.kit.rest import (
     position,
 )
 from recordari.memory.bodies import ProfileShown
+from recordari.tenants import tenants
 from recordari.tenants.auth import Authenticator
 from recordari.tenants.rules import ApiKey, Tenant, User
 
@@ -68,21 +70,21 @@ class IdentityShown(Shown):
 
 
 @tenants_router.get("/tenant", operation_id="get_tenant", response_model=TenantShown)
-async def get_tenant(memory: AgentMemory) -> Tenant:
+async def get_tenant(caller: AgentCaller) -> Tenant:
     """The tenant of the credential."""
-    return await memory.get_tenant()
+    return await tenants.get_tenant(*caller)
 
 
 @tenants_router.patch("/tenant", operation_id="update_tenant", response_model=TenantShown)
-async def update_tenant(memory: AdminMemory, change: TenantChange) -> Tenant:
+async def update_tenant(caller: AdminCaller, change: TenantChange) -> Tenant:
     """Change the tenant's language or settings. Its plan is the operator's to set."""
-    return await memory.update_tenant(language=change.language, settings=change.settings)
+    return await tenants.update_tenant(*caller, language=change.language, settings=change.settings)
 
 
 @tenants_router.get("/whoami", operation_id="whoami", response_model=IdentityShown)
-async def whoami(memory: AgentMemory) -> Identity:
+async def whoami(caller: AgentCaller) -> Identity:
     """Who this request acts as: the credential, narrowed by the request's headers."""
-    return memory.identity
+    return caller.identity
 
 
 users_router = APIRouter(prefix="/v1/users", tags=["users"], responses=PROBLEMS)
@@ -109,31 +111,31 @@ class UserChange(Strict):
 
 
 @users_router.get("", operation_id="list_users", response_model=Page[UserShown])
-async def list_users(memory: AdminMemory, limit: Limit = 50, cursor: Cursor = None) -> object:
+async def list_users(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """Users by id."""
     return page_of(
-        await memory.list_users(after=position(cursor) or "", limit=limit + 1),
+        await tenants.list_users(*caller, after=position(cursor) or "", limit=limit + 1),
         limit,
         lambda user: user.user_id,
     )
 
 
 @users_router.get("/{user_id}", operation_id="get_user", response_model=UserShown)
-async def get_user(memory: AgentMemory, user_id: str) -> User:
+async def get_user(caller: AgentCaller, user_id: str) -> User:
     """One user."""
-    return await memory.get_user(user_id)
+    return await tenants.get_user(*caller, user_id)
 
 
 @users_router.get("/{user_id}/profile", operation_id="user_profile", response_model=ProfileShown)
-async def user_profile(memory: AgentMemory, user_id: str) -> Profile:
+async def user_profile(caller: AgentCaller, user_id: str) -> Profile:
     """What is known of a user, in a few hundred tokens; empty where nothing is."""
-    return await memory.profile(user=user_id)
+    return await profiles.profile(*caller, user=user_id)
 
 
 @users_router.put("/{user_id}", operation_id="save_user", response_model=UserShown)
-async def save_user(memory: AgentMemory, user_id: str, change: UserChange) -> User:
+async def save_user(caller: AgentCaller, user_id: str, change: UserChange) -> User:
     """Create or change a user: an administrator any, another key only the user it acts for."""
-    return await memory.save_user(user_id, display_name=change.display_name, time_zone=change.time_zone)
+    return await tenants.save_user(*caller, user_id, display_name=change.display_name, time_zone=change.time_zone)
 
 
 audit_router = APIRouter(prefix="/v1/audit", tags=["audit"], responses=PROBLEMS)
@@ -158,7 +160,7 @@ SubjectId = Annotated[str | None, Query(max_length=200)]
 
 @audit_router.get("", operation_id="list_audit", response_model=Page[AuditShown])
 async def list_audit(
-    memory: AdminMemory,
+    caller: AdminCaller,
     subject_kind: SubjectKind = None,
     subject_id: SubjectId = None,
     limit: Limit = 50,
@@ -167,8 +169,8 @@ async def list_audit(
     """The audit, newest first."""
     if (subject_kind is None) != (subject_id is None):
         raise InvalidInput("give subject_kind and subject_id together", field="subject_id")
-    rows = await memory.list_audit(
-        subject_kind=subject_kind, subject_id=subject_id, before=id_position(cursor), limit=limit + 1
+    rows = await tenants.list_audit(
+        *caller, subject_kind=subject_kind, subject_id=subject_id, before=id_position(cursor), limit=limit + 1
     )
     return page_of(rows, limit, lambda entry: entry.audit_id)
 
@@ -209,9 +211,10 @@ class NewKeyShown(Shown):
 
 
 @keys_router.post("", operation_id="create_key", response_model=NewKeyShown, status_code=201)
-async def create_key(memory: AdminMemory, wanted: KeyRequest) -> object:
+async def create_key(caller: AdminCaller, wanted: KeyRequest) -> object:
     """Make an API key; its text is in this answer and nowhere else."""
-    return await memory.create_key(
+    return await tenants.create_key(
+        *caller,
         wanted.name,
         role=wanted.role,
         user_id=wanted.user_id,
@@ -221,15 +224,15 @@ async def create_key(memory: AdminMemory, wanted: KeyRequest) -> object:
 
 
 @keys_router.get("", operation_id="list_keys", response_model=Page[KeyShown])
-async def list_keys(memory: AdminMemory) -> object:
+async def list_keys(caller: AdminCaller) -> object:
     """The tenant's keys, newest first, revoked ones too."""
-    return {"items": await memory.list_keys(), "next_cursor": None}
+    return {"items": await tenants.list_keys(*caller), "next_cursor": None}
 
 
 @keys_router.delete("/{key_id}", operation_id="revoke_key", response_model=KeyShown)
-async def revoke_key(memory: AdminMemory, key_id: UUID, request: Request) -> ApiKey:
+async def revoke_key(caller: AdminCaller, key_id: UUID, request: Request) -> ApiKey:
     """Close a key: at once in this process, within `key_cache_seconds` in others."""
-    key = await memory.revoke_key(key_id)
+    key = await tenants.revoke_key(*caller, key_id)
     authenticator: Authenticator = request.app.state.authenticator
     authenticator.forget_key(key_id)
     return key

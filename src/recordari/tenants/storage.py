@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from recordari.core.identity import AgentId, Role, UserId
 from recordari.db.backup import list_as_owner
-from recordari.db.database import Asked, Transaction, first_as
+from recordari.db.database import BatchedQuery, Transaction, first_as
 from recordari.db.queries import Queries
 from recordari.tenants.rules import Agent, AgentDefinition, ApiKey, Quota, Tenant, Usage, User, quota_of
 
@@ -27,9 +27,9 @@ async def find_tenant(tx: Transaction) -> Tenant | None:
     return await tx.maybe(queries.find_tenant, Tenant)
 
 
-def ask_tenant() -> Asked[Tenant | None]:
+def ask_tenant() -> BatchedQuery[Tenant | None]:
     """The same, sent along with others."""
-    return Asked(queries.find_tenant, first_as(Tenant))
+    return BatchedQuery(queries.find_tenant, first_as(Tenant))
 
 
 async def update_tenant(
@@ -66,9 +66,9 @@ async def find_user(tx: Transaction, user_id: UserId) -> User | None:
     return await tx.maybe(queries.find_user, User, user_id=user_id)
 
 
-def ask_user(user_id: UserId | None) -> Asked[User | None]:
+def ask_user(user_id: UserId | None) -> BatchedQuery[User | None]:
     """The same, sent along with others; nobody is nobody's user."""
-    return Asked(queries.find_user, first_as(User), user_id=user_id)
+    return BatchedQuery(queries.find_user, first_as(User), user_id=user_id)
 
 
 async def list_users(tx: Transaction, *, after: str, limit: int) -> list[User]:
@@ -96,9 +96,9 @@ async def find_agent(tx: Transaction, agent_id: AgentId) -> Agent | None:
     return await tx.maybe(queries.find_agent, Agent, agent_id=agent_id)
 
 
-def ask_agent(agent_id: AgentId) -> Asked[Agent | None]:
+def ask_agent(agent_id: AgentId) -> BatchedQuery[Agent | None]:
     """The same, sent along with others."""
-    return Asked(queries.find_agent, first_as(Agent), agent_id=agent_id)
+    return BatchedQuery(queries.find_agent, first_as(Agent), agent_id=agent_id)
 
 
 async def list_agents(tx: Transaction, *, after: str, limit: int) -> list[Agent]:

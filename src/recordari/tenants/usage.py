@@ -142,7 +142,7 @@ class Usages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaStanding:
+class QuotaUsage:
     """A tenant's limits and how much of them is used."""
 
     quota: Quota
@@ -151,13 +151,13 @@ class QuotaStanding:
     warnings: list[str]
 
 
-async def quota_standing(resources: Resources, identity: Identity) -> QuotaStanding:
+async def quota_usage(resources: Resources, identity: Identity) -> QuotaUsage:
     """Count what the tenant uses, and compare it with its plan."""
     require_admin(identity)
     now = resources.clock()
     quota, used = await resources.get(Usages).look(identity, now=now)
     day = now.date()
-    return QuotaStanding(
+    return QuotaUsage(
         quota=quota, usage=used, shares=shares(quota, used, day=day), warnings=warnings_of(quota, used, day=day)
     )
 

@@ -12,14 +12,16 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from recordari.app import Memory
 from recordari.core.checks import Progress
 from recordari.errors import InvalidInput
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, open_memory
 from recordari.kit.output import AsJson, counted, print_json, print_line, record
+from recordari.kit.verbs import Caller
+from recordari.memory import remember
 from recordari.memory.bodies import ImportSummary
 from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
 from recordari.memory.lines import Lines
+from recordari.transfer import foreign, import_export
 from recordari.transfer.export import FORMAT
 from recordari.transfer.import_export import Imported
 from recordari.transfer.rules import ForeignSource, ImportedForeign
@@ -53,11 +55,11 @@ def import_file(
         return
 
     async def run(opened: BinaryIO, total: int) -> tuple[ImportSummary, int]:
-        async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
+        async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as caller:
             with progress_bar("items", hidden=as_json) as progress:
-                summary = await _keep(memory, opened, total, progress)
+                summary = await _keep(caller, opened, total, progress)
             with progress_bar("vectors", hidden=as_json) as progress:
-                return summary, await settle(memory, patience=PATIENCE, progress=progress)
+                return summary, await settle(caller, patience=PATIENCE, progress=progress)
 
     with _opened(file) as (opened, total):
         summary, left = asyncio.run(run(opened, total))
@@ -77,9 +79,9 @@ def _is_export(file: Path) -> bool:
 
 def _import_export(file: Path, *, tenant: str, as_json: bool) -> None:
     async def run(source: BinaryIO, total: int) -> Imported:
-        async with open_memory(tenant) as memory:
+        async with open_memory(tenant) as caller:
             with progress_bar("lines", hidden=as_json) as progress:
-                return await memory.import_export(_counted(source, total, progress))
+                return await import_export.import_export(*caller, _counted(source, total, progress))
 
     with _opened(file) as (source, total):
         done = asyncio.run(run(source, total))
@@ -116,11 +118,11 @@ def _import_foreign(
             raise InvalidInput(f"{file} is not JSON") from None
 
     async def run() -> tuple[ImportedForeign, int]:
-        async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
+        async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as caller:
             with progress_bar("memories", hidden=as_json) as progress:
-                done = await memory.import_foreign(source, document, progress=progress)
+                done = await foreign.import_foreign(*caller, source, document, progress=progress)
             with progress_bar("vectors", hidden=as_json) as progress:
-                return done, await settle(memory, patience=PATIENCE, progress=progress)
+                return done, await settle(caller, patience=PATIENCE, progress=progress)
 
     done, left = asyncio.run(run())
     if as_json:
@@ -132,9 +134,9 @@ def _import_foreign(
     note_waiting(left)
 
 
-async def _keep(memory: Memory, source: BinaryIO, total: int, progress: Progress) -> ImportSummary:
+async def _keep(caller: Caller, source: BinaryIO, total: int, progress: Progress) -> ImportSummary:
     lines = Lines()
-    return await lines.summed(memory.import_items(lines.read(source), total=total, progress=progress))
+    return await lines.summed(remember.import_items(*caller, lines.read(source), total=total, progress=progress))
 
 
 @contextmanager

@@ -16,14 +16,21 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from recordari.app import Memory
 from recordari.core.identity import Identity, Role, Scope, checked_id
 from recordari.core.items import Item, Kind
 from recordari.errors import InvalidInput, NotFound
+from recordari.facts import curate
 from recordari.facts.rules.extraction import facts_in
-from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory
+from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller
+from recordari.kit.verbs import Caller
+from recordari.lifetime import erase
+from recordari.lifetime import forget as forget_verbs
+from recordari.memory import items, remember, versions
+from recordari.recall import recall as recall_verbs
 from recordari.recall.request import MAX_TOP_K, RecalledItem
+from recordari.sessions.messages import add_messages
 from recordari.sessions.rules.window import MessageRole, NewMessage
+from recordari.tenants import tenants
 from recordari.transfer.rules import OWNERS, fits, owners_in
 
 MOST_OWNERS = 20
@@ -96,22 +103,22 @@ class Owner:
     """Whose memories are meant, and the memory that acts for them."""
 
     scope: Scope
-    memory: Memory
+    caller: Caller
     ids: dict[str, str]
 
 
 @router.get("/v1/ping/", operation_id="mem0_ping")
-async def ping(memory: AgentMemory) -> dict[str, Any]:
+async def ping(caller: AgentCaller) -> dict[str, Any]:
     """Whether the key opens anything: the first call of the client."""
-    return {"status": "ok", "org_id": str(memory.identity.tenant_id), "project_id": "recordari", "user_email": None}
+    return {"status": "ok", "org_id": str(caller.identity.tenant_id), "project_id": "recordari", "user_email": None}
 
 
 @router.post("/v3/memories/add/", operation_id="mem0_add")
 @router.post("/v1/memories/", operation_id="mem0_add_v1")
-async def add(memory: AgentMemory, wanted: AddRequest) -> dict[str, Any]:
+async def add(caller: AgentCaller, wanted: AddRequest) -> dict[str, Any]:
     """Keep what was said, and make memories of it at once."""
     given = {**(wanted.filters or {}), **wanted.model_dump(include=set(OWNERS), exclude_none=True)}
-    owner = _owner(memory, {name: str(given[name]) for name in OWNERS if given.get(name) is not None})
+    owner = _owner(caller, {name: str(given[name]) for name in OWNERS if given.get(name) is not None})
     said = [{"role": "user", "content": wanted.messages}] if isinstance(wanted.messages, str) else wanted.messages
     at = datetime.fromtimestamp(wanted.timestamp, UTC) if wanted.timestamp is not None else None
     metadata = {**(wanted.metadata or {}), **{f"mem0_{name}": each for name, each in owner.ids.items()}}
@@ -120,34 +127,38 @@ async def add(memory: AgentMemory, wanted: AddRequest) -> dict[str, Any]:
     messages = [_message(one, at) for one in said]
     if wanted.infer is not False and messages:
         session = owner.ids.get("run_id") or f"mem0:{next(iter(owner.ids.values()))}"
-        await owner.memory.add_messages(messages, session_id=session, scope=owner.scope)
+        await add_messages(*owner.caller, messages, session_id=session, scope=owner.scope)
     results = []
     for message in messages:
         for text in _memories_of(message, infer=wanted.infer is not False):
-            kept = await owner.memory.remember_fact(
-                text, scope=owner.scope, metadata=metadata, **({"event_time": at} if at is not None else {})
+            kept = await remember.remember_fact(
+                *owner.caller,
+                text,
+                scope=owner.scope,
+                metadata=metadata,
+                event_time=at,
             )
             results.append({"id": str(kept.id), "memory": text, "event": "ADD" if kept.was_new else "NONE"})
     return {"results": results}
 
 
 @router.get("/v1/memories/{memory_id}/", operation_id="mem0_get")
-async def get(memory: AgentMemory, memory_id: UUID) -> dict[str, Any]:
+async def get(caller: AgentCaller, memory_id: UUID) -> dict[str, Any]:
     """One memory; an id from before an update leads to what it says now."""
-    found, _ = await _current(memory, memory_id)
+    found, _ = await _current(caller, memory_id)
     return {**_shown(found), "id": str(memory_id)}
 
 
 @router.post("/v3/memories/", operation_id="mem0_get_all")
 @router.post("/v2/memories/", operation_id="mem0_get_all_v2")
 async def get_all(
-    memory: AgentMemory,
+    caller: AgentCaller,
     wanted: AskRequest,
     page: Annotated[int, Query(ge=1, le=10_000)] = 1,
     page_size: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> dict[str, Any]:
     """Every memory that fits the filters, the latest first."""
-    found = await _listed(memory, _filters(wanted), show_expired=bool(wanted.show_expired))
+    found = await _listed(caller, _filters(wanted), show_expired=bool(wanted.show_expired))
     first = (page - 1) * page_size
     return {
         "count": len(found),
@@ -159,7 +170,7 @@ async def get_all(
 
 @router.get("/v1/memories/", operation_id="mem0_get_all_v1")
 async def get_all_v1(
-    memory: AgentMemory,
+    caller: AgentCaller,
     user_id: str | None = None,
     agent_id: str | None = None,
     app_id: str | None = None,
@@ -167,19 +178,20 @@ async def get_all_v1(
 ) -> dict[str, Any]:
     """The same for older clients."""
     wanted = AskRequest(user_id=user_id, agent_id=agent_id, app_id=app_id, run_id=run_id)
-    return {"results": await _listed(memory, _filters(wanted), show_expired=False)}
+    return {"results": await _listed(caller, _filters(wanted), show_expired=False)}
 
 
 @router.post("/v3/memories/search/", operation_id="mem0_search")
 @router.post("/v2/memories/search/", operation_id="mem0_search_v2")
 @router.post("/v1/memories/search/", operation_id="mem0_search_v1")
-async def search(memory: AgentMemory, wanted: AskRequest) -> dict[str, Any]:
+async def search(caller: AgentCaller, wanted: AskRequest) -> dict[str, Any]:
     """Memories that answer a question and fit the filters, best first."""
     filters = _filters(wanted)
     most = min(wanted.top_k or wanted.limit or 10, MAX_TOP_K)
     found: dict[UUID, tuple[float, dict[str, Any]]] = {}
-    for owner in _owners(memory, filters):
-        answer = await owner.memory.recall(
+    for owner in _owners(caller, filters):
+        answer = await recall_verbs.recall(
+            *owner.caller,
             wanted.query or "",
             top_k=MAX_TOP_K,
             source_kinds=[Kind.FACT],
@@ -195,35 +207,35 @@ async def search(memory: AgentMemory, wanted: AskRequest) -> dict[str, Any]:
 
 
 @router.put("/v1/memories/{memory_id}/", operation_id="mem0_update")
-async def update(memory: AgentMemory, memory_id: UUID, wanted: ChangeRequest) -> dict[str, Any]:
+async def update(caller: AgentCaller, memory_id: UUID, wanted: ChangeRequest) -> dict[str, Any]:
     """Give a memory another text; the old one stays in its history."""
-    return await _update(memory, memory_id, wanted.text)
+    return await _update(caller, memory_id, wanted.text)
 
 
 @router.delete("/v1/memories/{memory_id}/", operation_id="mem0_delete")
-async def delete(memory: AgentMemory, memory_id: UUID) -> dict[str, str]:
+async def delete(caller: AgentCaller, memory_id: UUID) -> dict[str, str]:
     """Forget a memory with everything derived from it."""
-    await _delete(memory, memory_id)
+    await _delete(caller, memory_id)
     return {"message": "Memory deleted successfully!"}
 
 
 @router.delete("/v1/memories/", operation_id="mem0_delete_all")
-async def delete_all(memory: AgentMemory, request: Request) -> dict[str, str]:
+async def delete_all(caller: AgentCaller, request: Request) -> dict[str, str]:
     """Forget every memory of an owner; without one, nothing is deleted."""
     given = request.query_params
     filters: dict[str, Any] = _literal(given["filters"]) if "filters" in given else {}
     filters |= {name: given[name] for name in OWNERS if name in given}
-    for shown in await _listed(memory, filters, show_expired=True):
-        await _delete(memory, UUID(shown["id"]))
+    for shown in await _listed(caller, filters, show_expired=True):
+        await _delete(caller, UUID(shown["id"]))
     return {"message": "Memories deleted successfully!"}
 
 
 @router.get("/v1/memories/{memory_id}/history/", operation_id="mem0_history")
-async def history(memory: AgentMemory, memory_id: UUID) -> list[dict[str, Any]]:
+async def history(caller: AgentCaller, memory_id: UUID) -> list[dict[str, Any]]:
     """What a memory said before, oldest first."""
-    current, owner = await _current(memory, memory_id)
-    versions = await owner.item_history(current.item_id)
-    texts = [None, *(one.content for one in versions)]
+    current, owner = await _current(caller, memory_id)
+    lines = await versions.item_history(*owner, current.item_id)
+    texts = [None, *(one.content for one in lines)]
     return [
         {
             "id": str(one.item_id),
@@ -236,15 +248,15 @@ async def history(memory: AgentMemory, memory_id: UUID) -> list[dict[str, Any]]:
             "user_id": one.user_id,
             "metadata": _own_metadata(one.metadata),
         }
-        for place, one in enumerate(versions)
+        for place, one in enumerate(lines)
     ]
 
 
 @router.get("/v1/entities/", operation_id="mem0_entities")
-async def entities(memory: AdminMemory) -> dict[str, Any]:
+async def entities(caller: AdminCaller) -> dict[str, Any]:
     """The users and agents of the tenant."""
-    users = [(one.user_id, "user", one.created_at) for one in await memory.list_users(limit=PAGE)]
-    agents = [(one.agent_id, "agent", one.created_at) for one in await memory.list_agents(limit=PAGE)]
+    users = [(one.user_id, "user", one.created_at) for one in await tenants.list_users(*caller, limit=PAGE)]
+    agents = [(one.agent_id, "agent", one.created_at) for one in await tenants.list_agents(*caller, limit=PAGE)]
     results = [
         {"id": name, "name": name, "type": kind, "created_at": made.isoformat()} for name, kind, made in users + agents
     ]
@@ -252,45 +264,45 @@ async def entities(memory: AdminMemory) -> dict[str, Any]:
 
 
 @router.delete("/v2/entities/{entity_type}/{entity_name}/", operation_id="mem0_delete_entity")
-async def delete_entity(memory: AdminMemory, entity_type: str, entity_name: str) -> dict[str, str]:
+async def delete_entity(caller: AdminCaller, entity_type: str, entity_name: str) -> dict[str, str]:
     """Erase a user everywhere, or forget every memory of an agent, app or run."""
     if entity_type == "user":
         try:
-            await memory.get_user(entity_name)
+            await tenants.get_user(*caller, entity_name)
         except NotFound:
             raise NotFound(NO_SUCH_ENTITY) from None
-        await memory.erase_user(entity_name)
+        await erase.erase_user(*caller, entity_name)
     elif f"{entity_type}_id" in OWNERS:
-        for shown in await _listed(memory, {f"{entity_type}_id": entity_name}, show_expired=True):
-            await _delete(memory, UUID(shown["id"]))
+        for shown in await _listed(caller, {f"{entity_type}_id": entity_name}, show_expired=True):
+            await _delete(caller, UUID(shown["id"]))
     else:
         raise NotFound(NO_SUCH_ENTITY)
     return {"message": "Entity deleted successfully!"}
 
 
 @router.put("/v1/batch/", operation_id="mem0_batch_update")
-async def batch_update(memory: AgentMemory, wanted: BatchRequest) -> dict[str, str]:
+async def batch_update(caller: AgentCaller, wanted: BatchRequest) -> dict[str, str]:
     """Give several memories other texts, one after the other."""
     for one in wanted.memories:
-        await _update(memory, _id(one), one.get("text"))
+        await _update(caller, _id(one), one.get("text"))
     return {"message": f"Successfully updated {len(wanted.memories)} memories"}
 
 
 @router.delete("/v1/batch/", operation_id="mem0_batch_delete")
-async def batch_delete(memory: AgentMemory, wanted: BatchRequest) -> dict[str, str]:
+async def batch_delete(caller: AgentCaller, wanted: BatchRequest) -> dict[str, str]:
     """Forget several memories, one after the other."""
     for one in wanted.memories:
-        await _delete(memory, _id(one))
+        await _delete(caller, _id(one))
     return {"message": f"Successfully deleted {len(wanted.memories)} memories"}
 
 
 @router.post("/v1/feedback/", operation_id="mem0_feedback")
-async def feedback(memory: AgentMemory, wanted: FeedbackRequest) -> dict[str, Any]:
+async def feedback(caller: AgentCaller, wanted: FeedbackRequest) -> dict[str, Any]:
     """Say that a memory was useful or wrong."""
-    current, owner = await _current(memory, wanted.memory_id)
+    current, owner = await _current(caller, wanted.memory_id)
     if wanted.feedback is not None:
         opinion = "useful" if wanted.feedback.upper() == "POSITIVE" else "wrong"
-        await owner.give_feedback(current.item_id, opinion, reason=wanted.feedback_reason)
+        await curate.give_feedback(*owner, current.item_id, opinion, reason=wanted.feedback_reason)
     return {"id": str(wanted.memory_id), "feedback": wanted.feedback, "feedback_reason": wanted.feedback_reason}
 
 
@@ -322,7 +334,7 @@ def _filters(wanted: AskRequest) -> dict[str, Any]:
     return {**(wanted.filters or {}), **wanted.model_dump(include=set(OWNERS), exclude_none=True)}
 
 
-def _owner(memory: Memory, ids: dict[str, str]) -> Owner:
+def _owner(caller: Caller, ids: dict[str, str]) -> Owner:
     """Who the ids of mem0 are here; a credential that is bound to somebody acts for nobody else."""
     if user := ids.get("user_id"):
         scope, who = Scope.USER, {"user_id": user, "agent_id": ids.get("agent_id")}
@@ -330,33 +342,35 @@ def _owner(memory: Memory, ids: dict[str, str]) -> Owner:
         scope, who = Scope.AGENT, {"user_id": None, "agent_id": other}
     else:
         raise InvalidInput(f"name whose memories are meant by one of {', '.join(OWNERS)}", field="filters")
-    own = memory.identity
+    own = caller.identity
     for noun, named in who.items():
         bound = getattr(own, noun)
         if named is not None and bound is not None and bound != checked_id(noun, named):
             raise NotFound(NO_SUCH_MEMORY)
-    return Owner(scope, memory.bound(own.narrowed(**who)), ids)
+    return Owner(scope, caller.bound(own.narrowed(**who)), ids)
 
 
-def _owners(memory: Memory, filters: dict[str, Any]) -> list[Owner]:
+def _owners(caller: Caller, filters: dict[str, Any]) -> list[Owner]:
     found = owners_in(filters)
     if not found or len(found) > MOST_OWNERS:
         raise InvalidInput(
             f"name whose memories are meant by one of {', '.join(OWNERS)}; at most {MOST_OWNERS}", field="filters"
         )
-    return [_owner(memory, ids) for ids in found]
+    return [_owner(caller, ids) for ids in found]
 
 
-async def _listed(memory: Memory, filters: dict[str, Any], *, show_expired: bool) -> list[dict[str, Any]]:
+async def _listed(caller: Caller, filters: dict[str, Any], *, show_expired: bool) -> list[dict[str, Any]]:
     found: dict[UUID, dict[str, Any]] = {}
-    for owner in _owners(memory, filters):
+    for owner in _owners(caller, filters):
         before: UUID | None = None
         while len(found) < MOST_LISTED:
-            page = await owner.memory.list_items(kinds=[Kind.FACT], scope=owner.scope, before=before, limit=PAGE)
+            page = await curate.list_items(
+                *owner.caller, kinds=[Kind.FACT], scope=owner.scope, before=before, limit=PAGE
+            )
             for one in page.items:
                 # An administrator's list has everybody's.
                 mine = one.user_id if owner.scope is Scope.USER else one.agent_id
-                whose = owner.memory.identity.user_id if owner.scope is Scope.USER else owner.memory.identity.agent_id
+                whose = owner.caller.identity.user_id if owner.scope is Scope.USER else owner.caller.identity.agent_id
                 shown = _shown(one)
                 if mine == whose and fits(shown, filters) and (show_expired or not _is_expired(one)):
                     found[one.item_id] = shown
@@ -366,23 +380,23 @@ async def _listed(memory: Memory, filters: dict[str, Any], *, show_expired: bool
     return list(found.values())
 
 
-async def _current(memory: Memory, memory_id: UUID) -> tuple[Item, Memory]:
+async def _current(caller: Caller, memory_id: UUID) -> tuple[Item, Caller]:
     """What a memory says now, and the memory that acts for its owner.
 
     mem0 names no user with an id. A credential that is bound to nobody may act for any user of its tenant, and so may look
     the owner up; one that is bound sees what is its own.
     """
-    own = memory.identity
-    looking = memory.bound(replace(own, role=Role.ADMIN, user_id=None))
+    own = caller.identity
+    looking = caller.bound(replace(own, role=Role.ADMIN, user_id=None))
     seen: set[UUID] = set()
-    item = await looking.get_item(memory_id)
+    item = await items.get_item(*looking, memory_id)
     while item.superseded_by is not None and item.item_id not in seen:
         seen.add(item.item_id)
-        item = await looking.get_item(item.superseded_by)
+        item = await items.get_item(*looking, item.superseded_by)
     hidden = item.kind != Kind.FACT or item.invalid_at is not None or not _reaches(own, item)
     if hidden:
         raise NotFound("there is no such item")
-    return item, memory.bound(replace(own, user_id=item.user_id, agent_id=item.agent_id))
+    return item, caller.bound(replace(own, user_id=item.user_id, agent_id=item.agent_id))
 
 
 def _reaches(own: Identity, item: Item) -> bool:
@@ -391,18 +405,18 @@ def _reaches(own: Identity, item: Item) -> bool:
     return item.scope == Scope.AGENT and own.agent_id in {None, item.agent_id}
 
 
-async def _update(memory: Memory, memory_id: UUID, text: str | None) -> dict[str, Any]:
+async def _update(caller: Caller, memory_id: UUID, text: str | None) -> dict[str, Any]:
     if not text:
         raise InvalidInput("only the text of a memory can be changed; give text", field="text")
-    current, owner = await _current(memory, memory_id)
-    await owner.edit_item(current.item_id, text, reason="updated through mem0's client")
-    changed, _ = await _current(memory, memory_id)
+    current, owner = await _current(caller, memory_id)
+    await curate.edit_item(*owner, current.item_id, text, reason="updated through mem0's client")
+    changed, _ = await _current(caller, memory_id)
     return {**_shown(changed), "id": str(memory_id)}
 
 
-async def _delete(memory: Memory, memory_id: UUID) -> None:
-    current, owner = await _current(memory, memory_id)
-    await owner.forget(current.item_id, reason="deleted through mem0's client")
+async def _delete(caller: Caller, memory_id: UUID) -> None:
+    current, owner = await _current(caller, memory_id)
+    await forget_verbs.forget(*owner, current.item_id, reason="deleted through mem0's client")
 
 
 def _id(one: dict[str, Any]) -> UUID:

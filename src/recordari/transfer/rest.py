@@ -10,8 +10,10 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from recordari.errors import RecordariError
-from recordari.kit.rest import PROBLEMS, AdminMemory, AgentMemory, Shown
+from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller, Shown
 from recordari.memory.lines import text_lines
+from recordari.transfer import export as export_verbs
+from recordari.transfer import import_export as import_export_verbs
 from recordari.transfer.import_export import MAX_LINE
 
 LINES = "application/x-ndjson"
@@ -35,9 +37,9 @@ class ImportedShown(Shown):
 
 
 @router.get("/export", operation_id="export", response_class=StreamingResponse, responses=EXPORT)
-async def export(memory: AgentMemory, user_id: UserId = None) -> StreamingResponse:
+async def export(caller: AgentCaller, user_id: UserId = None) -> StreamingResponse:
     """Everything of the tenant, or of one user, line by line; without the role admin only of the user it acts for."""
-    return await _streamed(memory.export(user_id=user_id))
+    return await _streamed(export_verbs.export(*caller, user_id=user_id))
 
 
 @router.post(
@@ -52,11 +54,11 @@ async def export(memory: AgentMemory, user_id: UserId = None) -> StreamingRespon
         }
     },
 )
-async def import_export(memory: AdminMemory, request: Request) -> object:
+async def import_export(caller: AdminCaller, request: Request) -> object:
     """Write what an export holds and this tenant does not; what was forgotten here stays forgotten."""
     lines = text_lines(request.stream(), max_bytes=MAX_LINE)
     try:
-        return await memory.import_export(lines)
+        return await import_export_verbs.import_export(*caller, lines)
     except RecordariError as error:
         line = error.details.get("line")
         if line is None:

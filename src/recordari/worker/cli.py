@@ -10,6 +10,7 @@ import typer
 from recordari.db.jobs import JobStatus
 from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, open_memory
 from recordari.kit.output import AsJson, Yes, confirm, print_json, print_line, print_table, record
+from recordari.worker import jobs
 
 jobs_commands = typer.Typer()
 
@@ -28,7 +29,7 @@ def list_all(
     as_json: AsJson = False,
 ) -> None:
     """List a tenant's jobs, newest first."""
-    found = ask(lambda memory: memory.list_jobs(status=status, limit=limit), tenant)
+    found = ask(lambda caller: jobs.list_jobs(*caller, status=status, limit=limit), tenant)
     if as_json:
         print_json(found)
     else:
@@ -43,7 +44,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a job of the tenant now instead of at its time; a worker does it."""
-    job_id = ask(lambda memory: memory.enqueue_job(job), tenant)
+    job_id = ask(lambda caller: jobs.enqueue_job(*caller, job), tenant)
     if as_json:
         print_json({"job": job, "job_id": job_id})
     else:
@@ -53,7 +54,7 @@ def run(
 @jobs_commands.command()
 def counts(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Count the work that waits, runs, is done and was given up."""
-    found = ask(lambda memory: memory.job_counts(), tenant)
+    found = ask(lambda caller: jobs.job_counts(*caller), tenant)
     if as_json:
         print_json(record(found))
         return
@@ -70,7 +71,7 @@ def dead(*, tenant: Tenant = DEVELOPMENT_TENANT, limit: Limit = 50, as_json: AsJ
     """List work that was given up after its last try."""
     rows = [
         {"id": each.dead_letter_id, **record(each, without=("kind", "number"))}
-        for each in ask(lambda memory: memory.list_dead_letters(limit=limit), tenant)
+        for each in ask(lambda caller: jobs.list_dead_letters(*caller, limit=limit), tenant)
     ]
     if as_json:
         print_json(rows)
@@ -93,10 +94,10 @@ def replay(
         raise typer.BadParameter("Name one dead letter, or say --all.")
 
     async def run() -> int:
-        async with open_memory(tenant) as memory:
+        async with open_memory(tenant) as caller:
             if dead_letter_id is None:
-                return await memory.replay_dead_letters()
-            await memory.replay_dead_letter(dead_letter_id)
+                return await jobs.replay_dead_letters(*caller)
+            await jobs.replay_dead_letter(*caller, dead_letter_id)
             return 1
 
     _show("replayed", asyncio.run(run()), as_json=as_json)
@@ -108,7 +109,7 @@ def discard(
 ) -> None:
     """Give a dead letter up for good."""
     confirm(f"Give up {dead_letter_id}? What it was to do will not be done.", yes=yes)
-    ask(lambda memory: memory.discard_dead_letter(dead_letter_id), tenant)
+    ask(lambda caller: jobs.discard_dead_letter(*caller, dead_letter_id), tenant)
     _show("discarded", 1, as_json=as_json)
 
 

@@ -20,7 +20,7 @@ LAST_NUMBER = 2**63 - 1
 NO_SUCH_LETTER = "there is no such dead letter"
 
 
-async def enqueue_job(resources: Resources, identity: Identity, job: str, **args: Any) -> int | None:
+async def enqueue_job(resources: Resources, identity: Identity, job: str, /, **args: Any) -> int | None:
     """Run a job of the tenant now instead of at its time; None when it waits already.
 
     `args` are handed to the job: ids, names and numbers, never content.
@@ -76,7 +76,7 @@ async def job_counts(resources: Resources, identity: Identity) -> JobCounts:
     """Count the tenant's work that waits, runs, is done and was given up."""
     require_admin(identity)
     by_status, by_topic = jobs.ask_counts(), outbox.ask_by_topic()
-    await resources.database.together(identity, [by_status, by_topic])
+    await resources.database.read_batch(identity, [by_status, by_topic])
     pending, parked = by_topic.answer
     return JobCounts(jobs=by_status.answer, outbox_pending=pending, outbox_parked=parked)
 
@@ -101,7 +101,7 @@ async def list_dead_letters(
     return letters
 
 
-async def replay(resources: Resources, identity: Identity, dead_letter_id: str) -> None:
+async def replay_dead_letter(resources: Resources, identity: Identity, dead_letter_id: str) -> None:
     """Give a dead letter all its tries back."""
     require_admin(identity)
     kind, number = _read_id(dead_letter_id)
@@ -119,7 +119,7 @@ async def replay(resources: Resources, identity: Identity, dead_letter_id: str) 
         resources.wake(topic)
 
 
-async def replay_all(resources: Resources, identity: Identity) -> int:
+async def replay_dead_letters(resources: Resources, identity: Identity) -> int:
     """Give every dead letter of the tenant its tries back; how many there were."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
@@ -131,7 +131,7 @@ async def replay_all(resources: Resources, identity: Identity) -> int:
     return replayed
 
 
-async def discard(resources: Resources, identity: Identity, dead_letter_id: str) -> None:
+async def discard_dead_letter(resources: Resources, identity: Identity, dead_letter_id: str) -> None:
     """Give a dead letter up for good."""
     require_admin(identity)
     kind, number = _read_id(dead_letter_id)

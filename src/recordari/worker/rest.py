@@ -18,7 +18,7 @@ from recordari.events.follow import LOOK_SECONDS, STREAM_SECONDS
 from recordari.events.rest import STREAM, event_text, streamed, wants_stream
 from recordari.kit.rest import (
     PROBLEMS,
-    AdminMemory,
+    AdminCaller,
     Cursor,
     Limit,
     Page,
@@ -28,6 +28,7 @@ from recordari.kit.rest import (
     page_of,
     position,
 )
+from recordari.worker import jobs as jobs_verbs
 
 router = APIRouter(prefix="/v1", tags=["jobs"], responses=PROBLEMS)
 
@@ -102,74 +103,74 @@ class ReembedRequest(Strict):
 
 
 @router.post("/reindex", operation_id="reindex", response_model=Started, status_code=202)
-async def reindex(memory: AdminMemory) -> Started:
+async def reindex(caller: AdminCaller) -> Started:
     """Derive every index column, vector and entity again from the rows, in the background."""
-    return Started(job="reindex", job_id=await memory.start_reindex())
+    return Started(job="reindex", job_id=await jobs_verbs.start_reindex(*caller))
 
 
 @router.post("/reembed", operation_id="reembed", response_model=Started, status_code=202)
-async def reembed(memory: AdminMemory, wanted: ReembedRequest) -> Started:
+async def reembed(caller: AdminCaller, wanted: ReembedRequest) -> Started:
     """Move to another embedding model, in the background; recall uses the old one until all is done."""
-    return Started(job="reembed", job_id=await memory.start_reembed(model_id=wanted.model_id))
+    return Started(job="reembed", job_id=await jobs_verbs.start_reembed(*caller, model_id=wanted.model_id))
 
 
 @router.get("/jobs", operation_id="list_jobs", response_model=Page[JobShown])
-async def list_jobs(memory: AdminMemory, status: Status = None, limit: Limit = 50, cursor: Cursor = None) -> object:
+async def list_jobs(caller: AdminCaller, status: Status = None, limit: Limit = 50, cursor: Cursor = None) -> object:
     """The tenant's jobs, newest first."""
-    found = await memory.list_jobs(status=status, before=number_position(cursor), limit=limit + 1)
+    found = await jobs_verbs.list_jobs(*caller, status=status, before=number_position(cursor), limit=limit + 1)
     return page_of(found, limit, lambda job: job.job_id)
 
 
 @router.post("/jobs", operation_id="enqueue_job", response_model=Started, status_code=202)
-async def enqueue_job(memory: AdminMemory, wanted: JobRequest) -> Started:
+async def enqueue_job(caller: AdminCaller, wanted: JobRequest) -> Started:
     """Run a job of the tenant now instead of at its time, in the background."""
-    return Started(job=wanted.job, job_id=await memory.enqueue_job(wanted.job))
+    return Started(job=wanted.job, job_id=await jobs_verbs.enqueue_job(*caller, wanted.job))
 
 
 @router.get("/jobs/counts", operation_id="job_counts", response_model=CountsShown)
-async def job_counts(memory: AdminMemory) -> object:
+async def job_counts(caller: AdminCaller) -> object:
     """How much work waits, runs, is done and was given up."""
-    return await memory.job_counts()
+    return await jobs_verbs.job_counts(*caller)
 
 
 @router.get("/jobs/dead_letters", operation_id="list_dead_letters", response_model=Page[DeadLetterShown])
-async def list_dead_letters(memory: AdminMemory, limit: Limit = 50, cursor: Cursor = None) -> object:
+async def list_dead_letters(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """What was given up after its last try and waits for a person."""
-    found = await memory.list_dead_letters(after=position(cursor), limit=limit + 1)
+    found = await jobs_verbs.list_dead_letters(*caller, after=position(cursor), limit=limit + 1)
     return page_of(found, limit, lambda letter: letter.dead_letter_id)
 
 
 @router.post("/jobs/dead_letters/replay", operation_id="replay_dead_letters", response_model=ReplayedShown)
-async def replay_dead_letters(memory: AdminMemory) -> ReplayedShown:
+async def replay_dead_letters(caller: AdminCaller) -> ReplayedShown:
     """Give every dead letter its tries back."""
-    return ReplayedShown(replayed=await memory.replay_dead_letters())
+    return ReplayedShown(replayed=await jobs_verbs.replay_dead_letters(*caller))
 
 
 @router.post("/jobs/dead_letters/{dead_letter_id}/replay", operation_id="replay_dead_letter", status_code=204)
-async def replay_dead_letter(memory: AdminMemory, dead_letter_id: LetterId) -> None:
+async def replay_dead_letter(caller: AdminCaller, dead_letter_id: LetterId) -> None:
     """Give a dead letter all its tries back."""
-    await memory.replay_dead_letter(dead_letter_id)
+    await jobs_verbs.replay_dead_letter(*caller, dead_letter_id)
 
 
 @router.delete("/jobs/dead_letters/{dead_letter_id}", operation_id="discard_dead_letter", status_code=204)
-async def discard_dead_letter(memory: AdminMemory, dead_letter_id: LetterId) -> None:
+async def discard_dead_letter(caller: AdminCaller, dead_letter_id: LetterId) -> None:
     """Give a dead letter up for good."""
-    await memory.discard_dead_letter(dead_letter_id)
+    await jobs_verbs.discard_dead_letter(*caller, dead_letter_id)
 
 
 @router.get(
     "/jobs/{job_id}", operation_id="get_job", response_model=JobShown, responses={200: {"content": {STREAM: {}}}}
 )
-async def get_job(request: Request, memory: AdminMemory, job_id: JobId) -> object:
+async def get_job(request: Request, caller: AdminCaller, job_id: JobId) -> object:
     """One job. With `Accept: text/event-stream` the answer tells each change of it until it is over."""
-    job = await memory.get_job(job_id)
+    job = await jobs_verbs.get_job(*caller, job_id)
     if not wants_stream(request):
         return job
 
     async def told() -> AsyncIterator[str]:
         seen, end = "", time.monotonic() + STREAM_SECONDS
         while time.monotonic() < end:
-            found = await memory.get_job(job_id)
+            found = await jobs_verbs.get_job(*caller, job_id)
             shown = JobShown.model_validate(found).model_dump_json()
             if shown != seen:
                 yield event_text(shown, event="job")

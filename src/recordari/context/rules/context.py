@@ -368,7 +368,7 @@ def _begins_by(interval: Interval, now: datetime) -> bool:
     return interval.start is None or interval.start <= now
 
 
-def steady_tail(messages: Sequence[Message], *, most: int, fits: Any) -> Sequence[Message]:
+def cache_stable_tail(messages: Sequence[Message], *, most: int, fits: Any) -> Sequence[Message]:
     """The last messages that fit, beginning where they began a message ago whenever that is possible.
 
     They are followed from the first one on. Only when there are too many is the beginning moved, and then far

@@ -16,6 +16,7 @@ import typer
 import uvicorn
 from fastapi import FastAPI
 
+from recordari.app import Memory
 from recordari.config import Settings
 from recordari.doors.rest.app import create_app
 from recordari.errors import ConfigurationError, InvalidInput, RecordariError
@@ -169,9 +170,10 @@ def mcp(
 
 
 async def _serve_mcp(tenant: str, user: str | None, agent: str | None, session: str | None, profile: Profile) -> None:
-    async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as memory:
+    async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as caller:
         # A model is no administrator, whoever started it, unless it was started as one.
-        await serve_stdio(memory.bound(replace(memory.identity, role=profile.role, actor="mcp")), profile)
+        identity = replace(caller.identity, role=profile.role, actor="mcp")
+        await serve_stdio(Memory(caller.resources, identity), profile)
 
 
 def worker() -> None:

@@ -13,7 +13,7 @@ from recordari.doors.rest.limits import STREAMED
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.operations.answer_storage import Claim
-from recordari.operations.answers import Answer, Asked, another_request, claim, give_up, keep
+from recordari.operations.answers import Answer, IdempotentRequest, another_request, claim, give_up, keep
 
 KEY = re.compile(r"[\x21-\x7e]{1,200}")
 KEY_PARAMETER: dict[str, Any] = {
@@ -49,13 +49,13 @@ class Idempotent:
         message = await receive()
         if message["type"] != "http.request":
             return
-        asked = Asked.of(identity, key, _parts(scope, message.get("body", b"")))
+        asked = IdempotentRequest.of(identity, key, _parts(scope, message.get("body", b"")))
         answer = await self._answer(scope, _replayed(message, receive), send, identity, asked)
         if answer is not None:
             await _send(answer, send)
 
     async def _answer(
-        self, scope: Scope, receive: Receive, send: Send, identity: Identity, asked: Asked
+        self, scope: Scope, receive: Receive, send: Send, identity: Identity, asked: IdempotentRequest
     ) -> Answer | None:
         """The answer that was given already; None when this request gave one itself."""
         resources: Resources = scope["app"].state.resources
@@ -87,7 +87,7 @@ class Idempotent:
 
 
 async def _lead(
-    app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, asked: Asked, claimed: Claim
+    app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, asked: IdempotentRequest, claimed: Claim
 ) -> Answer | None:
     """Serve the request and keep its answer, before it goes out, if it did something; else leave the key free."""
     resources: Resources = scope["app"].state.resources

@@ -78,7 +78,7 @@ def checked_text(field: str, text: str, *, most: int, least: int = 0) -> str:
     return line
 
 
-def knowledge_map(entries: Sequence[Entry]) -> str:
+def written_map(entries: Sequence[Entry]) -> str:
     """Say in about 100 tokens which sources there are and which tool reaches each; never in more than 200.
 
     Where there is little room, descriptions are cut before sources are left out, and what is left out is counted.

@@ -97,7 +97,7 @@ class NewProposal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembrance:
+class ReviewedItem:
     """A fact or procedure as it is weighed against others."""
 
     item_id: UUID
@@ -187,7 +187,7 @@ def _claims(text: str) -> set[tuple[str, str, tuple[str, ...]]]:
     return {(claim.subject, claim.predicate, tuple(terms(claim.object))) for claim in claims_of(text)}
 
 
-def merge_of(one: Remembrance, others: Sequence[Remembrance]) -> NewProposal | None:
+def merge_of(one: ReviewedItem, others: Sequence[ReviewedItem]) -> NewProposal | None:
     """The proposal to merge what says the same: the best borne out stays, the others end by it."""
     same = [one, *(other for other in others if says_the_same(one.content, other.content))]
     if len(same) < 2:
@@ -199,12 +199,12 @@ def merge_of(one: Remembrance, others: Sequence[Remembrance]) -> NewProposal | N
     return NewProposal(kind=ProposalKind.MERGE, rule="same", item_ids=ended, successor_id=kept.item_id)
 
 
-def _carried(one: Remembrance) -> int:
+def _carried(one: ReviewedItem) -> int:
     """What a person or their agent stated goes before what came by another carrier."""
     return 1 if one.trust in {Trust.USER, Trust.AGENT} else 0
 
 
-def retirement_of(one: Remembrance, *, now: datetime) -> NewProposal | None:
+def retirement_of(one: ReviewedItem, *, now: datetime) -> NewProposal | None:
     """The proposal to retire what people found wrong, or what nobody said or asked for in half a year."""
     if one.is_pinned or one.is_held:
         return None
@@ -216,7 +216,7 @@ def retirement_of(one: Remembrance, *, now: datetime) -> NewProposal | None:
     return None
 
 
-def contradiction_of(older: Remembrance, newer: Remembrance) -> NewProposal | None:
+def contradiction_of(older: ReviewedItem, newer: ReviewedItem) -> NewProposal | None:
     """The proposal to retire what a newer statement contradicts although both still stand."""
     if older.is_pinned or older.is_held:
         return None

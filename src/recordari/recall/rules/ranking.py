@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from recordari.core.identity import Scope
 from recordari.core.items import EDITED_FROM, Item, Kind, normalised
-from recordari.memory.rules import REQUEST_TERMS, Asked, Collection
+from recordari.memory.rules import REQUEST_TERMS, Collection, QuestionWording
 from recordari.recall.rules.candidates import Candidate, Columns, Floats, Found, Ids, Mask, Tokens
 from recordari.recall.rules.temporal.times import Interval
 
@@ -74,7 +74,7 @@ class Question:
 
     terms: Sequence[str]
     words: frozenset[str]
-    asked: Asked
+    asked: QuestionWording
     interval: Interval | None
     tokens: Tokens | None
     calibration: tuple[float, float] | None
