@@ -22,7 +22,6 @@ from recordari import errors as all_errors
 from recordari.app import Memory
 from recordari.client import Client
 from recordari.client.routes import IDENTITY, ROUTES, UNPIN, USER_PROFILE
-from recordari.doors.rest.app import ROUTERS
 from recordari.errors import (
     Conflict,
     Forbidden,
@@ -38,6 +37,7 @@ from recordari.errors import (
 )
 from recordari.kit.resources import Resources
 from recordari.learning.rules.bandit import Posterior
+from recordari.routes import ROUTERS
 from recordari.sessions.rules.runs import NewToolCall, Usage
 from recordari.sessions.rules.window import NewMessage
 from recordari.sync import Client as SyncClient

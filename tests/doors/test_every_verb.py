@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 import recordari
 from recordari.app import Memory
 from recordari.doors.cli import main
-from recordari.doors.rest.app import ROUTERS
+from recordari.routes import ROUTERS
 
 DOCS = Path(recordari.__file__).parents[2] / "docs"
 NO_VERBS = {"open", "bound", "acting_as", "caller"}  # they bind a memory to who asks

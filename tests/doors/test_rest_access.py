@@ -11,10 +11,10 @@ from pydantic import SecretStr
 from tests.doors.rest_door import client_of, furnish, open_door
 
 from recordari.core.identity import Role
-from recordari.doors.rest.app import ROUTERS
 from recordari.doors.rest.gate import PUBLIC_PATHS
 from recordari.kit.resources import Resources
 from recordari.kit.rest import Requires
+from recordari.routes import ROUTERS
 
 SECRET = "canary-of-tenant-test"
 ROUTES = [

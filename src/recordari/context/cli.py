@@ -8,11 +8,19 @@ from typing import Annotated
 
 import typer
 
-from recordari.context import assemble
+from recordari.context import assemble, profiles
 from recordari.context.assemble import Context
 from recordari.context.rest import shown
 from recordari.context.rules.context import Iteration, Rendering
-from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, open_memory
+from recordari.kit.commands import (
+    DEVELOPMENT_TENANT,
+    Agent,
+    Session,
+    Tenant,
+    User,
+    ask,
+    open_memory,
+)
 from recordari.kit.output import AsJson, print_json, print_line, print_note, print_table
 
 
@@ -81,4 +89,20 @@ def _print(found: Context) -> None:
 
 def _print_lines(text: str) -> None:
     for line in text.splitlines():
+        print_line(line)
+
+
+def profile(
+    *,
+    user: User = None,
+    agent: Agent = None,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    as_json: AsJson = False,
+) -> None:
+    """Print what is known of a user or an agent, in a few hundred tokens."""
+    found = ask(lambda caller: profiles.profile(*caller, user=user, agent=agent), tenant)
+    if as_json:
+        print_json(found)
+        return
+    for line in found.content.splitlines() or ["nothing is known yet"]:
         print_line(line)

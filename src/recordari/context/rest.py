@@ -9,13 +9,21 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
-from recordari.context import assemble
+from recordari.context import assemble, profiles
 from recordari.context.assemble import Context
 from recordari.context.rules.context import LEAST_BUDGET, MOST_BUDGET, Iteration, Layer, Rendering, SectionName
-from recordari.kit.rest import PROBLEMS, AgentCaller, Moment, Shown, Strict
-from recordari.memory.bodies import Query
+from recordari.context.rules.profiles import Profile
+from recordari.kit.rest import (
+    PROBLEMS,
+    AgentCaller,
+    Moment,
+    Shown,
+    Strict,
+)
+from recordari.recall.rest import Question
 from recordari.sessions.rules.window import MessageRole
 
+profiles_router = APIRouter(prefix="/v1", tags=["context"], responses=PROBLEMS)
 router = APIRouter(prefix="/v1/context", tags=["context"], responses=PROBLEMS)
 
 RenderingName = Annotated[Rendering, Field(strict=False)]
@@ -29,7 +37,7 @@ class ContextRequestBody(Strict):
         json_schema_extra={"examples": [{"question": "What did we decide about the launch last week?", "budget": 4000}]}
     )
 
-    question: Query | None = Field(default=None, description="What the user asks; without one, nothing is recalled.")
+    question: Question | None = Field(default=None, description="What the user asks; without one, nothing is recalled.")
     profile: str | None = Field(
         default=None, max_length=40, description="`router`, `stable`, or one of the tenant's own; else its default."
     )
@@ -158,3 +166,24 @@ def shown(context: Context) -> ContextShown:
         else None,
         trace=context.trace,
     )
+
+
+class ProfileShown(Shown):
+    """What is known of a user or an agent."""
+
+    content: str = Field(examples=["Preferences: Ana prefers tea."])
+    facts: int = Field(description="How many facts it tells.")
+    writer: str = Field(description="The offline rules, or the model that wrote it.")
+    made_at: datetime | None
+
+
+@profiles_router.get("/agents/{agent_id}/profile", operation_id="agent_profile", response_model=ProfileShown)
+async def agent_profile(caller: AgentCaller, agent_id: str) -> Profile:
+    """What an agent knows, in a few hundred tokens; empty where that is nothing."""
+    return await profiles.profile(*caller, agent=agent_id)
+
+
+@profiles_router.get("/users/{user_id}/profile", operation_id="user_profile", response_model=ProfileShown)
+async def user_profile(caller: AgentCaller, user_id: str) -> Profile:
+    """What is known of a user, in a few hundred tokens; empty where nothing is."""
+    return await profiles.profile(*caller, user=user_id)

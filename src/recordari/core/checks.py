@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import math
 import re
@@ -143,3 +144,11 @@ _SAME_BRACKETS = bytes.maketrans(b"{}", b"[]")
 
 
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on can be reached from this machine only."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -441,3 +441,9 @@ REVIEWED_TRUST = frozenset({Trust.USER, Trust.AGENT})
 
 
 """Carriers whose text may last without a person's review; a tool's, a document's or a stranger's may not."""
+
+
+CORROBORATION = 2  # sources that a fact must rest on before it lasts
+
+
+CORROBORATION = 2  # F6: sessions in which a fact is said before it lasts

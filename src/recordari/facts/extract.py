@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from recordari.core.identity import Identity, Scope
-from recordari.core.items import Kind, NewItem, Tier, Trust
+from recordari.core.items import CORROBORATION, Kind, NewItem, Tier, Trust
 from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
@@ -26,7 +26,6 @@ from recordari.models.base import fail_open
 from recordari.tenants import storage as tenants_storage
 
 EXTRACT_SECONDS = 30.0
-CORROBORATION = 2  # F6: sessions in which a fact is said before it lasts
 
 
 _TRUSTS = {

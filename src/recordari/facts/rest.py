@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime, ConfigDict, Field
 
 from recordari.core.identity import Role, Scope
@@ -32,16 +32,11 @@ from recordari.kit.rest import (
     id_position,
     require_match,
 )
-from recordari.lifetime import forget as forget_verbs
-from recordari.lifetime.forget import Forgotten
 from recordari.memory import items, versions
 from recordari.memory.bodies import ItemShown, RememberedShown
 
 router = APIRouter(prefix="/v1/items", tags=["items"], responses=PROBLEMS)
 
-HELD: dict[int | str, dict[str, Any]] = {
-    409: {"model": Problem, "description": "An action rests on it, or another change came first."}
-}
 OVERTAKEN: dict[int | str, dict[str, Any]] = {
     409: {"model": Problem, "description": "It is not the current version, or something newer contradicts it."}
 }
@@ -50,7 +45,6 @@ Reason = Annotated[str | None, Field(default=None, max_length=MAX_REASON, descri
 Kinds = Annotated[list[Kind] | None, Query(description="Only these kinds; all, if left out.")]
 Label = Annotated[str | None, Query(min_length=1, max_length=MAX_LABEL)]
 When = Annotated[AwareDatetime | None, Query(description="By `event_time`.")]
-ActionId = Annotated[str, Path(min_length=1, max_length=200, description="Your own id of the action.")]
 
 
 class ReasonRequest(Strict):
@@ -81,15 +75,6 @@ class FeedbackRequest(Strict):
     reason: Reason
 
 
-class ForgetRequest(Strict):
-    """How to forget an item."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "asked by the user", "dry_run": True}]})
-
-    reason: Reason
-    dry_run: bool = Field(default=False, description="Only say what would go.")
-
-
 class ConfidenceShown(Shown):
     """How sure an item is now."""
 
@@ -111,22 +96,6 @@ class StandingShown(Shown):
     trend: Trend
     useful: int
     wrong: int
-
-
-class ForgottenShown(Shown):
-    """What is redacted: the item and everything derived from it; and what is made again without them."""
-
-    item_ids: list[UUID]
-    reembedded: list[UUID]
-    summaries_renewed: int
-
-
-class HoldShown(Shown):
-    """An action that rests on an item."""
-
-    item_id: UUID
-    action_id: str
-    created_at: datetime
 
 
 @router.get("", operation_id="list_items", response_model=Page[ItemShown])
@@ -227,37 +196,6 @@ async def unpin_item(caller: AgentCaller, item_id: UUID) -> None:
 async def give_feedback(caller: AgentCaller, item_id: UUID, said: FeedbackRequest) -> ConfidenceShown:
     """Say that an item was useful or wrong; each person has one voice."""
     return ConfidenceShown(confidence=await curate.give_feedback(*caller, item_id, said.opinion, reason=said.reason))
-
-
-@router.post("/{item_id}/forget", operation_id="forget", response_model=ForgottenShown, responses=HELD)
-async def forget(caller: AgentCaller, item_id: UUID, wanted: ForgetRequest | None = None) -> Forgotten:
-    """Redact an item with everything derived from it; it does not come back. `dry_run` says what would go."""
-    wanted = wanted or ForgetRequest(reason=None)
-    return await forget_verbs.forget(*caller, item_id, reason=wanted.reason, dry_run=wanted.dry_run)
-
-
-@router.get("/{item_id}/holds", operation_id="list_holds", response_model=list[HoldShown])
-async def list_holds(caller: AgentCaller, item_id: UUID) -> object:
-    """The actions that rest on an item."""
-    return await forget_verbs.list_holds(*caller, item_id)
-
-
-@router.put(
-    "/{item_id}/holds/{action_id}",
-    operation_id="hold",
-    status_code=201,
-    response_model=None,
-    responses={200: {"description": "It was noted before."}},
-)
-async def hold(caller: AgentCaller, item_id: UUID, action_id: ActionId) -> Response:
-    """Note that an action rests on an item: nothing may remove it from then on."""
-    return Response(status_code=201 if await forget_verbs.hold(*caller, item_id, action_id) else 200)
-
-
-@router.delete("/{item_id}/holds/{action_id}", operation_id="release", status_code=204)
-async def release(caller: AdminCaller, item_id: UUID, action_id: ActionId) -> None:
-    """Note that an action rests on an item no longer."""
-    await forget_verbs.release(*caller, item_id, action_id)
 
 
 def _tag(item: Item) -> str:

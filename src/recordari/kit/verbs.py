@@ -46,6 +46,6 @@ def verb(function: Callable[Concatenate[Resources, Identity, P], R]) -> Callable
         return function(self.resources, self.identity, *arguments, **named)
 
     _, _, *taken = inspect.signature(function).parameters.values()
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     method.__signature__ = inspect.signature(function).replace(parameters=[own, *taken])  # type: ignore[attr-defined]
     return cast("Callable[Concatenate[Bound, P], R]", method)

@@ -21,6 +21,7 @@ from recordari.kit.rest import (
     AgentCaller,
     Cursor,
     Limit,
+    Moment,
     Page,
     Shown,
     Strict,
@@ -29,12 +30,13 @@ from recordari.kit.rest import (
     position,
 )
 from recordari.knowledge import documents as documents_verbs
-from recordari.knowledge import ingest, sources
+from recordari.knowledge import ingest, search, sources
 from recordari.knowledge import sync as sync_verbs
 from recordari.knowledge.documents import MOST_CHUNKS_READ, DocumentText
 from recordari.knowledge.ingest import MAX_NAME, AddedDocument
 from recordari.knowledge.rules.chunks import Document
 from recordari.knowledge.rules.knowledge_map import MAX_DESCRIPTION, MAX_SOURCE_NAME, MAX_TOOL, Source, SourceKind
+from recordari.recall.rest import ExplainedRecallShown, Question, RecalledItemShown, TopK, shown
 
 router = APIRouter(prefix="/v1", tags=["knowledge"], responses=PROBLEMS)
 
@@ -355,3 +357,70 @@ def _object(text: str | None) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InvalidInput("metadata must be a JSON object", field="metadata")
     return found
+
+
+class KnowledgeRequest(Strict):
+    """A question to the documents."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "How do I return a parcel?"}]})
+
+    query: Question
+    top_k: TopK = 5
+    source: str | None = Field(default=None, min_length=1, max_length=200, description="Only this source, by its name.")
+    enable_rerank: bool = Field(default=True, description="Let a cross-encoder reorder, where one is set up.")
+    since: Moment | None = Field(default=None, description="Only what was taken in then or later.")
+    until: Moment | None = Field(default=None, description="Only what was taken in before then.")
+    as_of: Moment | None = Field(default=None, description="What the documents said at that moment.")
+    explain: bool = Field(default=False, description="Also say why: arms, ranks, scores, what was left out.")
+
+
+class CitationShown(Shown):
+    """Where in which document a text stands; `first` and `past` count characters of the document's text."""
+
+    document_id: UUID
+    document: str = Field(examples=["returns.md"])
+    title: str
+    source_id: UUID
+    source: str
+    revision: int
+    ordinal: int = Field(description="The chunk's place; `GET /v1/documents/{document_id}/text` reads those around it.")
+    heading: list[str]
+    page: int | None
+    first: int
+    past: int
+
+
+class KnowledgeItemShown(RecalledItemShown):
+    """A text of a document, and where it stands."""
+
+    citation: CitationShown | None = Field(description="Null for a text that came in without a document.")
+
+
+class KnowledgeShown(ExplainedRecallShown):
+    """What the documents say."""
+
+    items: list[KnowledgeItemShown]  # type: ignore[assignment]  # the same with one thing more
+
+
+@router.post(
+    "/search_knowledge",
+    operation_id="search_knowledge",
+    response_model=KnowledgeShown,
+    response_model_exclude_unset=True,
+)
+async def search_knowledge(caller: AgentCaller, asked: KnowledgeRequest) -> KnowledgeShown:
+    """What the documents say on a question, each with where it stands."""
+    return shown(
+        await search.search_knowledge(
+            *caller,
+            asked.query,
+            top_k=asked.top_k,
+            source=asked.source,
+            enable_rerank=asked.enable_rerank,
+            since=asked.since,
+            until=asked.until,
+            as_of=asked.as_of,
+            explain=asked.explain,
+        ),
+        KnowledgeShown,
+    )

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
 from recordari.core.identity import Identity, Scope, SessionId
-from recordari.core.items import Kind, NewItem, Tier, Trust
+from recordari.core.items import CORROBORATION, Kind, NewItem, Tier, Trust
 from recordari.core.telemetry import get_log
 from recordari.db import audit
 from recordari.db.database import Transaction
@@ -25,7 +25,6 @@ from recordari.kit.resources import Resources
 from recordari.learning import storage
 from recordari.learning.rules.patterns import MOST_PATTERNS, Observed, Pattern, pattern_ref, patterns_in, trusted
 from recordari.learning.storage import Closed, Due
-from recordari.lifetime.rules import CORROBORATION
 from recordari.memory import version_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import Ready, make_ready, save_ready

@@ -10,10 +10,21 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from recordari.kit.problems import Problem
-from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, Page, Shown, Strict, id_position, page_of
-from recordari.learning import proposals
+from recordari.kit.rest import (
+    PROBLEMS,
+    AdminCaller,
+    Cursor,
+    Limit,
+    Page,
+    Shown,
+    Strict,
+    id_position,
+    page_of,
+)
+from recordari.learning import consolidate, proposals
 from recordari.learning.rules.proposals import ProposalKind, ProposalStatus
 
+sessions_router = APIRouter(prefix="/v1/sessions", tags=["sessions"], responses=PROBLEMS)
 router = APIRouter(prefix="/v1/proposals", tags=["proposals"], responses=PROBLEMS)
 VOID: dict[int | str, dict[str, Any]] = {
     409: {"model": Problem, "description": "It is decided already, or void: what it is about has changed."}
@@ -77,7 +88,7 @@ async def list_proposals(
     return page_of(found, limit, lambda proposal: proposal.proposal_id)
 
 
-@router.post("/dream", operation_id="review_memory", response_model=DreamtShown)
+@router.post("/review", operation_id="review_memory", response_model=DreamtShown)
 async def dream(caller: AdminCaller) -> object:
     """Compare memory with itself now instead of once a week."""
     return await proposals.review_memory(*caller)
@@ -117,3 +128,21 @@ async def reject_proposal(caller: AdminCaller, proposal_id: UUID, wanted: Decisi
 async def undo_proposal(caller: AdminCaller, proposal_id: UUID, wanted: DecisionRequest) -> object:
     """Take back what accepting it did, while nothing else was done to its items."""
     return await proposals.undo_proposal(*caller, proposal_id, reason=wanted.reason)
+
+
+class ConsolidatedShown(Shown):
+    """What a closed session left behind."""
+
+    session_id: str
+    patterns: list[UUID] = Field(description="Procedures that were learned or borne out.")
+    superseded: int = Field(description="Older ones whose place they took.")
+    archived: int = Field(description="Episodes that left recall, because something lasting rests on them.")
+    summaries: int = Field(description="Summaries that last from now on.")
+    facts: int = Field(description="Corroborated facts that last from now on.")
+    was_new: bool = Field(description="False: it was consolidated before, and nothing was done.")
+
+
+@sessions_router.post("/{session_id}/consolidate", operation_id="consolidate_session", response_model=ConsolidatedShown)
+async def consolidate_session(caller: AdminCaller, session_id: str) -> object:
+    """Let what a closed session taught outlive it, now instead of within the hour."""
+    return await consolidate.consolidate_session(*caller, session_id)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
 from recordari.core.checks import Progress
-from recordari.errors import InvalidInput
 from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, open_memory
 from recordari.kit.output import (
     AsJson,
@@ -37,7 +34,6 @@ from recordari.lifetime.retain import Sweep
 from recordari.lifetime.rules import RetentionPolicy
 from recordari.memory.cli import progress_bar
 from recordari.privacy import sanitise
-from recordari.transfer import export as export_verbs
 
 LOOK_SECONDS = 0.2
 
@@ -103,55 +99,6 @@ async def _erased(caller: Caller, user_id: str, progress: Progress) -> dict[str,
             await asyncio.wait_for(asyncio.shield(erasing), LOOK_SECONDS)
         progress((await erase_verbs.get_erasure(*caller, started.erasure_id)).items, 0)
     return record(await erasing, without=("user_id", "user_hash"))
-
-
-def export(
-    file: Annotated[Path, typer.Argument(help="Where to write it; `-` is standard output.")],
-    *,
-    user: Annotated[str | None, typer.Option("--user", "-u", help="Only this user's.")] = None,
-    tenant: Tenant = DEVELOPMENT_TENANT,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
-    """Write everything of a tenant or of one user as JSON Lines; `recordari import` reads it again."""
-    if file.exists() and file.is_file():
-        confirm(f"Write over {file}?", yes=yes)
-
-    async def run() -> int:
-        async with open_memory(tenant) as caller:
-            with progress_bar("lines", hidden=as_json or str(file) == "-") as progress:
-                return await _write(export_verbs.export(*caller, user_id=user), file, progress)
-
-    written = asyncio.run(run())
-    if as_json and str(file) != "-":
-        print_json({"file": str(file), "lines": written})
-    else:
-        print_note(f"{counted(written, 'line')} written")
-
-
-async def _write(lines: AsyncIterator[str], file: Path, progress: Progress) -> int:
-    """Write to a file beside it first: what is there already is whole, whatever happens."""
-    if str(file) == "-":
-        count = 0
-        async for line in lines:
-            # JSON has no raw control characters; what could turn a line around is escaped as well.
-            sys.stdout.write(line.encode("ascii", "backslashreplace").decode() if sys.stdout.isatty() else line)
-            sys.stdout.write("\n")
-            count += 1
-        return count
-    part, count = file.with_name(f"{file.name}.part"), 0
-    try:
-        with part.open("w", encoding="utf-8") as target:
-            async for line in lines:
-                target.write(f"{line}\n")
-                count += 1
-                progress(count, 0)
-        part.replace(file)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {file}: {error.strerror}") from None
-    finally:
-        part.unlink(missing_ok=True)
-    return count
 
 
 policy_commands = typer.Typer()

@@ -6,16 +6,30 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Path, Response
 from pydantic import ConfigDict, Field
 
+from recordari.facts.rest import Reason
 from recordari.kit.problems import Problem
-from recordari.kit.rest import MISMATCH, PROBLEMS, AdminCaller, IfMatch, Shown, Strict, etag_of, require_match
+from recordari.kit.rest import (
+    MISMATCH,
+    PROBLEMS,
+    AdminCaller,
+    AgentCaller,
+    IfMatch,
+    Shown,
+    Strict,
+    etag_of,
+    require_match,
+)
 from recordari.lifetime import decay, erase, retain
+from recordari.lifetime import forget as forget_verbs
+from recordari.lifetime.forget import Forgotten
 from recordari.lifetime.rules import MOST_DAYS, RetentionPolicy, Verdict
 
 router = APIRouter(prefix="/v1/retention", tags=["retention"], responses=PROBLEMS)
-fade_router = APIRouter(prefix="/v1/decay", tags=["retention"], responses=PROBLEMS)
+items_router = APIRouter(prefix="/v1/items", tags=["items"], responses=PROBLEMS)
+decay_router = APIRouter(prefix="/v1/decay", tags=["retention"], responses=PROBLEMS)
 erasures_router = APIRouter(prefix="/v1/erasures", tags=["erasures"], responses=PROBLEMS)
 
 TOO_MUCH: dict[int | str, dict[str, Any]] = {
@@ -132,7 +146,7 @@ async def sweep(caller: AdminCaller, wanted: SweepRequest | None = None) -> obje
     return await retain.sweep(*caller, dry_run=wanted.dry_run, force=wanted.force)
 
 
-@fade_router.post("", operation_id="fade", response_model=FadedShown)
+@decay_router.post("", operation_id="fade", response_model=FadedShown)
 async def fade(caller: AdminCaller) -> object:
     """Archive recent memory that has faded and promote what matters, now instead of at its time."""
     return await decay.decay(*caller)
@@ -165,3 +179,67 @@ def _tag(policy: RetentionPolicy) -> str:
 def _tagged(policy: RetentionPolicy, response: Response) -> RetentionPolicy:
     response.headers["ETag"] = _tag(policy)
     return policy
+
+
+HELD_ITEM: dict[int | str, dict[str, Any]] = {
+    409: {"model": Problem, "description": "An action rests on it, or another change came first."}
+}
+
+
+ActionId = Annotated[str, Path(min_length=1, max_length=200, description="Your own id of the action.")]
+
+
+class ForgetRequest(Strict):
+    """How to forget an item."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "asked by the user", "dry_run": True}]})
+
+    reason: Reason
+    dry_run: bool = Field(default=False, description="Only say what would go.")
+
+
+class ForgottenShown(Shown):
+    """What is redacted: the item and everything derived from it; and what is made again without them."""
+
+    item_ids: list[UUID]
+    reembedded: list[UUID]
+    summaries_renewed: int
+
+
+class HoldShown(Shown):
+    """An action that rests on an item."""
+
+    item_id: UUID
+    action_id: str
+    created_at: datetime
+
+
+@items_router.post("/{item_id}/forget", operation_id="forget", response_model=ForgottenShown, responses=HELD_ITEM)
+async def forget(caller: AgentCaller, item_id: UUID, wanted: ForgetRequest | None = None) -> Forgotten:
+    """Redact an item with everything derived from it; it does not come back. `dry_run` says what would go."""
+    wanted = wanted or ForgetRequest(reason=None)
+    return await forget_verbs.forget(*caller, item_id, reason=wanted.reason, dry_run=wanted.dry_run)
+
+
+@items_router.get("/{item_id}/holds", operation_id="list_holds", response_model=list[HoldShown])
+async def list_holds(caller: AgentCaller, item_id: UUID) -> object:
+    """The actions that rest on an item."""
+    return await forget_verbs.list_holds(*caller, item_id)
+
+
+@items_router.put(
+    "/{item_id}/holds/{action_id}",
+    operation_id="hold",
+    status_code=201,
+    response_model=None,
+    responses={200: {"description": "It was noted before."}},
+)
+async def hold(caller: AgentCaller, item_id: UUID, action_id: ActionId) -> Response:
+    """Note that an action rests on an item: nothing may remove it from then on."""
+    return Response(status_code=201 if await forget_verbs.hold(*caller, item_id, action_id) else 200)
+
+
+@items_router.delete("/{item_id}/holds/{action_id}", operation_id="release", status_code=204)
+async def release(caller: AdminCaller, item_id: UUID, action_id: ActionId) -> None:
+    """Note that an action rests on an item no longer."""
+    await forget_verbs.release(*caller, item_id, action_id)

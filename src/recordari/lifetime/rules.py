@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from recordari.core.items import KINDS, REVIEWED_TRUST, Kind, Tier, Trust, Typology
+from recordari.core.items import CORROBORATION, KINDS, REVIEWED_TRUST, Kind, Tier, Trust, Typology
 from recordari.errors import InvalidInput
 from recordari.sessions.rules.sessions import Fold
 
@@ -38,8 +38,6 @@ BASE = {
 MOST_FREQUENCY, HALF_FREQUENCY = 0.30, 4  # half of the boost after 4 accesses
 MOST_RECENCY, RECENCY_DAYS = 0.15, 7.0
 MOST_RICHNESS, RICH_TERMS, RICH_NAMES = 0.20, 60, 4
-
-CORROBORATION = 2  # sources that a fact must rest on before it lasts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`recordari reindex` and `reembed`: everything derived, derived again."""
+"""What commands share that write many items: waiting until they are embedded, and how far that is."""
 
 from __future__ import annotations
 
@@ -6,59 +6,14 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
-
-import typer
 
 from recordari.core.checks import Progress
-from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, open_memory
-from recordari.kit.output import AsJson, console, counted, print_json, print_line, print_note, record
+from recordari.db import outbox
+from recordari.kit.output import console, counted, print_note
 from recordari.kit.verbs import Caller
-from recordari.memory import index
-from recordari.memory.index import EMBED_TOPIC, Reembedding
-from recordari.worker import jobs
+from recordari.memory.index import EMBED_TOPIC
 
 PATIENCE = 30.0  # seconds without headway after which the rest is left to a worker
-
-
-def reindex(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
-    """Derive index columns, vectors and entities again from the rows; it can be stopped and repeated."""
-
-    async def run() -> tuple[int, int]:
-        async with open_memory(tenant, worker=True) as caller:
-            with progress_bar("index", hidden=as_json) as progress:
-                done = await index.reindex(*caller, progress=progress)
-            with progress_bar("vectors", hidden=as_json) as progress:
-                return done, await settle(caller, patience=PATIENCE, progress=progress)
-
-    done, left = asyncio.run(run())
-    if as_json:
-        print_json({"items": done, "waiting": left})
-    else:
-        print_line(f"{counted(done, 'item')} indexed")
-        note_waiting(left)
-
-
-def reembed(
-    *,
-    model: Annotated[
-        str | None, typer.Option(help="Name of the model (`recordari models list`); else the configured one.")
-    ] = None,
-    tenant: Tenant = DEVELOPMENT_TENANT,
-    as_json: AsJson = False,
-) -> None:
-    """Move to another embedding model while recall goes on; it can be stopped, and goes on where it stopped."""
-
-    async def run() -> Reembedding:
-        async with open_memory(tenant) as caller:
-            with progress_bar("vectors", hidden=as_json) as progress:
-                return await index.reembed(*caller, model_id=model, progress=progress)
-
-    done = asyncio.run(run())
-    if as_json:
-        print_json(record(done))
-    else:
-        print_line(f"{done.done} of {counted(done.total, 'item')} embedded; recall uses {done.model_id} now")
 
 
 async def settle(caller: Caller, *, patience: float, progress: Progress | None = None) -> int:
@@ -98,4 +53,5 @@ def progress_bar(name: str, *, hidden: bool) -> Iterator[Progress]:
 
 
 async def _waiting(caller: Caller) -> int:
-    return (await jobs.job_counts(*caller)).outbox_pending.get(EMBED_TOPIC, 0)
+    async with caller.resources.database.transaction(caller.identity) as tx:
+        return await outbox.pending(tx, EMBED_TOPIC)

@@ -13,7 +13,7 @@ import typer
 from recordari.config import Settings
 from recordari.db.address import bring_up_to_date, embedded_server, open_address, owner_of, setup_script
 from recordari.errors import ConfigurationError, RecordariError
-from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, read_settings
+from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, open_resources, read_settings
 from recordari.kit.output import (
     AsJson,
     Yes,
@@ -30,7 +30,6 @@ from recordari.kit.output import (
 from recordari.memory.index import Reembedding
 from recordari.operations import maintenance, reports
 from recordari.operations.doctor import State, diagnose, has_failed
-from recordari.wiring import open_resources
 
 db_commands = typer.Typer()
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from recordari.config import Settings
+from recordari.core.checks import is_loopback
 from recordari.db import migrate
 from recordari.db.address import bring_up_to_date, embedded_server, open_address
 from recordari.db.database import Database, ServerState, describe_server
@@ -23,7 +24,6 @@ from recordari.db.embedded.server import EmbeddedServer, ServerInfo
 from recordari.db.pool import PoolOptions
 from recordari.errors import RecordariError
 from recordari.models.install import list_models
-from recordari.operations.maintenance import is_loopback
 
 OLDEST_POSTGRES = 160_000
 OLDEST_PGVECTOR = (0, 8)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from recordari.core.checks import is_loopback
 from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.db import backup, migrate
 from recordari.errors import ConfigurationError, Conflict, NotFound
@@ -17,7 +17,6 @@ from recordari.lifetime import erase
 from recordari.lifetime.journal import journal_file
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants import tenants as tenant_verbs
-from recordari.tenants.rules import Tenant
 from recordari.tenants.tenants import NewKey
 
 DEVELOPMENT_KEY = "development"
@@ -99,19 +98,6 @@ async def reapply_erasures(resources: Resources, owner_dsn: str, folder: Path | 
 def run_psql(owner_dsn: str, programs: Path, arguments: Sequence[str]) -> int:
     """Run psql as the owner on this terminal; its exit code. Blocking."""
     return backup.run_psql(owner_dsn, programs, arguments)
-
-
-async def list_tenants(owner_dsn: str) -> list[Tenant]:
-    """Every tenant, for an operator who holds the owner's connection."""
-    return await tenants_storage.list_tenants(owner_dsn)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine only."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 async def make_development_key(resources: Resources) -> NewKey | None:

@@ -17,13 +17,13 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
+from recordari.core.checks import is_loopback
 from recordari.core.telemetry import get_log
 from recordari.db.address import check_ready
 from recordari.errors import DatabaseUnavailable, InvalidInput, RecordariError, Unauthenticated
 from recordari.kit.problems import Problem
 from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, Page, Shown, bearer, host_name, page_of, position
 from recordari.operations import reports
-from recordari.operations.maintenance import is_loopback
 from recordari.operations.rules import Report, ReportKind
 from recordari.tenants import usage as usage_verbs
 

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from recordari.context import profiles
 from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import Kind
 from recordari.kit.commands import (
@@ -70,22 +69,6 @@ def remember(
     print_line(f"{kept.id}  {'new' if kept.was_new else 'was here already'}")
     if kept.payload_key is not None:
         print_note(f"kept as a preview; `recordari read-tool-output {kept.payload_key}` prints all of it")
-
-
-def profile(
-    *,
-    user: User = None,
-    agent: Agent = None,
-    tenant: Tenant = DEVELOPMENT_TENANT,
-    as_json: AsJson = False,
-) -> None:
-    """Print what is known of a user or an agent, in a few hundred tokens."""
-    found = ask(lambda caller: profiles.profile(*caller, user=user, agent=agent), tenant)
-    if as_json:
-        print_json(found)
-        return
-    for line in found.content.splitlines() or ["nothing is known yet"]:
-        print_line(line)
 
 
 def recall(

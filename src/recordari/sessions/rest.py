@@ -13,7 +13,6 @@ from recordari.core.identity import Scope
 from recordari.core.items import Trust
 from recordari.kit.rest import (
     PROBLEMS,
-    AdminCaller,
     AgentCaller,
     Cursor,
     Limit,
@@ -24,7 +23,6 @@ from recordari.kit.rest import (
     id_position,
     page_of,
 )
-from recordari.learning import consolidate
 from recordari.memory.bodies import RememberedShown
 from recordari.sessions import messages as messages_verbs
 from recordari.sessions import runs, sessions
@@ -82,18 +80,6 @@ class OpenedShown(Shown):
 
     session: SessionShown
     was_new: bool
-
-
-class ConsolidatedShown(Shown):
-    """What a closed session left behind."""
-
-    session_id: str
-    patterns: list[UUID] = Field(description="Procedures that were learned or borne out.")
-    superseded: int = Field(description="Older ones whose place they took.")
-    archived: int = Field(description="Episodes that left recall, because something lasting rests on them.")
-    summaries: int = Field(description="Summaries that last from now on.")
-    facts: int = Field(description="Corroborated facts that last from now on.")
-    was_new: bool = Field(description="False: it was consolidated before, and nothing was done.")
 
 
 class SessionRequest(Strict):
@@ -278,12 +264,6 @@ async def get_session(caller: AgentCaller, session_id: str) -> object:
 async def close_session(caller: AgentCaller, session_id: str) -> object:
     """Close a session; activity under its id goes on in a successor."""
     return await sessions.close_session(*caller, session_id)
-
-
-@router.post("/{session_id}/consolidate", operation_id="consolidate_session", response_model=ConsolidatedShown)
-async def consolidate_session(caller: AdminCaller, session_id: str) -> object:
-    """Let what a closed session taught outlive it, now instead of within the hour."""
-    return await consolidate.consolidate_session(*caller, session_id)
 
 
 @router.get("/{session_id}/resume", operation_id="resume_session", response_model=ResumedShown)

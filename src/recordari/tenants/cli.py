@@ -27,11 +27,10 @@ from recordari.kit.output import (
     print_table,
     record,
 )
-from recordari.operations.maintenance import list_tenants
 from recordari.tenants import tenants
 from recordari.tenants.rules import ApiKey
 from recordari.tenants.rules import Tenant as TenantRecord
-from recordari.tenants.tenants import NewKey, ensure_tenant
+from recordari.tenants.tenants import NewKey, ensure_tenant, list_tenants
 
 tenant_commands = typer.Typer()
 

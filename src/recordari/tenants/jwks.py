@@ -18,9 +18,9 @@ import httpx2
 import jwt
 
 from recordari.config import Settings
+from recordari.core.checks import is_loopback
 from recordari.core.telemetry import get_log
 from recordari.errors import ConfigurationError, ProviderError, Unauthenticated
-from recordari.operations.maintenance import is_loopback
 
 LEEWAY_SECONDS = 30
 REFRESH_SECONDS = 300.0

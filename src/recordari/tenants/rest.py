@@ -9,8 +9,6 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 from pydantic import ConfigDict, Field
 
-from recordari.context import profiles
-from recordari.context.rules.profiles import Profile
 from recordari.core.identity import Identity, Role
 from recordari.errors import InvalidInput
 from recordari.kit.rest import (
@@ -27,7 +25,6 @@ from recordari.kit.rest import (
     page_of,
     position,
 )
-from recordari.memory.bodies import ProfileShown
 from recordari.tenants import tenants
 from recordari.tenants.auth import Authenticator
 from recordari.tenants.rules import ApiKey, Tenant, User
@@ -124,12 +121,6 @@ async def list_users(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = No
 async def get_user(caller: AgentCaller, user_id: str) -> User:
     """One user."""
     return await tenants.get_user(*caller, user_id)
-
-
-@users_router.get("/{user_id}/profile", operation_id="user_profile", response_model=ProfileShown)
-async def user_profile(caller: AgentCaller, user_id: str) -> Profile:
-    """What is known of a user, in a few hundred tokens; empty where nothing is."""
-    return await profiles.profile(*caller, user=user_id)
 
 
 @users_router.put("/{user_id}", operation_id="save_user", response_model=UserShown)

@@ -14,9 +14,16 @@ from recordari.core.ids import new_id
 from recordari.db import audit, jobs
 from recordari.db.audit import AuditEntry
 from recordari.db.jobs import next_run
-from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
+from recordari.errors import (
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    PreconditionFailed,
+    Unauthenticated,
+)
 from recordari.kit.resources import Resources
 from recordari.tenants import storage
+from recordari.tenants import storage as tenants_storage
 from recordari.tenants.rules import (
     SECRET_BYTES,
     Agent,
@@ -285,3 +292,8 @@ def _checked_zone(time_zone: str) -> None:
         ZoneInfo(time_zone)
     except (KeyError, ValueError, OSError):
         raise InvalidInput("this is not a time zone; use a name such as Europe/Stockholm", field="time_zone") from None
+
+
+async def list_tenants(owner_dsn: str) -> list[Tenant]:
+    """Every tenant, for an operator who holds the owner's connection."""
+    return await tenants_storage.list_tenants(owner_dsn)

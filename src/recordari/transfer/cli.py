@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -15,12 +15,22 @@ import typer
 from recordari.core.checks import Progress
 from recordari.errors import InvalidInput
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, open_memory
-from recordari.kit.output import AsJson, counted, print_json, print_line, record
+from recordari.kit.output import (
+    AsJson,
+    Yes,
+    confirm,
+    counted,
+    print_json,
+    print_line,
+    print_note,
+    record,
+)
 from recordari.kit.verbs import Caller
 from recordari.memory import remember
 from recordari.memory.bodies import ImportSummary
 from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
 from recordari.memory.lines import Lines
+from recordari.transfer import export as export_verbs
 from recordari.transfer import foreign, import_export
 from recordari.transfer.export import FORMAT
 from recordari.transfer.import_export import Imported
@@ -152,3 +162,52 @@ def _opened(file: Path) -> Iterator[tuple[BinaryIO, int]]:
             yield source, total
     except OSError as error:
         raise InvalidInput(f"cannot read {file}: {error.strerror}") from None
+
+
+def export(
+    file: Annotated[Path, typer.Argument(help="Where to write it; `-` is standard output.")],
+    *,
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Only this user's.")] = None,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write everything of a tenant or of one user as JSON Lines; `recordari import` reads it again."""
+    if file.exists() and file.is_file():
+        confirm(f"Write over {file}?", yes=yes)
+
+    async def run() -> int:
+        async with open_memory(tenant) as caller:
+            with progress_bar("lines", hidden=as_json or str(file) == "-") as progress:
+                return await _write(export_verbs.export(*caller, user_id=user), file, progress)
+
+    written = asyncio.run(run())
+    if as_json and str(file) != "-":
+        print_json({"file": str(file), "lines": written})
+    else:
+        print_note(f"{counted(written, 'line')} written")
+
+
+async def _write(lines: AsyncIterator[str], file: Path, progress: Progress) -> int:
+    """Write to a file beside it first: what is there already is whole, whatever happens."""
+    if str(file) == "-":
+        count = 0
+        async for line in lines:
+            # JSON has no raw control characters; what could turn a line around is escaped as well.
+            sys.stdout.write(line.encode("ascii", "backslashreplace").decode() if sys.stdout.isatty() else line)
+            sys.stdout.write("\n")
+            count += 1
+        return count
+    part, count = file.with_name(f"{file.name}.part"), 0
+    try:
+        with part.open("w", encoding="utf-8") as target:
+            async for line in lines:
+                target.write(f"{line}\n")
+                count += 1
+                progress(count, 0)
+        part.replace(file)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {file}: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return count

@@ -9,7 +9,19 @@ import typer
 
 from recordari.db.jobs import JobStatus
 from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, open_memory
-from recordari.kit.output import AsJson, Yes, confirm, print_json, print_line, print_table, record
+from recordari.kit.output import (
+    AsJson,
+    Yes,
+    confirm,
+    counted,
+    print_json,
+    print_line,
+    print_table,
+    record,
+)
+from recordari.memory import index
+from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
+from recordari.memory.index import Reembedding
 from recordari.worker import jobs
 
 jobs_commands = typer.Typer()
@@ -118,3 +130,43 @@ def _show(what: str, count: int, *, as_json: bool) -> None:
         print_json({what: count})
     else:
         print_line(f"{count} {what}")
+
+
+def reindex(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+    """Derive index columns, vectors and entities again from the rows; it can be stopped and repeated."""
+
+    async def run() -> tuple[int, int]:
+        async with open_memory(tenant, worker=True) as caller:
+            with progress_bar("index", hidden=as_json) as progress:
+                done = await index.reindex(*caller, progress=progress)
+            with progress_bar("vectors", hidden=as_json) as progress:
+                return done, await settle(caller, patience=PATIENCE, progress=progress)
+
+    done, left = asyncio.run(run())
+    if as_json:
+        print_json({"items": done, "waiting": left})
+    else:
+        print_line(f"{counted(done, 'item')} indexed")
+        note_waiting(left)
+
+
+def reembed(
+    *,
+    model: Annotated[
+        str | None, typer.Option(help="Name of the model (`recordari models list`); else the configured one.")
+    ] = None,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    as_json: AsJson = False,
+) -> None:
+    """Move to another embedding model while recall goes on; it can be stopped, and goes on where it stopped."""
+
+    async def run() -> Reembedding:
+        async with open_memory(tenant) as caller:
+            with progress_bar("vectors", hidden=as_json) as progress:
+                return await index.reembed(*caller, model_id=model, progress=progress)
+
+    done = asyncio.run(run())
+    if as_json:
+        print_json(record(done))
+    else:
+        print_line(f"{done.done} of {counted(done.total, 'item')} embedded; recall uses {done.model_id} now")

@@ -35,7 +35,7 @@ COMMANDS = {
         "transfer.cli:import_file",
         "Remember a history, one JSON object per line of a file; or read an export.",
     ),
-    "export": ("lifetime.cli:export", "Write everything of a tenant or of one user as JSON Lines."),
+    "export": ("transfer.cli:export", "Write everything of a tenant or of one user as JSON Lines."),
     "forget": ("lifetime.cli:forget", "Redact an item with everything derived from it."),
     "erase": ("lifetime.cli:erase", "Erase a user everywhere."),
     "policy": (
@@ -49,9 +49,9 @@ COMMANDS = {
         "knowledge.source_cli:source_commands",
         "Register what can be looked up, and synchronise folders of documents.",
     ),
-    "profile": ("recall.cli:profile", "Print what is known of a user or an agent."),
-    "reindex": ("memory.cli:reindex", "Derive index, vectors and entities again from the rows."),
-    "reembed": ("memory.cli:reembed", "Move to another embedding model while recall goes on."),
+    "profile": ("context.cli:profile", "Print what is known of a user or an agent."),
+    "reindex": ("worker.cli:reindex", "Derive index, vectors and entities again from the rows."),
+    "reembed": ("worker.cli:reembed", "Move to another embedding model while recall goes on."),
     "jobs": ("worker.cli:jobs_commands", "List background work, and replay what failed."),
     "database": ("databases.cli:database_commands", "Connect databases that agents may ask, and ask them."),
     "doctor": ("operations.cli:doctor", "Say what works, what is missing, and what to do about it."),
@@ -61,7 +61,7 @@ COMMANDS = {
     "org": ("sharing.cli:org_commands", "Group tenants that may share memories."),
     "key": ("tenants.cli:key_commands", "Create, list and revoke API keys."),
     "db": ("operations.cli:db_commands", "Start, stop, migrate, back up and restore the database."),
-    "models": ("models.cli:models_commands", "List, fetch and verify the local models."),
+    "models": ("operations.models_cli:models_commands", "List, fetch and verify the local models."),
     "version": ("", "Print the version."),
 }
 COMPLETING, COMPLETED_LINE = "_RECORDARI_COMPLETE", "_TYPER_COMPLETE_ARGS"

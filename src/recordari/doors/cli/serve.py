@@ -18,11 +18,12 @@ from fastapi import FastAPI
 
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.core.checks import is_loopback
 from recordari.doors.rest.app import create_app
 from recordari.errors import ConfigurationError, InvalidInput, RecordariError
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, open_memory, read_settings
 from recordari.kit.output import print_line, print_note
-from recordari.operations.maintenance import is_loopback, make_development_key
+from recordari.operations.maintenance import make_development_key
 from recordari.runner import background_worker, run_worker
 from recordari.tenants.tenants import NewKey
 from recordari.wiring import open_resources

@@ -23,7 +23,8 @@ from recordari.doors.mcp.tools import (
     MemoryTool,
 )
 from recordari.kit.rest import Shown
-from recordari.memory.bodies import FactShown, ItemShown, Query, RecallShown, TopK
+from recordari.memory.bodies import FactShown, ItemShown
+from recordari.recall.rest import Question, RecallShown, TopK
 
 INSTRUCTIONS = (
     "Long-term memory across conversations. Call `recall` before you answer anything that may have come up earlier, "
@@ -153,7 +154,7 @@ class AddArguments(Arguments):
 class SearchArguments(Arguments):
     """A question to memory."""
 
-    query: Query
+    query: Question
     limit: TopK = 10
 
 

@@ -23,7 +23,9 @@ from recordari.core.telemetry import get_log
 from recordari.errors import RecordariError
 from recordari.kit.problems import field_errors, public_detail
 from recordari.kit.rest import Moment, Shown
-from recordari.memory.bodies import FactShown, KnowledgeShown, Query, RecallShown, ToolOutputShown, TopK
+from recordari.knowledge.rest import KnowledgeShown
+from recordari.memory.bodies import FactShown, ToolOutputShown
+from recordari.recall.rest import Question, RecallShown, TopK
 
 MAX_READ = 64 * 1024  # bytes of a tool output that one call hands to a model
 
@@ -49,7 +51,7 @@ class Arguments(BaseModel):
 class RecallArguments(Arguments):
     """A question to memory."""
 
-    query: Query
+    query: Question
     top_k: TopK = 5
     source_kinds: Annotated[
         Annotated[list[Kind], Field(min_length=1)] | None,
@@ -95,7 +97,7 @@ class ReadArguments(Arguments):
 class KnowledgeArguments(Arguments):
     """A question to the documents."""
 
-    query: Query
+    query: Question
     top_k: TopK = 5
     source: str | None = Field(
         default=None, min_length=1, max_length=200, description="Only this source, by its name in get_context."
@@ -105,7 +107,7 @@ class KnowledgeArguments(Arguments):
 class ContextArguments(Arguments):
     """What the context is for."""
 
-    question: Query | None = Field(default=None, description="What the user asks, in their words.")
+    question: Question | None = Field(default=None, description="What the user asks, in their words.")
     budget: int = Field(default=4_000, ge=LEAST_BUDGET, le=32_000, description="Most tokens to spend on it.")
 
 

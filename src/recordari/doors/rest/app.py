@@ -12,44 +12,25 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import Depends, FastAPI
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from recordari.config import Settings, load_settings
-from recordari.context import rest as context_rest
-from recordari.databases import rest as databases_rest
 from recordari.databases.rules import readonly_sql
 from recordari.doors.rest.admission import Admission
 from recordari.doors.rest.gate import Gate
 from recordari.doors.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.doors.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
 from recordari.doors.rest.request_context import RequestContext
-from recordari.entries import rest as entries_rest
-from recordari.events import rest as events_rest
-from recordari.facts import rest as facts_rest
 from recordari.kit import problems
 from recordari.kit.problems import ProblemResponse
 from recordari.kit.resources import Resources
 from recordari.kit.rest import known_query
-from recordari.knowledge import rest as knowledge_rest
-from recordari.learning import rest as learning_rest
-from recordari.learning import workflow_rest
-from recordari.lifetime import rest as lifetime_rest
-from recordari.memory import rest as memory_rest
-from recordari.operations import rest as operations_rest
-from recordari.privacy import rest as privacy_rest
-from recordari.recall import rest as recall_rest
-from recordari.sessions import rest as sessions_rest
-from recordari.sessions import run_rest
-from recordari.sharing import rest as sharing_rest
-from recordari.tenants import agents_rest
-from recordari.tenants import rest as tenants_rest
+from recordari.routes import ROUTERS
 from recordari.tenants.auth import Authenticator
 from recordari.transfer import mem0_rest
-from recordari.transfer import rest as transfer_rest
 from recordari.wiring import open_resources
-from recordari.worker import rest as worker_rest
 
 try:
     from recordari.doors.mcp.server import McpDoor
@@ -64,43 +45,6 @@ except ModuleNotFoundError as error:
 
 
 Background = Callable[[Resources], AbstractAsyncContextManager[object]]
-
-# A router carries its whole path as its prefix, so that a route's own template names it in metrics.
-ROUTERS: tuple[APIRouter, ...] = (
-    operations_rest.health_router,
-    memory_rest.router,
-    facts_rest.router,
-    recall_rest.router,
-    context_rest.router,
-    sessions_rest.router,
-    run_rest.runs_router,
-    run_rest.episodes_router,
-    run_rest.state_router,
-    entries_rest.router,
-    workflow_rest.router,
-    databases_rest.router,
-    learning_rest.router,
-    sharing_rest.router,
-    sharing_rest.links_router,
-    tenants_rest.tenants_router,
-    tenants_rest.users_router,
-    agents_rest.router,
-    tenants_rest.keys_router,
-    tenants_rest.audit_router,
-    worker_rest.router,
-    operations_rest.reports_router,
-    operations_rest.stats_router,
-    lifetime_rest.router,
-    lifetime_rest.fade_router,
-    lifetime_rest.erasures_router,
-    transfer_rest.router,
-    privacy_rest.router,
-    privacy_rest.privacy_router,
-    events_rest.router,
-    events_rest.webhooks_router,
-    knowledge_rest.router,
-    mem0_rest.router,
-)
 
 TAGS = [
     {"name": "items", "description": "What is remembered."},

@@ -8,12 +8,9 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Response
 from pydantic import ConfigDict, Field
 
-from recordari.context import profiles
-from recordari.context.rules.profiles import Profile
 from recordari.errors import PreconditionFailed
 from recordari.kit.problems import Problem
 from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller, Cursor, Limit, Page, Shown, Strict, page_of, position
-from recordari.memory.bodies import ProfileShown
 from recordari.sharing import copy_agent
 from recordari.tenants import tenants
 from recordari.tenants.rules import Agent, AgentDefinition
@@ -91,12 +88,6 @@ async def list_agents(caller: AgentCaller, limit: Limit = 50, cursor: Cursor = N
 async def get_agent(caller: AgentCaller, agent_id: str, response: Response) -> Agent:
     """One agent's definition."""
     return _tagged(await tenants.get_agent(*caller, agent_id), response)
-
-
-@router.get("/{agent_id}/profile", operation_id="agent_profile", response_model=ProfileShown)
-async def agent_profile(caller: AgentCaller, agent_id: str) -> Profile:
-    """What an agent knows, in a few hundred tokens; empty where that is nothing."""
-    return await profiles.profile(*caller, agent=agent_id)
 
 
 @router.put(
