@@ -92,7 +92,7 @@ plots: $(VENV)/.installed-dev ## Draw the pictures of the docs again
 faults: $(VENV)/.installed-dev ## The long fault campaigns: many more kills than `make test` makes
 	@RECORDARI_TEST_KILLS=30 RECORDARI_TEST_ITEMS=5000 RECORDARI_TEST_MESSAGES=1000 \
 	    $(BIN)/python -m pytest -m faults tests/faults --timeout 1800 $(ARGS)
-	@RECORDARI_TEST_EXAMPLES=300 $(BIN)/python -m pytest tests/integration/test_truth_machine.py --timeout 7200 $(ARGS)
+	@RECORDARI_TEST_EXAMPLES=300 $(BIN)/python -m pytest tests/facts/test_truth_machine.py --timeout 7200 $(ARGS)
 
 .PHONY: docs
 docs: $(VENV)/.installed-site ## Build the documentation into site/, with the reference written from the code

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from tests.integration.test_export import lines_of, rows_of, without_derived
+from tests.transfer.test_export import lines_of, rows_of, without_derived
 from tests.stored import rows
 from tests.working import work_off
 
