@@ -100,6 +100,10 @@ docs: $(VENV)/.installed-site ## Build the documentation into site/, with the re
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "site/index.html"
 
+.PHONY: routes
+routes: $(VENV)/.installed-dev ## Write the client's table of operations from the REST routes
+	@$(BIN)/python -m tools.routes
+
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-dev ## Fuzz the REST API by its own description
 	@$(BIN)/python bench/fuzz.py --minutes $(or $(MINUTES),2) $(ARGS)

@@ -23,11 +23,8 @@ VERBS = sorted(
 
 REST_BY_ANOTHER_NAME = {
     "erase_user": ("start_erasing_user", "a request does not wait for it; the library's own call does"),
-    "start_reembed": ("reembed", "a request does not wait for it"),
-    "start_reindex": ("reindex", "a request does not wait for it"),
     "follow_events": ("list_events", "the same address, as a stream"),
     "profile": ("user_profile", "one address for users, another for agents"),
-    "start_sync": ("sync_source", "a request does not wait for it"),
 }
 NO_ROUTE = {
     "import_foreign": "`recordari import --from` reads the file; `POST /v1/import` takes items",
@@ -53,7 +50,7 @@ COMMANDS = {
     "reembed": "reembed",
     "list_items": "facts list",
     "item_history": "facts history",
-    "item_provenance": "facts standing",
+    "item_provenance": "facts provenance",
     "edit_item": "facts edit",
     "invalidate_item": "facts invalidate",
     "restore_item": "facts restore",
@@ -62,14 +59,14 @@ COMMANDS = {
     "get_retention_policy": "policy show",
     "set_retention_policy": "policy set",
     "sweep": "policy sweep",
-    "fade": "policy fade",
+    "decay": "policy decay",
     "hold": "policy hold",
     "release": "policy release",
     "list_holds": "policy holds",
     "protect_source": "policy protect",
     "unprotect_source": "policy unprotect",
     "list_protected_sources": "policy protected",
-    "review_memory": "proposals dream",
+    "review_memory": "proposals review",
     "list_proposals": "proposals list",
     "get_proposal": "proposals show",
     "accept_proposal": "proposals accept",

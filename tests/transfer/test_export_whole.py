@@ -10,8 +10,8 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from tests.transfer.test_export import lines_of, rows_of, without_derived
 from tests.stored import rows
+from tests.transfer.test_export import lines_of, rows_of, without_derived
 from tests.working import work_off
 
 from recordari.app import Memory

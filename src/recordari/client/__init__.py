@@ -26,7 +26,7 @@ from pydantic import TypeAdapter
 
 from recordari.app import Memory
 from recordari.client.bodies import STREAM, document_wire, place_of, read_lines, told, written_lines
-from recordari.client.routes import IDENTITY, ROUTES, UNPIN, USER_PROFILE, Route, Wire, answer_of, wire_of
+from recordari.client.routes import OPERATIONS, Route, Wire, answer_of, wire_of
 from recordari.client.transport import DEFAULT_TIMEOUT, Transport
 from recordari.context.rules.profiles import Profile
 from recordari.core.checks import Progress
@@ -96,12 +96,12 @@ class Client(_Verbs):
 
     async def whoami(self) -> Identity:
         """Who the server takes these requests for."""
-        answer: Identity = await self._asked(IDENTITY, {}, TypeAdapter(Identity))
+        answer: Identity = await self._asked(OPERATIONS["whoami"], {}, TypeAdapter(Identity))
         return answer
 
     async def pin_item(self, item_id: UUID, *, pinned: bool = True) -> None:
         """Keep an item until a person ends it, or no longer."""
-        await self._asked(ROUTES["pin_item"] if pinned else UNPIN, {"item_id": item_id}, TypeAdapter(None))
+        await self._asked(OPERATIONS["pin_item" if pinned else "unpin_item"], {"item_id": item_id}, TypeAdapter(None))
 
     def import_items(
         self, items: News, *, total: int = 0, progress: Progress | None = None
@@ -118,9 +118,11 @@ class Client(_Verbs):
             user, agent = who.user_id, who.agent_id
         answers: TypeAdapter[Profile] = TypeAdapter(Profile)
         if user is not None:
-            known: Profile = await self._asked(USER_PROFILE, {"user_id": checked_id("user", user)}, answers)
+            known: Profile = await self._asked(
+                OPERATIONS["user_profile"], {"user_id": checked_id("user", user)}, answers
+            )
         elif agent is not None:
-            known = await self._asked(ROUTES["profile"], {"agent_id": checked_id("agent", agent)}, answers)
+            known = await self._asked(OPERATIONS["agent_profile"], {"agent_id": checked_id("agent", agent)}, answers)
         else:
             raise Unauthenticated("a profile is of a user or of an agent: name one, or use a credential of one")
         return known
@@ -128,7 +130,7 @@ class Client(_Verbs):
     async def remove_source(self, source_id: UUID) -> int:
         """Remove a source with its documents; how many there were."""
         source = await self.get_source(source_id)  # the route does not count them
-        await self._asked(ROUTES["remove_source"], {"source_id": source_id}, TypeAdapter(None))
+        await self._asked(OPERATIONS["remove_source"], {"source_id": source_id}, TypeAdapter(None))
         return source.documents
 
     async def add_document(
@@ -141,7 +143,7 @@ class Client(_Verbs):
         **more: Any,
     ) -> AddedDocument:
         """Take a document or its next revision in; `more` are `media_type`, `source` and `metadata`."""
-        route = ROUTES["add_document"]
+        route = OPERATIONS["add_document"]
         given = await self._by_name(route, {name: value for name, value in more.items() if value is not None})
         wire = document_wire(route.path, NewDocument(name=name, data=data, text=text, **given))
         added: AddedDocument = await self._answered(route, wire, TypeAdapter(AddedDocument))
@@ -151,14 +153,14 @@ class Client(_Verbs):
 
     async def export(self, *, user_id: str | None = None) -> AsyncIterator[str]:
         """Everything of the tenant or of one user, as lines of JSON."""
-        wire = wire_of(ROUTES["export"], {"user_id": user_id} if user_id is not None else {}, self._who)
+        wire = wire_of(OPERATIONS["export"], {"user_id": user_id} if user_id is not None else {}, self._who)
         async with aclosing(self._transport.stream("GET", wire, who=self._who)) as parts:
             async for line in read_lines(parts):
                 yield line
 
     async def import_export(self, lines: Lines) -> Imported:
         """Write what an export holds and this tenant does not."""
-        route = ROUTES["import_export"]
+        route = OPERATIONS["import_export"]
         wire = Wire(path=route.path, lines=written_lines(lines), headers={"Content-Type": "application/x-ndjson"})
         try:
             imported: Imported = await self._answered(route, wire, TypeAdapter(Imported))
@@ -173,7 +175,7 @@ class Client(_Verbs):
     ) -> AsyncGenerator[Event | None, None]:
         """What changes from now on, or from a position on, as it happens; None when nothing did for a moment."""
         given = {"types": list(types), **({"after": after} if after is not None else {})}
-        wire = wire_of(ROUTES["follow_events"], given, self._who)
+        wire = wire_of(OPERATIONS["list_events"], given, self._who)
         wire.headers["Accept"] = STREAM
         async with aclosing(self._transport.stream("GET", wire, who=self._who)) as parts:
             end = time.monotonic() + seconds
@@ -250,6 +252,6 @@ def _index_of(error: RecordariError) -> int:
     return int(place[1]) if len(place) > 1 and place[0] == "items" and place[1].isdigit() else 0
 
 
-for _name, _route in ROUTES.items():
-    if _name not in vars(Client):
+for _name, _route in OPERATIONS.items():
+    if _name not in vars(Client) and hasattr(Memory, _name):
         setattr(Client, _name, _verb(_name, _route))

@@ -1,15 +1,17 @@
-"""The one table of the client: which route serves which verb. A verb that is added here is there.
+"""Which route serves which verb, and how arguments and answers differ between the library and the wire.
 
-A line says the method, the path and, where the wire differs from the library, how the arguments are written. What the path
-names is taken from the arguments; the rest is the body, or the query of a GET or DELETE.
+Method and path of every operation come from the declarations of the REST routes. What the path names is taken from the
+arguments; the rest is the body, or the query of a GET or DELETE.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
+from importlib import resources
 from string import Formatter, ascii_letters
 from typing import Any
 from urllib.parse import quote
@@ -45,7 +47,7 @@ class Wire:
     """A body that is made while it is sent, which can be done once."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """How one verb is asked over REST."""
 
@@ -65,18 +67,18 @@ class Route:
     """How the answer is read where its JSON is not all that it says."""
     by_name: str | None = None
     """The argument that is a name or an id in the library and a name on the wire."""
-    unkept: bool = False
+    not_idempotent: bool = False
     """A POST whose answer the server does not keep for a second one."""
 
     @property
     def is_keyed(self) -> bool:
         """Whether it carries an `Idempotency-Key`, by which the server does it once."""
-        return self.method == "POST" and not self.reads and not self.unkept
+        return self.method == "POST" and not self.reads and not self.not_idempotent
 
     @property
     def is_repeatable(self) -> bool:
         """Whether sending it twice does no harm."""
-        return self.method in {"GET", "POST"} and not self.unkept
+        return self.method in {"GET", "POST"} and not self.not_idempotent
 
 
 def wire_of(route: Route, arguments: Arguments, who: Who) -> Wire:
@@ -277,164 +279,73 @@ def _item_page(answer: Any) -> Any:
     return {"items": answer["items"], "next_before": before}
 
 
-UNPIN = Route("DELETE", "/v1/items/{item_id}/pin")
-IDENTITY = Route("GET", "/v1/whoami")
-USER_PROFILE = Route("GET", "/v1/users/{user_id}/profile")
-
 _LINK = _named(tenant="tenant_name")
 _LINKED = _tenant("from_tenant_id")
 _ITEM = frozenset(one.name for one in fields(ContextItem))
 _ROLES = {Trust.USER: MessageRole.USER, Trust.TOOL: MessageRole.TOOL}
 
-ROUTES: dict[str, Route] = {
-    "remember": Route("POST", "/v1/items"),
-    "remember_many": Route("POST", "/v1/items/batch", "items"),
-    "remember_fact": Route("POST", "/v1/remember_fact"),
-    "get_item": Route("GET", "/v1/items/{item_id}"),
-    "recall": Route("POST", "/v1/recall", reads=True),
-    "search_knowledge": Route("POST", "/v1/search_knowledge", reads=True, by_name="source"),
-    "get_context": Route("POST", "/v1/context", reads=True, read=_context),
-    "read_tool_output": Route("GET", "/v1/tool_outputs/{key}"),
-    "open_session": Route("POST", "/v1/sessions", written=_seconds("idle_limit")),
-    "list_sessions": Route("GET", "/v1/sessions", "items", cursor="before"),
-    "get_session": Route("GET", "/v1/sessions/{session_id}"),
-    "close_session": Route("POST", "/v1/sessions/{session_id}/close"),
-    "resume_session": Route("GET", "/v1/sessions/{session_id}/resume"),
-    "add_messages": Route("POST", "/v1/sessions/{session_id}/messages", written=_messages),
-    "list_messages": Route("GET", "/v1/sessions/{session_id}/messages"),
-    "get_window": Route("GET", "/v1/sessions/{session_id}/window"),
-    "report_usage": Route("POST", "/v1/sessions/{session_id}/usage"),
-    "add_note": Route("POST", "/v1/sessions/{session_id}/notes"),
-    "list_notes": Route("GET", "/v1/sessions/{session_id}/notes"),
-    "get_turn_state": Route("GET", "/v1/sessions/{session_id}/turn_state"),
-    "start_run": Route("POST", "/v1/runs"),
-    "list_runs": Route("GET", "/v1/runs", "items", cursor="before"),
-    "get_run": Route("GET", "/v1/runs/{run_id}"),
-    "start_turn": Route("POST", "/v1/runs/{run_id}/turns"),
-    "end_turn": Route("POST", "/v1/runs/{run_id}/turns/end"),
-    "complete_run": Route("POST", "/v1/runs/{run_id}/complete"),
-    "fail_run": Route("POST", "/v1/runs/{run_id}/fail"),
-    "record_tool_calls": Route("POST", "/v1/runs/{run_id}/tool_calls"),
-    "replay_run": Route("GET", "/v1/runs/{run_id}/replay"),
-    "delegate": Route("PUT", "/v1/runs/{run_id}/delegated/{name}", written=_own("run")),
-    "delegated": Route("GET", "/v1/runs/{run_id}/delegated", written=_own("run")),
-    "append_episode": Route("POST", "/v1/episodes"),
-    "last_episodes": Route("GET", "/v1/episodes/last"),
-    "set_state": Route("PUT", "/v1/state/{owner}/{owner_id}/{state_key}", written=_state),
-    "get_state": Route("GET", "/v1/state/{owner}/{owner_id}/{state_key}", written=_state),
-    "list_state": Route("GET", "/v1/state/{owner}/{owner_id}", written=_state),
-    "delete_state": Route("DELETE", "/v1/state/{owner}/{owner_id}/{state_key}", written=_state),
-    "put_entry": Route("PUT", "/v1/entries", written=_seconds("ttl")),
-    "get_entry": Route("GET", "/v1/entries"),
-    "delete_entry": Route("DELETE", "/v1/entries"),
-    "search_entries": Route("POST", "/v1/entries/search", reads=True),
-    "list_namespaces": Route("POST", "/v1/entries/namespaces", reads=True),
-    "save_procedure": Route("PUT", "/v1/procedures", written=_procedure),
-    "list_procedures": Route("GET", "/v1/procedures", "items", cursor="after"),
-    "active_procedures": Route("GET", "/v1/procedures/active"),
-    "procedure_history": Route("GET", "/v1/procedures/history"),
-    "choose": Route("POST", "/v1/procedures/choose"),
-    "reward": Route("POST", "/v1/procedures/reward", written=_target),
-    "get_procedure": Route("GET", "/v1/procedures/{procedure_id}"),
-    "retire_procedure": Route("POST", "/v1/procedures/{procedure_id}/retire"),
-    "list_outcomes": Route("GET", "/v1/procedures/{procedure_id}/outcomes", "items", cursor="before"),
-    "get_tenant": Route("GET", "/v1/tenant"),
-    "update_tenant": Route("PATCH", "/v1/tenant"),
-    "list_users": Route("GET", "/v1/users", "items", cursor="after"),
-    "get_user": Route("GET", "/v1/users/{user_id}"),
-    "save_user": Route("PUT", "/v1/users/{user_id}"),
-    "list_agents": Route("GET", "/v1/agents", "items", cursor="after"),
-    "get_agent": Route("GET", "/v1/agents/{agent_id}"),
-    "save_agent": Route("PUT", "/v1/agents/{agent_id}", written=_definition),
-    "delete_agent": Route("DELETE", "/v1/agents/{agent_id}"),
-    "create_key": Route("POST", "/v1/keys"),
-    "list_keys": Route("GET", "/v1/keys", "items"),
-    "revoke_key": Route("DELETE", "/v1/keys/{key_id}"),
-    "list_audit": Route("GET", "/v1/audit", "items", cursor="before"),
-    "start_reindex": Route("POST", "/v1/reindex", "job_id"),
-    "start_reembed": Route("POST", "/v1/reembed", "job_id"),
-    "list_jobs": Route("GET", "/v1/jobs", "items"),
-    "list_dead_letters": Route("GET", "/v1/jobs/dead_letters", "items"),
-    "replay_dead_letter": Route("POST", "/v1/jobs/dead_letters/{dead_letter_id}/replay"),
-    "discard_dead_letter": Route("DELETE", "/v1/jobs/dead_letters/{dead_letter_id}"),
-    "list_reports": Route("GET", "/v1/reports", "items", cursor="before"),
-    "make_daily_brief": Route("POST", "/v1/reports/daily_brief"),
-    "get_report": Route("GET", "/v1/reports/{report_id}"),
-    "list_items": Route("GET", "/v1/items", written=_named(kinds="kind"), cursor="before", read=_item_page),
-    "item_history": Route("GET", "/v1/items/{item_id}/history"),
-    "item_provenance": Route("GET", "/v1/items/{item_id}/provenance"),
-    "edit_item": Route("PATCH", "/v1/items/{item_id}"),
-    "invalidate_item": Route("POST", "/v1/items/{item_id}/invalidate"),
-    "restore_item": Route("POST", "/v1/items/{item_id}/restore"),
-    "pin_item": Route("PUT", "/v1/items/{item_id}/pin"),
-    "give_feedback": Route("POST", "/v1/items/{item_id}/feedback", "confidence"),
-    "forget": Route("POST", "/v1/items/{item_id}/forget"),
-    "hold": Route("PUT", "/v1/items/{item_id}/holds/{action_id}", whole=_is_new),
-    "list_holds": Route("GET", "/v1/items/{item_id}/holds"),
-    "release": Route("DELETE", "/v1/items/{item_id}/holds/{action_id}"),
-    "consolidate_session": Route("POST", "/v1/sessions/{session_id}/consolidate"),
-    "add_database": Route("POST", "/v1/databases", written=_tables, read=_database),
-    "list_databases": Route("GET", "/v1/databases", read=_database),
-    "get_database": Route("GET", "/v1/databases/{database_id}", read=_database),
-    "update_database": Route("PATCH", "/v1/databases/{database_id}", written=_tables, read=_database),
-    "refresh_database": Route("POST", "/v1/databases/{database_id}/refresh", read=_database),
-    "remove_database": Route("DELETE", "/v1/databases/{database_id}"),
-    "query_data": Route("POST", "/v1/query_data", reads=True, by_name="database"),
-    "list_proposals": Route("GET", "/v1/proposals", "items", cursor="before"),
-    "review_memory": Route("POST", "/v1/proposals/review"),
-    "get_proposal_policy": Route("GET", "/v1/proposals/policy"),
-    "set_proposal_policy": Route("PUT", "/v1/proposals/policy"),
-    "get_proposal": Route("GET", "/v1/proposals/{proposal_id}"),
-    "accept_proposal": Route("POST", "/v1/proposals/{proposal_id}/accept"),
-    "reject_proposal": Route("POST", "/v1/proposals/{proposal_id}/reject"),
-    "undo_proposal": Route("POST", "/v1/proposals/{proposal_id}/undo"),
-    "get_organisation": Route("GET", "/v1/shares/organisation"),
-    "share": Route("POST", "/v1/shares", written=_named(with_tenants="tenants")),
-    "get_job": Route("GET", "/v1/jobs/{job_id}"),
-    "job_counts": Route("GET", "/v1/jobs/counts"),
-    "enqueue_job": Route("POST", "/v1/jobs", "job_id"),
-    "memory_stats": Route("GET", "/v1/stats"),
-    "quota_usage": Route("GET", "/v1/quota"),
-    "get_retention_policy": Route("GET", "/v1/retention"),
-    "set_retention_policy": Route("PATCH", "/v1/retention"),
-    "sweep": Route("POST", "/v1/retention/sweep"),
-    "fade": Route("POST", "/v1/decay"),
-    "start_erasing_user": Route("POST", "/v1/erasures", read=_with(user_hash="")),
-    "get_erasure": Route("GET", "/v1/erasures/{erasure_id}", read=_with(user_hash="")),
-    "list_protected_sources": Route("GET", "/v1/protected_sources"),
-    "unprotect_source": Route("DELETE", "/v1/protected_sources/{source_id}"),
-    "list_webhooks": Route("GET", "/v1/webhooks", read=_with(secret="")),
-    "get_webhook": Route("GET", "/v1/webhooks/{webhook_id}", read=_with(secret="")),
-    "set_webhook_active": Route("PATCH", "/v1/webhooks/{webhook_id}", read=_with(secret="")),
-    "delete_webhook": Route("DELETE", "/v1/webhooks/{webhook_id}"),
-    "list_sources": Route("GET", "/v1/sources", "items", cursor="after", read=_with(folder=None)),
-    "add_source": Route("POST", "/v1/sources", read=_with(folder=None)),
-    "get_source": Route("GET", "/v1/sources/{source_id}", read=_with(folder=None)),
-    "update_source": Route("PATCH", "/v1/sources/{source_id}", read=_with(folder=None)),
-    "remove_source": Route("DELETE", "/v1/sources/{source_id}"),
-    "start_sync": Route("POST", "/v1/sources/{source_id}/sync", "job_id"),
-    "add_document": Route("POST", "/v1/documents", unkept=True, by_name="source"),
-    "list_documents": Route("GET", "/v1/documents", "items", cursor="after", by_name="source"),
-    "get_document": Route("GET", "/v1/documents/{document_id}"),
-    "read_document": Route("GET", "/v1/documents/{document_id}/text"),
-    "read_original": Route("GET", "/v1/documents/{document_id}/original", whole=_file),
-    "delete_document": Route("DELETE", "/v1/documents/{document_id}"),
-    "copy_memories": Route("POST", "/v1/agents/{agent_id}/copy"),
-    "knowledge_map": Route("GET", "/v1/knowledge/map", "text"),
-    "protect_source": Route("PUT", "/v1/protected_sources/{source_id}", "texts"),
-    "replay_dead_letters": Route("POST", "/v1/jobs/dead_letters/replay", "replayed"),
-    "withdraw": Route("DELETE", "/v1/shares/{item_id}", "tenants"),
-    "list_shares": Route("GET", "/v1/shares", "items", _shares, "before", read=_tenant("to_tenant_id")),
-    "list_share_links": Route("GET", "/v1/share_links", read=_LINKED),
-    "accept_share_link": Route("POST", "/v1/share_links/{tenant_name}/accept", written=_LINK, read=_LINKED),
-    "decline_share_link": Route("POST", "/v1/share_links/{tenant_name}/decline", written=_LINK, read=_LINKED),
-    "profile": Route("GET", "/v1/agents/{agent_id}/profile"),
-    "get_privacy_policy": Route("GET", "/v1/privacy"),
-    "set_privacy_policy": Route("PUT", "/v1/privacy", written=_policy),
-    "reapply_erasures": Route("POST", "/v1/erasures/reapply", written=_journal),
-    "list_events": Route("GET", "/v1/events", "items", written=_named(types="type")),
-    "follow_events": Route("GET", "/v1/events", written=_named(types="type")),
-    "create_webhook": Route("POST", "/v1/webhooks", read=_new_webhook),
-    "export": Route("GET", "/v1/export"),
-    "import_export": Route("POST", "/v1/import_export", unkept=True),
+# What differs between the library and the wire, by verb. A verb that is not here is the same on both.
+_WRITTEN: dict[str, Callable[[Arguments, Who], Arguments]] = {
+    "open_session": _seconds("idle_limit"),
+    "add_messages": _messages,
+    "delegate": _own("run"),
+    "delegated": _own("run"),
+    "set_state": _state,
+    "get_state": _state,
+    "list_state": _state,
+    "delete_state": _state,
+    "put_entry": _seconds("ttl"),
+    "save_procedure": _procedure,
+    "reward": _target,
+    "save_agent": _definition,
+    "list_items": _named(kinds="kind"),
+    "add_database": _tables,
+    "update_database": _tables,
+    "share": _named(with_tenants="tenants"),
+    "list_shares": _shares,
+    "accept_share_link": _LINK,
+    "decline_share_link": _LINK,
+    "set_privacy_policy": _policy,
+    "reapply_erasures": _journal,
+    "list_events": _named(types="type"),
+    "follow_events": _named(types="type"),
 }
+_READ: dict[str, Callable[[Any], Any]] = {
+    "get_context": _context,
+    "list_items": _item_page,
+    "add_database": _database,
+    "list_databases": _database,
+    "get_database": _database,
+    "update_database": _database,
+    "refresh_database": _database,
+    "start_erasing_user": _with(user_hash=""),
+    "get_erasure": _with(user_hash=""),
+    "list_webhooks": _with(secret=""),
+    "get_webhook": _with(secret=""),
+    "set_webhook_active": _with(secret=""),
+    "list_sources": _with(folder=None),
+    "add_source": _with(folder=None),
+    "get_source": _with(folder=None),
+    "update_source": _with(folder=None),
+    "list_shares": _tenant("to_tenant_id"),
+    "list_share_links": _LINKED,
+    "accept_share_link": _LINKED,
+    "decline_share_link": _LINKED,
+    "create_webhook": _new_webhook,
+}
+_WHOLE: dict[str, Callable[[httpx2.Response], Any]] = {
+    "hold": _is_new,
+    "read_original": _file,
+}
+
+
+def _routes() -> dict[str, Route]:
+    """Every operation of the server: `make routes` writes the file from the declarations of the REST routes."""
+    listed = json.loads(resources.files(__package__).joinpath("routes.json").read_text("utf-8"))
+    return {
+        verb: Route(**said, written=_WRITTEN.get(verb), read=_READ.get(verb), whole=_WHOLE.get(verb))
+        for verb, said in listed.items()
+    }
+
+
+OPERATIONS = _routes()

@@ -19,6 +19,7 @@ from recordari.kit.rest import (
     Moment,
     Shown,
     Strict,
+    client,
 )
 from recordari.recall.rest import Question
 from recordari.sessions.rules.window import MessageRole
@@ -103,7 +104,7 @@ class ContextShown(Shown):
     trace: dict[str, Any] | None
 
 
-@router.post("", operation_id="get_context", response_model=ContextShown)
+@router.post("", operation_id="get_context", openapi_extra=client(reads=True), response_model=ContextShown)
 async def get_context(caller: AgentCaller, asked: ContextRequestBody) -> ContextShown:
     """What the agent is to see for a question: its definition, the session, and what memory holds, within a budget.
 

@@ -11,7 +11,7 @@ from pydantic import Field, SecretStr
 
 from recordari.databases import ask, registry
 from recordari.databases.rules.databases import ConnectedDatabase, DataAnswer
-from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller, Shown, Strict
+from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller, Shown, Strict, client
 
 router = APIRouter(prefix="/v1", tags=["databases"], responses=PROBLEMS)
 
@@ -116,7 +116,12 @@ async def remove_database(caller: AdminCaller, database_id: UUID) -> None:
     await registry.remove_database(*caller, database_id)
 
 
-@router.post("/query_data", operation_id="query_data", response_model=AnswerShown)
+@router.post(
+    "/query_data",
+    operation_id="query_data",
+    openapi_extra=client(by_name="database", reads=True),
+    response_model=AnswerShown,
+)
 async def query_data(caller: AgentCaller, wanted: QueryRequest) -> DataAnswer:
     """Answer a question from a database, or run a SELECT there: read-only, 5 seconds, 1,000 rows."""
     return await ask.query_data(*caller, wanted.question, sql=wanted.sql, database=wanted.database)

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from recordari.core.identity import Scope
 from recordari.entries import entries
 from recordari.entries.rules import LONGEST_TTL, MAX_LABELS, MAX_PAGE
-from recordari.kit.rest import PROBLEMS, AgentCaller, Shown, Strict
+from recordari.kit.rest import PROBLEMS, AgentCaller, Shown, Strict, client
 from recordari.memory.bodies import ScopeName
 
 router = APIRouter(prefix="/v1/entries", tags=["entries"], responses=PROBLEMS)
@@ -134,13 +134,17 @@ async def delete_entry(
     await entries.delete_entry(*caller, namespace, key, scope=scope, if_version=if_version)
 
 
-@router.post("/search", operation_id="search_entries", response_model=list[FoundEntryShown])
+@router.post(
+    "/search", operation_id="search_entries", openapi_extra=client(reads=True), response_model=list[FoundEntryShown]
+)
 async def search_entries(caller: AgentCaller, wanted: EntrySearch) -> object:
     """Documents below a namespace, the latest first; with a `query`, those that answer it first."""
     return await entries.search_entries(*caller, **wanted.model_dump())
 
 
-@router.post("/namespaces", operation_id="list_namespaces", response_model=list[list[str]])
+@router.post(
+    "/namespaces", operation_id="list_namespaces", openapi_extra=client(reads=True), response_model=list[list[str]]
+)
 async def list_namespaces(caller: AgentCaller, wanted: NamespaceSearch) -> object:
     """The namespaces that hold something."""
     return await entries.list_namespaces(*caller, **wanted.model_dump())

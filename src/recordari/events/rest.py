@@ -18,7 +18,18 @@ from recordari.errors import InvalidInput, Overloaded
 from recordari.events import follow, webhooks
 from recordari.events.rules import MAX_URL, Event, EventType
 from recordari.kit.problems import Problem
-from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, Page, Shown, Strict, cursor_of, number_position
+from recordari.kit.rest import (
+    PROBLEMS,
+    AdminCaller,
+    Cursor,
+    Limit,
+    Page,
+    Shown,
+    Strict,
+    client,
+    cursor_of,
+    number_position,
+)
 
 STREAM = "text/event-stream"
 MOST_STREAMS = 200
@@ -123,7 +134,13 @@ class NewWebhookShown(Shown):
     secret: str = Field(examples=["whsec_…"])
 
 
-@router.get("", operation_id="list_events", response_model=Page[EventShown], responses={200: {"content": {STREAM: {}}}})
+@router.get(
+    "",
+    operation_id="list_events",
+    openapi_extra=client(part="items"),
+    response_model=Page[EventShown],
+    responses={200: {"content": {STREAM: {}}}},
+)
 async def list_events(
     request: Request,
     caller: AdminCaller,

@@ -144,7 +144,7 @@ def feedback(
 
 
 @facts_commands.command()
-def standing(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+def provenance(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show what a fact rests on, how it fares, and what people think of it."""
     found = ask(lambda caller: curate.item_provenance(*caller, item_id), tenant)
     if as_json:

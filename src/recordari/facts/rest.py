@@ -27,6 +27,7 @@ from recordari.kit.rest import (
     Page,
     Shown,
     Strict,
+    client,
     cursor_of,
     etag_of,
     id_position,
@@ -98,7 +99,7 @@ class StandingShown(Shown):
     wrong: int
 
 
-@router.get("", operation_id="list_items", response_model=Page[ItemShown])
+@router.get("", operation_id="list_items", openapi_extra=client(cursor="before"), response_model=Page[ItemShown])
 async def list_items(
     caller: AgentCaller,
     kind: Kinds = None,
@@ -192,7 +193,12 @@ async def unpin_item(caller: AgentCaller, item_id: UUID) -> None:
     await curate.pin_item(*caller, item_id, pinned=False)
 
 
-@router.post("/{item_id}/feedback", operation_id="give_feedback", response_model=ConfidenceShown)
+@router.post(
+    "/{item_id}/feedback",
+    operation_id="give_feedback",
+    openapi_extra=client(part="confidence"),
+    response_model=ConfidenceShown,
+)
 async def give_feedback(caller: AgentCaller, item_id: UUID, said: FeedbackRequest) -> ConfidenceShown:
     """Say that an item was useful or wrong; each person has one voice."""
     return ConfidenceShown(confidence=await curate.give_feedback(*caller, item_id, said.opinion, reason=said.reason))

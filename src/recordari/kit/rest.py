@@ -155,6 +155,27 @@ Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Most items of a pag
 Cursor = Annotated[str | None, Query(max_length=1024, description="Where to go on: `next_cursor` of the page before.")]
 
 
+CLIENT = "x-recordari-client"
+
+
+def client(
+    *,
+    part: str | None = None,
+    cursor: str | None = None,
+    by_name: str | None = None,
+    reads: bool = False,
+    not_idempotent: bool = False,
+) -> dict[str, Any]:
+    """What a client must know of a route beyond its schema; part of the OpenAPI description.
+
+    `part`: the field of the answer that the verb returns. `cursor`: the verb's argument that the route takes as a cursor.
+    `by_name`: the argument that is a name or an id in the library and a name here. `reads`: a POST that changes nothing.
+    `not_idempotent`: a POST whose answer is not kept for a second one.
+    """
+    said = {"part": part, "cursor": cursor, "by_name": by_name, "reads": reads, "not_idempotent": not_idempotent}
+    return {CLIENT: {name: value for name, value in said.items() if value}}
+
+
 def position(cursor: str | None) -> str | None:
     """What a cursor stands for; `InvalidInput` when it is not one of ours."""
     if cursor is None:

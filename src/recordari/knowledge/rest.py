@@ -25,6 +25,7 @@ from recordari.kit.rest import (
     Page,
     Shown,
     Strict,
+    client,
     id_position,
     page_of,
     position,
@@ -170,13 +171,18 @@ class MapShown(BaseModel):
 SourceName = Annotated[str | None, Query(max_length=MAX_SOURCE_NAME, description="Name of a source.")]
 
 
-@router.get("/knowledge/map", operation_id="knowledge_map", response_model=MapShown)
+@router.get("/knowledge/map", operation_id="knowledge_map", openapi_extra=client(part="text"), response_model=MapShown)
 async def knowledge_map(caller: AgentCaller) -> object:
     """Which sources can be looked up and which tool reaches each, in about 100 tokens."""
     return {"text": await sources.knowledge_map(*caller)}
 
 
-@router.get("/sources", operation_id="list_sources", response_model=Page[SourceShown])
+@router.get(
+    "/sources",
+    operation_id="list_sources",
+    openapi_extra=client(part="items", cursor="after"),
+    response_model=Page[SourceShown],
+)
 async def list_sources(caller: AgentCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """Sources by name."""
     return page_of(
@@ -220,7 +226,13 @@ async def remove_source(caller: AdminCaller, source_id: UUID) -> None:
     await sync_verbs.remove_source(*caller, source_id)
 
 
-@router.post("/sources/{source_id}/sync", operation_id="sync_source", response_model=SyncStarted, status_code=202)
+@router.post(
+    "/sources/{source_id}/sync",
+    operation_id="start_sync",
+    openapi_extra=client(part="job_id"),
+    response_model=SyncStarted,
+    status_code=202,
+)
 async def sync_source(caller: AdminCaller, source_id: UUID) -> object:
     """Synchronise a source with the folder that the operator gave it, in the background."""
     return {"job_id": await sync_verbs.start_sync(*caller, source_id)}
@@ -229,10 +241,10 @@ async def sync_source(caller: AdminCaller, source_id: UUID) -> object:
 @router.post(
     "/documents",
     operation_id="add_document",
+    openapi_extra={**UPLOAD, **client(by_name="source", not_idempotent=True)},
     response_model=AddedShown,
     status_code=201,
     responses={200: {"model": AddedShown, "description": "A new revision, or no change."}},
-    openapi_extra=UPLOAD,
 )
 async def add_document(
     caller: AdminCaller,
@@ -264,7 +276,12 @@ async def add_document(
     return added
 
 
-@router.get("/documents", operation_id="list_documents", response_model=Page[DocumentShown])
+@router.get(
+    "/documents",
+    operation_id="list_documents",
+    openapi_extra=client(part="items", cursor="after", by_name="source"),
+    response_model=Page[DocumentShown],
+)
 async def list_documents(
     caller: AgentCaller, limit: Limit = 50, cursor: Cursor = None, source: SourceName = None
 ) -> object:
@@ -405,6 +422,7 @@ class KnowledgeShown(ExplainedRecallShown):
 @router.post(
     "/search_knowledge",
     operation_id="search_knowledge",
+    openapi_extra=client(by_name="source", reads=True),
     response_model=KnowledgeShown,
     response_model_exclude_unset=True,
 )

@@ -26,7 +26,7 @@ def _decided(tenant: str, decide: Callable[[Caller], Awaitable[Proposal]], *, as
 
 
 @proposals_commands.command()
-def dream(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+def review(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Compare memory with itself now, and propose what should change."""
     (print_json if as_json else print_record)(record(ask(lambda caller: proposals.review_memory(*caller), tenant)))
 

@@ -18,6 +18,7 @@ from recordari.kit.rest import (
     Page,
     Shown,
     Strict,
+    client,
     id_position,
     page_of,
 )
@@ -77,7 +78,12 @@ Status = Annotated[ProposalStatus | None, Query(description="Only these; all, if
 Kinds = Annotated[ProposalKind | None, Query(description="Only this kind.")]
 
 
-@router.get("", operation_id="list_proposals", response_model=Page[ProposalShown])
+@router.get(
+    "",
+    operation_id="list_proposals",
+    openapi_extra=client(part="items", cursor="before"),
+    response_model=Page[ProposalShown],
+)
 async def list_proposals(
     caller: AdminCaller, status: Status = None, kind: Kinds = None, limit: Limit = 50, cursor: Cursor = None
 ) -> object:

@@ -19,6 +19,7 @@ from recordari.kit.rest import (
     Page,
     Shown,
     Strict,
+    client,
     id_position,
     page_of,
     position,
@@ -142,7 +143,12 @@ async def save_procedure(caller: AdminCaller, wanted: ProcedureRequest, response
     return saved
 
 
-@router.get("", operation_id="list_procedures", response_model=Page[ProcedureShown])
+@router.get(
+    "",
+    operation_id="list_procedures",
+    openapi_extra=client(part="items", cursor="after"),
+    response_model=Page[ProcedureShown],
+)
 async def list_procedures(
     caller: AgentCaller, also_ended: bool = False, limit: Limit = 50, cursor: Cursor = None
 ) -> object:
@@ -187,7 +193,12 @@ async def retire_procedure(caller: AdminCaller, procedure_id: UUID, wanted: Reti
     return await workflows.retire_procedure(*caller, procedure_id, reason=wanted.reason)
 
 
-@router.get("/{procedure_id}/outcomes", operation_id="list_outcomes", response_model=Page[OutcomeShown])
+@router.get(
+    "/{procedure_id}/outcomes",
+    operation_id="list_outcomes",
+    openapi_extra=client(part="items", cursor="before"),
+    response_model=Page[OutcomeShown],
+)
 async def list_outcomes(caller: AgentCaller, procedure_id: UUID, limit: Limit = 50, cursor: Cursor = None) -> object:
     """What came of it, newest first."""
     found = await workflows.list_outcomes(*caller, procedure_id, before=position(cursor), limit=limit + 1)

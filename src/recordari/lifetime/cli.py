@@ -26,9 +26,10 @@ from recordari.kit.output import (
     record,
 )
 from recordari.kit.verbs import Caller
-from recordari.lifetime import decay, retain
+from recordari.lifetime import decay as decay_verbs
 from recordari.lifetime import erase as erase_verbs
 from recordari.lifetime import forget as forget_verbs
+from recordari.lifetime import retain
 from recordari.lifetime.forget import Forgotten
 from recordari.lifetime.retain import Sweep
 from recordari.lifetime.rules import RetentionPolicy
@@ -146,9 +147,9 @@ def sweep(
 
 
 @policy_commands.command()
-def fade(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+def decay(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Archive recent memory that has faded and promote what matters, now instead of at its time."""
-    done = ask(lambda caller: decay.decay(*caller), tenant)
+    done = ask(lambda caller: decay_verbs.decay(*caller), tenant)
     (print_json if as_json else print_record)(record(done))
 
 

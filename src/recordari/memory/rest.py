@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from recordari.errors import RecordariError
 from recordari.kit.problems import Problem
-from recordari.kit.rest import PROBLEMS, AgentCaller, Strict
+from recordari.kit.rest import PROBLEMS, AgentCaller, Strict, client
 from recordari.memory import remember as remember_verbs
 from recordari.memory.bodies import (
     ITEM_EXAMPLE,
@@ -61,7 +61,13 @@ async def remember(caller: AgentCaller, item: ItemRequest, response: Response) -
     return _answered(remembered, response)
 
 
-@router.post("/items/batch", operation_id="remember_many", response_model=BatchShown, responses=CONFLICT)
+@router.post(
+    "/items/batch",
+    operation_id="remember_many",
+    openapi_extra=client(part="items"),
+    response_model=BatchShown,
+    responses=CONFLICT,
+)
 async def remember_many(caller: AgentCaller, batch: ItemBatch) -> object:
     """Remember up to 1,000 items in the order given, all of them or none."""
     with _named_by_place():

@@ -22,7 +22,19 @@ from recordari.core.telemetry import get_log
 from recordari.db.address import check_ready
 from recordari.errors import DatabaseUnavailable, InvalidInput, RecordariError, Unauthenticated
 from recordari.kit.problems import Problem
-from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, Page, Shown, bearer, host_name, page_of, position
+from recordari.kit.rest import (
+    PROBLEMS,
+    AdminCaller,
+    Cursor,
+    Limit,
+    Page,
+    Shown,
+    bearer,
+    client,
+    host_name,
+    page_of,
+    position,
+)
 from recordari.operations import reports
 from recordari.operations.rules import Report, ReportKind
 from recordari.tenants import usage as usage_verbs
@@ -119,7 +131,12 @@ class ReportShown(Shown):
     created_at: datetime
 
 
-@reports_router.get("", operation_id="list_reports", response_model=Page[ReportShown])
+@reports_router.get(
+    "",
+    operation_id="list_reports",
+    openapi_extra=client(part="items", cursor="before"),
+    response_model=Page[ReportShown],
+)
 async def list_reports(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """Daily briefs, newest first."""
     found = await reports.list_reports(*caller, before=_day(position(cursor)), limit=limit + 1)

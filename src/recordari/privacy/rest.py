@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from recordari.kit.rest import PROBLEMS, AdminCaller, Shown, Strict
+from recordari.kit.rest import PROBLEMS, AdminCaller, Shown, Strict, client
 from recordari.privacy import sanitise
 from recordari.privacy.rules.findings import DataType
 from recordari.privacy.rules.masking import Action, PrivacyPolicy
@@ -61,7 +61,9 @@ async def list_protected_sources(caller: AdminCaller) -> object:
     return await sanitise.list_protected_sources(*caller)
 
 
-@router.put("/{source_id}", operation_id="protect_source", response_model=GuardedShown)
+@router.put(
+    "/{source_id}", operation_id="protect_source", openapi_extra=client(part="texts"), response_model=GuardedShown
+)
 async def protect_source(caller: AdminCaller, source_id: UUID) -> GuardedShown:
     """Let no fact copy the documents of a source, those to come included."""
     return GuardedShown(source_id=source_id, texts=await sanitise.protect_source(*caller, source_id))

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import Kind, Trust
-from recordari.kit.rest import PROBLEMS, AgentCaller, Moment, Shown, Strict
+from recordari.kit.rest import PROBLEMS, AgentCaller, Moment, Shown, Strict, client
 from recordari.memory import items
 from recordari.memory.bodies import KindName, ToolOutputShown
 from recordari.memory.items import ToolOutput
@@ -109,7 +109,13 @@ Start = Annotated[int, Query(ge=0, le=2**53, description="First byte.")]
 Length = Annotated[int | None, Query(ge=1, le=2**53, description="Most bytes; all, if left out.")]
 
 
-@router.post("/recall", operation_id="recall", response_model=ExplainedRecallShown, response_model_exclude_unset=True)
+@router.post(
+    "/recall",
+    operation_id="recall",
+    openapi_extra=client(reads=True),
+    response_model=ExplainedRecallShown,
+    response_model_exclude_unset=True,
+)
 async def recall(caller: AgentCaller, asked: RecallRequestBody) -> ExplainedRecallShown:
     """What memory holds on a question, best first, by keyword and by meaning.
 

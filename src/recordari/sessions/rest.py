@@ -20,6 +20,7 @@ from recordari.kit.rest import (
     Page,
     Shown,
     Strict,
+    client,
     id_position,
     page_of,
 )
@@ -238,7 +239,12 @@ async def open_session(caller: AgentCaller, wanted: SessionRequest, response: Re
     return opened
 
 
-@router.get("", operation_id="list_sessions", response_model=Page[SessionShown])
+@router.get(
+    "",
+    operation_id="list_sessions",
+    openapi_extra=client(part="items", cursor="before"),
+    response_model=Page[SessionShown],
+)
 async def list_sessions(
     caller: AgentCaller,
     status: Status = None,

@@ -21,6 +21,7 @@ from recordari.kit.rest import (
     Page,
     Shown,
     Strict,
+    client,
     id_position,
     page_of,
 )
@@ -283,7 +284,9 @@ async def start_run(caller: AgentCaller, wanted: RunRequest, response: Response)
     return started
 
 
-@runs_router.get("", operation_id="list_runs", response_model=Page[RunShown])
+@runs_router.get(
+    "", operation_id="list_runs", openapi_extra=client(part="items", cursor="before"), response_model=Page[RunShown]
+)
 async def list_runs(
     caller: AgentCaller,
     status: Status = None,

@@ -10,7 +10,19 @@ from pydantic import ConfigDict, Field
 
 from recordari.errors import PreconditionFailed
 from recordari.kit.problems import Problem
-from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller, Cursor, Limit, Page, Shown, Strict, page_of, position
+from recordari.kit.rest import (
+    PROBLEMS,
+    AdminCaller,
+    AgentCaller,
+    Cursor,
+    Limit,
+    Page,
+    Shown,
+    Strict,
+    client,
+    page_of,
+    position,
+)
 from recordari.sharing import copy_agent
 from recordari.tenants import tenants
 from recordari.tenants.rules import Agent, AgentDefinition
@@ -74,7 +86,9 @@ IfNoneMatch = Annotated[
 ]
 
 
-@router.get("", operation_id="list_agents", response_model=Page[AgentShown])
+@router.get(
+    "", operation_id="list_agents", openapi_extra=client(part="items", cursor="after"), response_model=Page[AgentShown]
+)
 async def list_agents(caller: AgentCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """Definitions by id."""
     return page_of(

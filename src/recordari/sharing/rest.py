@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 
 from recordari.errors import InvalidInput
-from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, Page, Shown, Strict, page_of, position
+from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, Page, Shown, Strict, client, page_of, position
 from recordari.sharing import share as share_verbs
 from recordari.sharing.rules import LinkStatus, Share
 
@@ -86,14 +86,18 @@ async def share(caller: AdminCaller, wanted: ShareRequest) -> object:
     return await share_verbs.share(*caller, wanted.item_ids, wanted.tenants)
 
 
-@router.get("", operation_id="list_shares", response_model=Page[ShareShown])
+@router.get(
+    "", operation_id="list_shares", openapi_extra=client(part="items", cursor="before"), response_model=Page[ShareShown]
+)
 async def list_shares(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """What is shared and with whom, newest items first."""
     found = await share_verbs.list_shares(*caller, before=_place(cursor), limit=limit + 1)
     return page_of(found, limit, _key)
 
 
-@router.delete("/{item_id}", operation_id="withdraw", response_model=WithdrawnShown)
+@router.delete(
+    "/{item_id}", operation_id="withdraw", openapi_extra=client(part="tenants"), response_model=WithdrawnShown
+)
 async def withdraw(
     caller: AdminCaller,
     item_id: UUID,

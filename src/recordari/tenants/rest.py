@@ -21,6 +21,7 @@ from recordari.kit.rest import (
     Page,
     Shown,
     Strict,
+    client,
     id_position,
     page_of,
     position,
@@ -107,7 +108,9 @@ class UserChange(Strict):
     time_zone: str | None = Field(default=None, max_length=64, description="An IANA name.")
 
 
-@users_router.get("", operation_id="list_users", response_model=Page[UserShown])
+@users_router.get(
+    "", operation_id="list_users", openapi_extra=client(part="items", cursor="after"), response_model=Page[UserShown]
+)
 async def list_users(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """Users by id."""
     return page_of(
@@ -149,7 +152,9 @@ SubjectKind = Annotated[str | None, Query(max_length=100, description="With `sub
 SubjectId = Annotated[str | None, Query(max_length=200)]
 
 
-@audit_router.get("", operation_id="list_audit", response_model=Page[AuditShown])
+@audit_router.get(
+    "", operation_id="list_audit", openapi_extra=client(part="items", cursor="before"), response_model=Page[AuditShown]
+)
 async def list_audit(
     caller: AdminCaller,
     subject_kind: SubjectKind = None,
@@ -214,7 +219,7 @@ async def create_key(caller: AdminCaller, wanted: KeyRequest) -> object:
     )
 
 
-@keys_router.get("", operation_id="list_keys", response_model=Page[KeyShown])
+@keys_router.get("", operation_id="list_keys", openapi_extra=client(part="items"), response_model=Page[KeyShown])
 async def list_keys(caller: AdminCaller) -> object:
     """The tenant's keys, newest first, revoked ones too."""
     return {"items": await tenants.list_keys(*caller), "next_cursor": None}

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from recordari.errors import RecordariError
-from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller, Shown
+from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller, Shown, client
 from recordari.memory.lines import text_lines
 from recordari.transfer import export as export_verbs
 from recordari.transfer import import_export as import_export_verbs
@@ -47,11 +47,12 @@ async def export(caller: AgentCaller, user_id: UserId = None) -> StreamingRespon
     operation_id="import_export",
     response_model=ImportedShown,
     openapi_extra={
+        **client(not_idempotent=True),
         "requestBody": {
             "required": True,
             "description": "The lines of an export.",
             "content": {LINES: {"schema": {"type": "string"}}},
-        }
+        },
     },
 )
 async def import_export(caller: AdminCaller, request: Request) -> object:

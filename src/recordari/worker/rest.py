@@ -24,6 +24,7 @@ from recordari.kit.rest import (
     Page,
     Shown,
     Strict,
+    client,
     number_position,
     page_of,
     position,
@@ -102,26 +103,40 @@ class ReembedRequest(Strict):
     )
 
 
-@router.post("/reindex", operation_id="reindex", response_model=Started, status_code=202)
+@router.post(
+    "/reindex",
+    operation_id="start_reindex",
+    openapi_extra=client(part="job_id"),
+    response_model=Started,
+    status_code=202,
+)
 async def reindex(caller: AdminCaller) -> Started:
     """Derive every index column, vector and entity again from the rows, in the background."""
     return Started(job="reindex", job_id=await jobs_verbs.start_reindex(*caller))
 
 
-@router.post("/reembed", operation_id="reembed", response_model=Started, status_code=202)
+@router.post(
+    "/reembed",
+    operation_id="start_reembed",
+    openapi_extra=client(part="job_id"),
+    response_model=Started,
+    status_code=202,
+)
 async def reembed(caller: AdminCaller, wanted: ReembedRequest) -> Started:
     """Move to another embedding model, in the background; recall uses the old one until all is done."""
     return Started(job="reembed", job_id=await jobs_verbs.start_reembed(*caller, model_id=wanted.model_id))
 
 
-@router.get("/jobs", operation_id="list_jobs", response_model=Page[JobShown])
+@router.get("/jobs", operation_id="list_jobs", openapi_extra=client(part="items"), response_model=Page[JobShown])
 async def list_jobs(caller: AdminCaller, status: Status = None, limit: Limit = 50, cursor: Cursor = None) -> object:
     """The tenant's jobs, newest first."""
     found = await jobs_verbs.list_jobs(*caller, status=status, before=number_position(cursor), limit=limit + 1)
     return page_of(found, limit, lambda job: job.job_id)
 
 
-@router.post("/jobs", operation_id="enqueue_job", response_model=Started, status_code=202)
+@router.post(
+    "/jobs", operation_id="enqueue_job", openapi_extra=client(part="job_id"), response_model=Started, status_code=202
+)
 async def enqueue_job(caller: AdminCaller, wanted: JobRequest) -> Started:
     """Run a job of the tenant now instead of at its time, in the background."""
     return Started(job=wanted.job, job_id=await jobs_verbs.enqueue_job(*caller, wanted.job))
@@ -133,14 +148,24 @@ async def job_counts(caller: AdminCaller) -> object:
     return await jobs_verbs.job_counts(*caller)
 
 
-@router.get("/jobs/dead_letters", operation_id="list_dead_letters", response_model=Page[DeadLetterShown])
+@router.get(
+    "/jobs/dead_letters",
+    operation_id="list_dead_letters",
+    openapi_extra=client(part="items"),
+    response_model=Page[DeadLetterShown],
+)
 async def list_dead_letters(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """What was given up after its last try and waits for a person."""
     found = await jobs_verbs.list_dead_letters(*caller, after=position(cursor), limit=limit + 1)
     return page_of(found, limit, lambda letter: letter.dead_letter_id)
 
 
-@router.post("/jobs/dead_letters/replay", operation_id="replay_dead_letters", response_model=ReplayedShown)
+@router.post(
+    "/jobs/dead_letters/replay",
+    operation_id="replay_dead_letters",
+    openapi_extra=client(part="replayed"),
+    response_model=ReplayedShown,
+)
 async def replay_dead_letters(caller: AdminCaller) -> ReplayedShown:
     """Give every dead letter its tries back."""
     return ReplayedShown(replayed=await jobs_verbs.replay_dead_letters(*caller))
