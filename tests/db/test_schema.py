@@ -19,9 +19,14 @@ from recordari.db.queries import Queries, Query
 from recordari.recall import storage as recall_storage
 from recordari.recall.storage import Search
 
-STORAGE = Path(recordari.__file__).parent / "storage"
+SOURCE = Path(recordari.__file__).parent
 NOT_OF_A_TENANT = {"schema_migrations"}
-STEMS = sorted(path.stem for path in STORAGE.glob("*.sql") if path.read_text().startswith("-- name:"))
+ENGINES = SOURCE / "databases"  # its other files hold queries for the databases of users
+FILES = sorted(
+    path
+    for path in SOURCE.rglob("*.sql")
+    if path.read_text().startswith("-- name:") and (path.parent != ENGINES or path.stem == "storage")
+)
 
 
 def test_every_tenant_table_forces_row_level_security(settings: Settings) -> None:
@@ -95,7 +100,11 @@ def test_no_view_reads_with_its_owners_rights(settings: Settings) -> None:
 
 
 def every_query() -> list[Query]:
-    return [query for stem in STEMS for query in Queries(stem)]
+    return [query for path in FILES for query in Queries(module_of(path))]
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
 
 
 def every_statement() -> list[Query]:
@@ -133,8 +142,8 @@ def prepared_connection(server: Any) -> Any:
         yield connection
 
 
-def test_every_query_is_used_by_the_module_beside_it() -> None:
-    sources = "\n".join(path.read_text() for path in STORAGE.glob("*.py"))
-    for query in every_query():
-        _, _, name = query.name.partition(".")
-        assert re.search(rf"\.{name}\b", sources), f"{query.name} is not used"
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_every_query_is_used_by_the_module_beside_it(path: Path) -> None:
+    source = path.with_suffix(".py").read_text()
+    used = set(re.findall(r"\bqueries\.(\w+)", source))
+    assert {query.name.rpartition(".")[2] for query in Queries(module_of(path))} == used

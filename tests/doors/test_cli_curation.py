@@ -79,7 +79,7 @@ def test_a_fact_is_corrected_ended_restored_and_pinned(here: Here) -> None:
     here.run("facts", "pin", edited)
     assert [item["item_id"] for item in here.json("facts", "list", "--pinned")["items"]] == [edited]
     assert here.json("facts", "feedback", edited, "useful")["confidence"] > 0.5
-    assert here.json("facts", "standing", edited)["useful"] == 1
+    assert here.json("facts", "provenance", edited)["useful"] == 1
     _, err = here.run("facts", "restore", first, code=1)
     assert err.startswith("error: a newer item contradicts this one")
 
@@ -106,7 +106,7 @@ def test_a_policy_is_shown_changed_and_tried(here: Here) -> None:
     assert "deleted_days" in here.run("policy", "set", "deleted_days=soon", code=1)[1]
     assert here.json("policy", "dry-run")["counts"] == {"archive": 0, "anonymize": 0, "purge": 0}
     assert here.json("policy", "privacy", "email=keep")["email"] == "keep"
-    assert here.json("policy", "fade")["archived"] == 0
+    assert here.json("policy", "decay")["archived"] == 0
 
 
 def test_an_export_is_imported_again(here: Here, tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_proposals_are_decided_and_memories_shared_on_the_command_line(command: 
     command.run("share", "withdraw", kept, "--tenant", "sales")
     assert command.run("recall", "when does Harbour ship", "--tenant", "support")[0] == ""
     command.run("facts", "feedback", kept, "wrong", "--tenant", "sales")
-    assert command.json("proposals", "review_memory", "--tenant", "sales")["proposed"] == 1
+    assert command.json("proposals", "review", "--tenant", "sales")["proposed"] == 1
     (proposal,) = command.json("proposals", "list", "--tenant", "sales")
     accepted = command.json("proposals", "accept", proposal["proposal_id"], "--tenant", "sales")
     assert accepted["status"] == "accepted"

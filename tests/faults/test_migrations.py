@@ -24,7 +24,7 @@ pytestmark = pytest.mark.faults
 
 MIGRATE = """
 import asyncio, os, sys
-from recordari.storage import migrate
+from recordari.db import migrate
 die_before = int(sys.argv[3])
 apply, applied = migrate._apply, 0
 async def counted(connection, step):

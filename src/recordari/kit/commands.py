@@ -1,6 +1,6 @@
 """How commands reach the memory: through the library, as the operator of this machine.
 
-The root command puts an `Opening` into the context of the command line; commands ask these functions, which find it there.
+The root command says which `Opening` to use; commands call these functions, which ask it.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Annotated, Any, Protocol, TypeVar
 
-import click
 import typer
 
 from recordari.config import Settings, load_settings
@@ -45,9 +45,12 @@ class Opening(Protocol):
         """The administrator of a tenant that exists, acting for a user, agent or session."""
 
 
-def _opening() -> Opening:
-    opening: Opening = click.get_current_context().find_root().obj
-    return opening
+_OPENING: ContextVar[Opening] = ContextVar("opening")
+
+
+def use(opening: Opening) -> None:
+    """Open the memory this way for the command that runs now."""
+    _OPENING.set(opening)
 
 
 def read_settings(*, quiet: bool = True, **given: Any) -> Settings:
@@ -60,12 +63,12 @@ def read_settings(*, quiet: bool = True, **given: Any) -> Settings:
 
 def open_resources(settings: Settings) -> AbstractAsyncContextManager[Resources]:
     """Open everything verbs need, for these settings."""
-    return _opening().resources(settings)
+    return _OPENING.get().resources(settings)
 
 
 def open_as_operator(tenant: str) -> AbstractAsyncContextManager[Caller]:
     """Open the memory of a tenant as its administrator; the tenant need not exist."""
-    return _opening().as_operator(read_settings(), tenant)
+    return _OPENING.get().as_operator(read_settings(), tenant)
 
 
 def open_memory(
@@ -77,7 +80,7 @@ def open_memory(
     worker: bool = False,
 ) -> AbstractAsyncContextManager[Caller]:
     """Open the memory of an existing tenant; the first one is made. `worker` runs background work meanwhile."""
-    return _opening().memory(read_settings(), tenant, user=user, agent=agent, session=session, worker=worker)
+    return _OPENING.get().memory(read_settings(), tenant, user=user, agent=agent, session=session, worker=worker)
 
 
 def ask(verb: Callable[[Caller], Awaitable[T]], tenant: str, *, user: str | None = None, agent: str | None = None) -> T:

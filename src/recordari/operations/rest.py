@@ -73,7 +73,7 @@ async def ready(request: Request) -> Health:
     """Whether requests can be served: the database answers and has every migration."""
     try:
         async with asyncio.timeout(READY_SECONDS):
-            await check_ready(request.app.state.resources)
+            await check_ready(request.app.state.resources.database)
     except (RecordariError, TimeoutError) as error:
         _log.warning("not_ready", error=error)
         raise DatabaseUnavailable from error

@@ -49,7 +49,7 @@ def list_sessions(
         print_note(f"there may be more: --before {found[-1].session_ref}")
 
 
-@sessions_commands.command()
+@sessions_commands.command("show")
 def show_session(session_id: SessionId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show a session with its summary and notes."""
 
@@ -143,7 +143,7 @@ def list_runs(
         print_note(f"there may be more: --before {found[-1].run_ref}")
 
 
-@runs_commands.command()
+@runs_commands.command("show")
 def show_run(run_id: RunId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
     """Show one run."""
     run = ask(lambda caller: runs.get_run(*caller, run_id), tenant)

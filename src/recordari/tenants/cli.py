@@ -39,7 +39,7 @@ Language = Annotated[str | None, typer.Option(help="Language of its texts, such 
 Plan = Annotated[str | None, typer.Option(help="Name of its plan.")]
 
 
-@tenant_commands.command()
+@tenant_commands.command("create")
 def create_tenant(name: Name, *, language: Language = None, plan: Plan = None, as_json: AsJson = False) -> None:
     """Create a tenant."""
 
@@ -132,7 +132,7 @@ _AGE = re.compile(r"(\d{1,5})([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
-@key_commands.command()
+@key_commands.command("create")
 def create_key(
     name: Annotated[str, typer.Argument(help="What the key is for.")] = "cli",
     *,

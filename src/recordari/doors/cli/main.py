@@ -85,8 +85,9 @@ def _only_help(
         raise typer.Exit
     if context.invoked_subcommand is not None:
         from recordari.doors.cli.opening import LibraryOpening
+        from recordari.kit.commands import use
 
-        context.obj = LibraryOpening()
+        use(LibraryOpening())
 
 
 def build(wanted: str | None) -> typer.Typer:
