@@ -1,1 +1,1 @@
-"""Context."""
+"""The context of a turn: what the agent sees, within a token budget."""

@@ -1,1 +1,1 @@
-"""Db."""
+"""PostgreSQL: connections, named queries, migrations, the outbox, jobs, the audit, backups."""

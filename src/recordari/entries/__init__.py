@@ -1,1 +1,1 @@
-"""Entries."""
+"""Documents under keys, by namespace: what agent frameworks call a store."""

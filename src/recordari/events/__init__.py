@@ -1,1 +1,1 @@
-"""Events."""
+"""Changes of memory: a feed that programs follow, and signed webhooks."""

@@ -1,1 +1,1 @@
-"""Facts."""
+"""Facts: extracted from messages, judged against each other, corrected by people."""

@@ -1,1 +1,1 @@
-"""Knowledge."""
+"""Documents and sources: read, cut into chunks, revised, searched."""

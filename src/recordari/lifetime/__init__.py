@@ -1,1 +1,1 @@
-"""Lifetime."""
+"""What ends an item: decay, retention, forgetting, holds, the erasure of a user."""

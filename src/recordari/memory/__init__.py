@@ -1,1 +1,1 @@
-"""Memory."""
+"""Items: remembered, indexed by words and meaning, versioned, read one by one."""

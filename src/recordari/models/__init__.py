@@ -1,1 +1,1 @@
-"""Models."""
+"""Models: embedding, reranking and language models, local ones by hash and remote ones over HTTP."""

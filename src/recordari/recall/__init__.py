@@ -1,1 +1,1 @@
-"""Recall."""
+"""Recall: a question becomes a ranked list of items, with the reason for each."""

@@ -1,1 +1,1 @@
-"""Sessions."""
+"""Sessions, messages, notes and summaries; runs, turns, episodes and tool calls; state by key."""

@@ -1,1 +1,1 @@
-"""Transfer."""
+"""Data in and out: export, import, and the exports and API of other products."""

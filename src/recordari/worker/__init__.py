@@ -1,1 +1,1 @@
-"""Background work: wakes, claims, runs, shuts down."""
+"""Background work: jobs of a tenant, the dispatch of outbox entries, dead letters."""

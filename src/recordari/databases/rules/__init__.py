@@ -1,1 +1,1 @@
-"""Rules."""
+"""Which statements are read-only and which tables they may read."""

@@ -1,1 +1,1 @@
-"""Embedded."""
+"""The embedded PostgreSQL server: its binaries, its data directory, its process."""

@@ -1,1 +1,1 @@
-"""Rest."""
+"""The REST server: the application and the layers around every request."""

@@ -1,1 +1,1 @@
-"""Rules."""
+"""How documents are cut into chunks, and what the knowledge map says."""

@@ -1,1 +1,1 @@
-"""Rules."""
+"""How personal data and secrets are recognised, and what a tenant's policy does with them."""

@@ -1,1 +1,1 @@
-"""Rules."""
+"""How candidates are found, scored, folded and explained."""

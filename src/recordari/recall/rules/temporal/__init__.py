@@ -1,1 +1,1 @@
-"""Temporal."""
+"""Time expressions: from words such as "last week" to intervals."""
