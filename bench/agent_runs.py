@@ -76,11 +76,11 @@ async def learn(memory: Memory, rewards: dict[str, list[float]], seed: int) -> l
     """Choose and reward; the regret after each round against always taking the better one."""
     chance = random.Random(seed)
     for name in rewards:
-        await memory.save_procedure(name, {"strategy": name}, agent_type="airline", task_type="support")
+        await memory.save_workflow(name, {"strategy": name}, agent_type="airline", task_type="support")
     best, regret, curve = max(mean(values) for values in rewards.values()), 0.0, []
     for number in range(ROUNDS):
         choice = await memory.choose("airline", "support", seed=f"{seed}-{number}")
-        name = choice.procedure.name
+        name = choice.workflow.name
         await memory.reward(choice, chance.choice(rewards[name]), outcome_id=f"{seed}-{number}")
         regret += best - mean(rewards[name])
         curve.append(regret)
@@ -107,7 +107,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]
                 "long": [one["reward"] for one in runs if len(one["traj"]) > middle],
             }
             curve = await learn(memory, rewards, arguments.seed)
-            chosen = {one.name: one for one in await memory.active_procedures("airline", "support")}
+            chosen = {one.name: one for one in await memory.active_workflows("airline", "support")}
     report: dict[str, Any] = {
         "runs": len(runs),
         "tool_calls": calls,

@@ -1,6 +1,6 @@
-"""Show how choosing learns: the posteriors of some procedures to plot, and the regret over time.
+"""Show how choosing learns: the posteriors of some workflows to plot, and the regret over time.
 
-Procedures of known worth are chosen and rewarded as an agent would do it; the outcome of each choice is a success with
+Workflows of known worth are chosen and rewarded as an agent would do it; the outcome of each choice is a success with
 the probability of its worth. Regret is what always choosing the best one would have gained more. It is compared with
 choosing blindly. All of it is pure: no database is needed. Writes `bench/results/posterior.json`, and with
 `--plot docs/images/posterior.svg` a picture of it.
@@ -53,7 +53,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--worth", type=float, nargs="+", default=[0.35, 0.5, 0.6], help="worth of each procedure")
+    parser.add_argument("--worth", type=float, nargs="+", default=[0.35, 0.5, 0.6], help="worth of each workflow")
     parser.add_argument("--rounds", type=int, default=1_000, help="choices in a run")
     parser.add_argument("--runs", type=int, default=40, help="runs to average over")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw a picture too")
@@ -94,7 +94,7 @@ def _print(figures: dict[str, Any]) -> None:
 
 
 def _picture(figures: dict[str, Any]) -> str:
-    """What is believed of each procedure after one run, and what was lost on the way."""
+    """What is believed of each workflow after one run, and what was lost on the way."""
     densities = [belief["density"] for belief in figures["posteriors"]]
     highest = max(height for density in densities for _, height in density)
     left = svg.Frame(left=60, top=50, width=330, height=290, most_x=1.0, most_y=highest * 1.05)

@@ -156,9 +156,9 @@ class Memory(Bound):
     set_retention_policy = verb(retain.set_retention_policy)
 
     # What is learnt, and what is proposed
-    retire_procedure = verb(workflows.retire_procedure)
-    get_procedure = verb(workflows.get_procedure)
-    list_procedures = verb(workflows.list_procedures)
+    retire_workflow = verb(workflows.retire_workflow)
+    get_workflow = verb(workflows.get_workflow)
+    list_workflows = verb(workflows.list_workflows)
     list_outcomes = verb(workflows.list_outcomes)
     review_memory = verb(proposals.review_memory)
     get_proposal = verb(proposals.get_proposal)
@@ -169,11 +169,11 @@ class Memory(Bound):
     set_proposal_policy = verb(proposals.set_proposal_policy)
     consolidate_session = verb(consolidate.consolidate_session)
     list_proposals = verb(proposals.list_proposals)
-    save_procedure = verb(workflows.save_procedure)
+    save_workflow = verb(workflows.save_workflow)
     choose = verb(workflows.choose)
     reward = verb(workflows.reward)
-    active_procedures = verb(workflows.active_procedures)
-    procedure_history = verb(workflows.procedure_history)
+    active_workflows = verb(workflows.active_workflows)
+    workflow_history = verb(workflows.workflow_history)
 
     # What can be looked up: documents and sources
     knowledge_map = verb(sources.knowledge_map)

@@ -11,7 +11,6 @@ from recordari.events import rest as events_rest
 from recordari.facts import rest as facts_rest
 from recordari.knowledge import rest as knowledge_rest
 from recordari.learning import rest as learning_rest
-from recordari.learning import workflow_rest
 from recordari.lifetime import rest as lifetime_rest
 from recordari.memory import rest as memory_rest
 from recordari.operations import rest as operations_rest
@@ -38,7 +37,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     run_rest.episodes_router,
     run_rest.state_router,
     entries_rest.router,
-    workflow_rest.router,
+    learning_rest.workflows_router,
     databases_rest.router,
     learning_rest.router,
     learning_rest.sessions_router,

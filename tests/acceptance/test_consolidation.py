@@ -116,10 +116,10 @@ async def test_however_a_session_closes_the_hourly_job_finds_it_an_hour_later(
     assert await patterns(memory) == [WISH]
 
 
-def test_consolidation_runs_hourly_decay_daily_and_dreams_weekly() -> None:
+def test_consolidation_runs_hourly_decay_daily_and_the_review_weekly() -> None:
     """Seed 002 7: "Session Consolidation (Hourly)", "Decay & Promotion (Daily)", "Consolidation (Weekly)"."""
     assert JOBS["consolidate_sessions"].cron == "40 * * * *"
-    assert JOBS["fade"].cron == "0 4 * * *"
+    assert JOBS["decay"].cron == "0 4 * * *"
     assert JOBS["review_memory"].cron == "30 4 * * 0"
 
 

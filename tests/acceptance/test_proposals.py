@@ -54,8 +54,8 @@ async def test_near_same_facts_are_proposed_for_merging_and_stand_until_then(mem
         await facts_storage.insert_links(
             tx, [Link(item_id=first, source_item_id=source.id, event_time=datetime.now(UTC))]
         )
-    dreamt = await memory.review_memory()
-    assert (dreamt.proposed, dreamt.accepted) == (1, 0)
+    review = await memory.review_memory()
+    assert (review.proposed, review.accepted) == (1, 0)
     proposal = await only(memory)
     assert (proposal.kind, proposal.rule, proposal.successor_id) == ("merge", "same", first), "the best borne out stays"
     assert proposal.item_ids == (second,)
@@ -151,7 +151,7 @@ async def test_a_contradiction_by_an_untrusted_carrier_waits_for_a_person_whatev
 
 
 async def test_a_policy_accepts_by_itself(memory: Memory, ana: Memory) -> None:
-    assert (await memory.set_proposal_policy(["merge"])).accept == {"merge"}
+    assert (await memory.set_proposal_policy(["merge"])).accept == ("merge",)
     await known(ana, memory, *TWICE)
     await run_job(memory, "review_memory")
     assert len(await live(memory)) == 1
@@ -201,7 +201,7 @@ async def test_a_proposal_is_void_once_its_inputs_changed_and_says_so(memory: Me
     assert await live(memory) == before
 
 
-async def test_the_next_dream_lets_void_proposals_fall(memory: Memory, ana: Memory) -> None:
+async def test_the_next_review_lets_void_proposals_fall(memory: Memory, ana: Memory) -> None:
     (wrong,) = await known(ana, memory, "The office is in Oslo")
     await memory.give_feedback(wrong, "wrong")
     await memory.review_memory()

@@ -132,7 +132,7 @@ async def test_no_judge_no_decay_and_no_policy_touches_what_is_shared(sales: Mem
     later = at(support, timedelta(days=400))
     for _ in range(2):
         await work_off(support)
-        await run_job(later, "fade")
+        await run_job(later, "decay")
         await run_job(later, "review_memory")
         await run_job(later, "retain")
     assert set(await recalled(support, "home address Dock")) == {
@@ -362,7 +362,7 @@ async def test_a_new_agent_starts_with_a_copy_of_its_templates_memories(memory: 
     await template.remember("Ask for the order number first", kind="procedure", scope="agent")
     await template.remember_fact("Ana prefers tea", scope="user")
     await template.remember("What happened once", kind="episode", scope="agent")
-    await memory.save_procedure("refund", {"steps": ["ask"]}, agent_type="template", task_type="refund")
+    await memory.save_workflow("refund", {"steps": ["ask"]}, agent_type="template", task_type="refund")
     await work_off(memory)
     before = len(rows(settings, "SELECT FROM vectors"))
     await memory.save_agent("copy", AgentDefinition(core="You help too."), template="template")
@@ -378,7 +378,7 @@ async def test_a_new_agent_starts_with_a_copy_of_its_templates_memories(memory: 
     assert copied.metadata["template"] == "template"
     assert [one.item_id for one in (await memory.item_provenance(copied.id)).sources] == [original.id]
     assert not (await copy.remember_fact("Invoices are in the blue folder", scope="agent")).was_new
-    assert [one.name for one in await memory.active_procedures("copy", "refund")] == ["refund"]
+    assert [one.name for one in await memory.active_workflows("copy", "refund")] == ["refund"]
     assert (await memory.copy_memories("template", "copy")).items == 0, "done again it copies nothing twice"
     await memory.forget(original.id)
     assert all("Invoices" not in item.content for item in (await copy.recall("invoices folder", scope="agent")).items)

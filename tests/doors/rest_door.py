@@ -83,7 +83,7 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
     await working.add_messages([NewMessage(content=secret)], session_id="furnished")
     await working.set_state("draft", secret)
     run = await working.start_run(run_id="furnished-run", input={"goal": secret})
-    procedure = await door.memory.save_procedure(secret, {"text": secret}, agent_type="support", task_type="reply")
+    workflow = await door.memory.save_workflow(secret, {"text": secret}, agent_type="support", task_type="reply")
     report = await door.memory.make_daily_brief()
     hooked = await door.memory.create_webhook("https://192.0.0.9/hook")
     job_id = await door.memory.enqueue_job("measure_usage")
@@ -109,7 +109,7 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
         "owner": "session",
         "owner_id": "furnished",
         "state_key": "draft",
-        "procedure_id": str(procedure.procedure.procedure_id),
+        "workflow_id": str(workflow.workflow.workflow_id),
         "report_id": str(report.report_id),
         "erasure_id": str(erasure.erasure_id),
         "action_id": "an-action",

@@ -191,3 +191,21 @@ def test_proposals_are_decided_and_memories_shared_on_the_command_line(command: 
     undone = command.json("proposals", "undo", proposal["proposal_id"], "--tenant", "sales")
     assert undone["status"] == "undone"
     assert command.json("proposals", "policy", "--accept", "merge", "--tenant", "sales") == {"accept": ["merge"]}
+
+
+def test_workflows_are_saved_chosen_rewarded_and_retired_on_the_command_line(command: Cli) -> None:
+    task = ("sdr", "first_email")
+    assert command.run("workflows", "list")[1] == "there is no workflow; `recordari workflows save` keeps one\n"
+    assert "JSON" in command.run("workflows", "save", *task, "short", "{tone", code=2)[1]
+    first = command.json("workflows", "save", *task, "short", '{"tone": "dry"}')
+    assert first["was_new"] and first["workflow"]["spec"] == {"tone": "dry"}
+    second = command.json("workflows", "save", *task, "short", '{"tone": "warm"}')["workflow"]
+    choice = command.json("workflows", "choose", *task)
+    assert (choice["workflow"]["version"], choice["candidates"]) == (2, 1)
+    assert command.json("workflows", "reward", choice["choice_id"], "0.75")["workflow"]["alpha"] == 1.75
+    assert "0.583" in command.run("workflows", "list")[0], "the mean of Beta(1.75, 1.25)"
+    assert [one["version"] for one in command.json("workflows", "history", *task, "short")] == [2, 1]
+    assert "first_email" in command.run("workflows", "retire", second["workflow_id"], "--reason", "too long")[0]
+    assert command.json("workflows", "list") == []
+    assert len(command.json("workflows", "list", "--also-ended")) == 2
+    assert "save one first" in command.run("workflows", "choose", *task, code=1)[1]

@@ -236,20 +236,20 @@ async def test_governing_is_the_same_through_both(resources: Resources) -> None:
         assert agent == await memory.get_agent("support") == (await client.list_agents())[0]
         with pytest.raises(PreconditionFailed):
             await client.save_agent("support", AgentDefinition(), expected_version=7)
-        saved = await client.save_procedure(
+        saved = await client.save_workflow(
             "call back", {"steps": ["call"]}, agent_type="support", task_type="reply", prior=Posterior(alpha=3, beta=2)
         )
-        assert (saved.procedure.alpha, saved.procedure.beta) == (3, 2)
+        assert (saved.workflow.alpha, saved.workflow.beta) == (3, 2)
         choice = await client.choose("support", "reply", seed=1)
         rewarded = await client.reward(choice, 1.0, outcome_id="o1")
-        assert [rewarded.procedure] == await memory.active_procedures("support", "reply")
-        assert await client.list_outcomes(choice.procedure.procedure_id) == await memory.list_outcomes(
-            choice.procedure.procedure_id
+        assert [rewarded.workflow] == await memory.active_workflows("support", "reply")
+        assert await client.list_outcomes(choice.workflow.workflow_id) == await memory.list_outcomes(
+            choice.workflow.workflow_id
         )
-        retired = await client.retire_procedure(choice.procedure.procedure_id, reason="too slow")
-        assert [retired] == await client.procedure_history("support", "reply", "call back")
-        assert await client.list_procedures() == []
-        assert await client.get_procedure(retired.procedure_id) == retired
+        retired = await client.retire_workflow(choice.workflow.workflow_id, reason="too slow")
+        assert [retired] == await client.workflow_history("support", "reply", "call back")
+        assert await client.list_workflows() == []
+        assert await client.get_workflow(retired.workflow_id) == retired
         await client.delete_agent("support")
         tenant = await client.update_tenant(language="german", settings={"a": 1})
         assert tenant == await memory.get_tenant() == await client.get_tenant()

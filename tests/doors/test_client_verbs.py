@@ -399,10 +399,10 @@ async def test_proposals_are_the_same_through_both(resources: Resources) -> None
         memory = door.memory
         doubted = await client.acting_as(user="ana").remember_fact("Ana lives in Porto")
         await client.give_feedback(doubted.id, "wrong")
-        dreamt = await client.review_memory()
+        review = await client.review_memory()
         (proposal,) = await client.list_proposals()
         assert [proposal] == await memory.list_proposals() == [await client.get_proposal(proposal.proposal_id)]
-        assert dreamt.proposed == 1
+        assert review.proposed == 1
         accepted = await client.accept_proposal(proposal.proposal_id, reason="she moved")
         assert accepted == await memory.get_proposal(proposal.proposal_id)
         undone = await client.undo_proposal(proposal.proposal_id)

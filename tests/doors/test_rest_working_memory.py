@@ -1,4 +1,4 @@
-"""Working memory, runs and procedures over REST: what the library does, a client can do too (W1–W7, E1–E5, P1–P2)."""
+"""Working memory, runs and workflows over REST: what the library does, a client can do too (W1–W7, E1–E5, P1–P2)."""
 
 from __future__ import annotations
 
@@ -149,22 +149,22 @@ async def test_a_turn_begins_with_the_last_episodes(resources: Resources) -> Non
 # "Thompson-sampling bandit over workflow specs"; "recordOutcome … update alpha/beta based on outcome"
 
 
-async def test_procedures_are_chosen_and_rewarded_once_per_outcome(resources: Resources) -> None:
+async def test_workflows_are_chosen_and_rewarded_once_per_outcome(resources: Resources) -> None:
     async with open_door(resources, rate_limit="") as door:
         for name in ("polite", "brief"):
             body = {"agent_type": "support", "task_type": "reply", "name": name, "spec": {"style": name}}
-            await call(door, "PUT", "/v1/procedures", json=body, key="admin", status=201)
+            await call(door, "PUT", "/v1/workflows", json=body, key="admin", status=201)
         wanted = {"agent_type": "support", "task_type": "reply", "seed": 3}
-        choice = await call(door, "POST", "/v1/procedures/choose", json=wanted)
+        choice = await call(door, "POST", "/v1/workflows/choose", json=wanted)
         reward = {"target_id": choice["choice_id"], "score": 1.0}
-        first, again = [await call(door, "POST", "/v1/procedures/reward", json=reward) for _ in range(2)]
+        first, again = [await call(door, "POST", "/v1/workflows/reward", json=reward) for _ in range(2)]
         assert first["was_new"] and not again["was_new"]
-        assert again["procedure"]["alpha"] == first["procedure"]["alpha"] == 2.0
+        assert again["workflow"]["alpha"] == first["workflow"]["alpha"] == 2.0
         await call(
-            door, "POST", "/v1/procedures/reward", json={"target_id": choice["choice_id"], "score": 1.5}, status=422
+            door, "POST", "/v1/workflows/reward", json={"target_id": choice["choice_id"], "score": 1.5}, status=422
         )
-        await call(door, "PUT", "/v1/procedures", json={}, status=403)
-        active = await call(door, "GET", "/v1/procedures/active?agent_type=support&task_type=reply")
+        await call(door, "PUT", "/v1/workflows", json={}, status=403)
+        active = await call(door, "GET", "/v1/workflows/active?agent_type=support&task_type=reply")
         assert {one["name"] for one in active} == {"polite", "brief"}
 
 
@@ -180,17 +180,17 @@ async def test_the_daily_brief_can_be_read(resources: Resources) -> None:
 async def test_rewards_sent_at_once_all_count(resources: Resources) -> None:
     async with open_door(resources, rate_limit="") as door:
         body = {"agent_type": "support", "task_type": "reply", "name": "only", "spec": {}}
-        saved = await call(door, "PUT", "/v1/procedures", json=body, key="admin", status=201)
-        target = saved["procedure"]["procedure_id"]
+        saved = await call(door, "PUT", "/v1/workflows", json=body, key="admin", status=201)
+        target = saved["workflow"]["workflow_id"]
         gate = asyncio.Semaphore(32)
 
         async def one(number: int) -> None:
             async with gate:
                 wanted = {"target_id": target, "score": (number % 5) / 4, "outcome_id": f"o-{number}"}
-                await call(door, "POST", "/v1/procedures/reward", json=wanted)
+                await call(door, "POST", "/v1/workflows/reward", json=wanted)
 
         await asyncio.gather(*(one(number) for number in range(200)))
-        learned = await call(door, "GET", f"/v1/procedures/{target}")
+        learned = await call(door, "GET", f"/v1/workflows/{target}")
         assert learned["alpha"] + learned["beta"] == pytest.approx(2 + 200)
 
 
@@ -226,17 +226,17 @@ async def test_what_a_task_hands_over_lives_and_dies_with_its_run(resources: Res
 # "insert new row active, mark prior superseded_at = now(), superseded_by = <new_id>; active set … superseded_at IS NULL"
 
 
-async def test_a_changed_procedure_supersedes_its_old_version(resources: Resources) -> None:
+async def test_a_changed_workflow_supersedes_its_old_version(resources: Resources) -> None:
     async with open_door(resources, rate_limit="") as door:
         body = {"agent_type": "support", "task_type": "reply", "name": "only", "spec": {"tone": "warm"}}
-        old = await call(door, "PUT", "/v1/procedures", json=body, key="admin", status=201)
-        new = await call(door, "PUT", "/v1/procedures", json={**body, "spec": {"tone": "dry"}}, key="admin", status=201)
-        history = await call(door, "GET", "/v1/procedures/history?agent_type=support&task_type=reply&name=only")
+        old = await call(door, "PUT", "/v1/workflows", json=body, key="admin", status=201)
+        new = await call(door, "PUT", "/v1/workflows", json={**body, "spec": {"tone": "dry"}}, key="admin", status=201)
+        history = await call(door, "GET", "/v1/workflows/history?agent_type=support&task_type=reply&name=only")
         assert [one["version"] for one in history] == [2, 1]
-        assert history[1]["superseded_by"] == new["procedure"]["procedure_id"] and history[1]["invalid_at"]
-        active = await call(door, "GET", "/v1/procedures/active?agent_type=support&task_type=reply")
-        assert [one["procedure_id"] for one in active] == [new["procedure"]["procedure_id"]]
-        assert old["procedure"]["procedure_id"] != new["procedure"]["procedure_id"]
+        assert history[1]["superseded_by"] == new["workflow"]["workflow_id"] and history[1]["invalid_at"]
+        active = await call(door, "GET", "/v1/workflows/active?agent_type=support&task_type=reply")
+        assert [one["workflow_id"] for one in active] == [new["workflow"]["workflow_id"]]
+        assert old["workflow"]["workflow_id"] != new["workflow"]["workflow_id"]
 
 
 # "Pruning cron: Sunday 03:00 UTC job removes rows older than 90 days (tested with synthetic old data)."

@@ -210,15 +210,15 @@ async def test_a_retired_fact_is_stated_again_while_it_is_forgotten(
 
 
 async def test_two_rewards_for_one_outcome(memory: Memory, settings: Settings) -> None:
-    saved = await memory.save_procedure("a", {"text": "x"}, agent_type="sdr", task_type="mail")
-    procedure_id = saved.procedure.procedure_id
+    saved = await memory.save_workflow("a", {"text": "x"}, agent_type="sdr", task_type="mail")
+    workflow_id = saved.workflow.workflow_id
     outcomes = await interleaved(
         settings,
-        ("SELECT FROM procedures WHERE procedure_id = %s", [procedure_id]),
-        [lambda: memory.reward(procedure_id, 1.0, outcome_id="deal-17")] * 2,
+        ("SELECT FROM workflows WHERE workflow_id = %s", [workflow_id]),
+        [lambda: memory.reward(workflow_id, 1.0, outcome_id="deal-17")] * 2,
     )
     assert sorted(one.was_new for one in outcomes) == [False, True]
-    assert (await memory.get_procedure(procedure_id)).alpha == 2.0
+    assert (await memory.get_workflow(workflow_id)).alpha == 2.0
 
 
 @pytest.mark.parametrize("ending", ["forgotten", "swept"])

@@ -227,7 +227,7 @@ async def strangers(memory: Memory) -> Memory:
     await theirs.forget((await working.remember_fact(f"{CANARY} was forgotten", scope="user")).id)
     await theirs.give_feedback(new.id, "useful")
     await theirs.hold(new.id, "their-action")
-    await theirs.save_procedure(CANARY, {"text": CANARY}, agent_type="support", task_type="reply")
+    await theirs.save_workflow(CANARY, {"text": CANARY}, agent_type="support", task_type="reply")
     choice = await working.choose("support", "reply", seed=1)
     await working.reward(choice.choice_id, 1.0, outcome_id="their-outcome")
     await theirs.make_daily_brief()

@@ -1,4 +1,4 @@
-"""What is believed of a procedure, and how chance chooses by it."""
+"""What is believed of a workflow, and how chance chooses by it."""
 
 from __future__ import annotations
 

@@ -157,4 +157,4 @@ def test_a_proposal_stands_while_its_inputs_do() -> None:
     "settings", [{}, {"proposals": 3}, {"proposals": {"accept": ["promote"]}}, {"proposals": {"accept": [1]}}]
 )
 def test_a_policy_that_makes_no_sense_accepts_nothing(settings: dict[str, object]) -> None:
-    assert proposal_policy(settings).accept == frozenset()
+    assert proposal_policy(settings).accept == ()

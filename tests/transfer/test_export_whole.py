@@ -56,7 +56,7 @@ LEFT_OUT = {
     "protected_texts": "derived",
     "memory_versions": "derived",
     "usage": "derived",
-    "dreams": "derived",
+    "reviews": "derived",
     "discarded_objects": "derived",
     "schema_migrations": "of no tenant",
 }
@@ -85,8 +85,8 @@ DAMAGED: list[tuple[str, dict[str, Any]]] = [
     ("file", {"body": "%"}),
     ("feedback", {"opinion": "fine"}),
     ("hold", {"action_id": ""}),
-    ("procedure", {"prior_alpha": "NaN"}),
-    ("procedure", {"spec_text": "[]"}),
+    ("workflow", {"prior_alpha": "NaN"}),
+    ("workflow", {"spec_text": "[]"}),
     ("outcome", {"score": 2}),
     ("proposal", {"items": "all"}),
     ("proposal", {"status": "sure"}),
@@ -143,21 +143,21 @@ async def filled(memory: Memory) -> dict[str, Any]:
     await memory.add_document("guide.md", text=GUIDE, source="handbook")
     made["document"] = (await memory.add_document("guide.md", text=LONGER, source="handbook")).document.document_id
     await memory.protect_source(source.source_id)
-    await _with_procedures(memory, made)
+    await _with_workflows(memory, made)
     await memory.make_daily_brief()
     made["key"] = (await memory.create_key(name="a key")).text
     return made
 
 
-async def _with_procedures(memory: Memory, made: dict[str, Any]) -> None:
+async def _with_workflows(memory: Memory, made: dict[str, Any]) -> None:
     named: dict[str, Any] = {"agent_type": "helper", "task_type": "book"}
-    await memory.save_procedure(**named, name="fast", spec={"z": 1, "a": [1.0]})
-    second = await memory.save_procedure(**named, name="fast", spec={"z": 2})
-    await memory.save_procedure(**named, name="safe", spec={"steps": ["ask"]})
+    await memory.save_workflow(**named, name="fast", spec={"z": 1, "a": [1.0]})
+    second = await memory.save_workflow(**named, name="fast", spec={"z": 2})
+    await memory.save_workflow(**named, name="safe", spec={"steps": ["ask"]})
     made["choice"] = (await agent_of(memory).choose("helper", "book", seed=1)).choice_id
     await memory.reward(made["choice"], 0.3)
-    await memory.reward(second.procedure.procedure_id, 0.7, outcome_id="o-1")
-    made["procedure"] = second.procedure.procedure_id
+    await memory.reward(second.workflow.workflow_id, 0.7, outcome_id="o-1")
+    made["workflow"] = second.workflow.workflow_id
 
 
 def forged(lines: list[str], kind: str, row: Mapping[str, Any]) -> list[str]:
@@ -196,13 +196,13 @@ async def test_a_tenant_goes_on_elsewhere_where_it_stood(memory: Memory, elsewhe
     made = await filled(memory)
     await elsewhere.import_export(await lines_of(memory))
     there = agent_of(elsewhere)
-    before = await memory.get_procedure(made["procedure"])
-    assert await elsewhere.get_procedure(made["procedure"]) == before and before.rewards > 0
-    history = [(one.version, one.superseded_by) for one in await elsewhere.procedure_history("helper", "book", "fast")]
-    assert history == [(2, None), (1, made["procedure"])]
+    before = await memory.get_workflow(made["workflow"])
+    assert await elsewhere.get_workflow(made["workflow"]) == before and before.rewards > 0
+    history = [(one.version, one.superseded_by) for one in await elsewhere.workflow_history("helper", "book", "fast")]
+    assert history == [(2, None), (1, made["workflow"])]
     assert not (await elsewhere.reward(made["choice"], 0.3)).was_new, "a reward that was given is not counted twice"
     here, drawn = await memory.choose("helper", "book", seed=7), await elsewhere.choose("helper", "book", seed=7)
-    assert (here.procedure, here.sample) == (drawn.procedure, drawn.sample)
+    assert (here.workflow, here.sample) == (drawn.workflow, drawn.sample)
     with pytest.raises(Conflict, match="rest"):
         await elsewhere.forget(made["held"])
     with pytest.raises(InvalidInput, match="copies a protected document"):
@@ -328,7 +328,7 @@ async def test_a_crafted_line_reaches_no_other_tenant(memory: Memory, elsewhere:
     made = await filled(memory)
     before = without_derived(await lines_of(memory))
     exported = await lines_of(memory)
-    new = [line for line in exported[1:] if json.loads(line)["type"] not in {"item", "source", "procedure", "tenant"}]
+    new = [line for line in exported[1:] if json.loads(line)["type"] not in {"item", "source", "workflow", "tenant"}]
     pointing = [
         json.dumps({**said, "row": {**said["row"], "tenant_id": str(memory.identity.tenant_id)}})
         for said in map(json.loads, new)

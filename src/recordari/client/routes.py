@@ -24,7 +24,7 @@ from recordari.core.identity import Scope, tenant_id_of
 from recordari.core.items import Trust
 from recordari.errors import InvalidInput
 from recordari.learning.rules.bandit import Posterior
-from recordari.learning.rules.workflows import Choice, Procedure
+from recordari.learning.rules.workflows import Choice, Workflow
 from recordari.sessions.rules.window import MessageRole
 from recordari.tenants.rules import AgentDefinition
 
@@ -148,14 +148,14 @@ def _messages(given: Arguments, who: Who) -> Arguments:
     return _own("session")(given, who)
 
 
-def _procedure(given: Arguments, who: Who) -> Arguments:
+def _workflow(given: Arguments, who: Who) -> Arguments:
     prior = given.pop("prior", None)
     return {**given, "alpha": prior.alpha, "beta": prior.beta} if isinstance(prior, Posterior) else given
 
 
 def _target(given: Arguments, who: Who) -> Arguments:
     match given.pop("target"):
-        case Choice(choice_id=target_id) | Procedure(procedure_id=target_id):
+        case Choice(choice_id=target_id) | Workflow(workflow_id=target_id):
             return {**given, "target_id": target_id}
         case target_id:
             return {**given, "target_id": target_id}
@@ -295,7 +295,7 @@ _WRITTEN: dict[str, Callable[[Arguments, Who], Arguments]] = {
     "list_state": _state,
     "delete_state": _state,
     "put_entry": _seconds("ttl"),
-    "save_procedure": _procedure,
+    "save_workflow": _workflow,
     "reward": _target,
     "save_agent": _definition,
     "list_items": _named(kinds="kind"),

@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
+from pydantic import ConfigDict
+
 from recordari.core.identity import Identity, Scope, SessionId
 from recordari.core.items import CORROBORATION, Kind, NewItem, Tier, Trust
 from recordari.core.telemetry import get_log
@@ -52,13 +54,19 @@ MOST_VERSIONS = 9  # times that a pattern may hold again
 class Consolidated:
     """What a session left behind."""
 
+    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True, json_schema_serialization_defaults_required=True)
+
     session_id: SessionId
     patterns: tuple[UUID, ...] = ()
     """Procedures that were learned or borne out."""
     superseded: int = 0
+    """Older procedures whose place they took."""
     archived: int = 0
+    """Episodes that left recall, because something lasting rests on them."""
     summaries: int = 0
+    """Summaries that last from now on."""
     facts: int = 0
+    """Corroborated facts that last from now on."""
     was_new: bool = True
     """False: it was consolidated before, and nothing was done."""
 
@@ -139,23 +147,20 @@ async def _learn(resources: Resources, identity: Identity, session_ref: UUID) ->
         observed = await storage.list_observed(tx, closed.session_id, limit=MOST_OBSERVED)
         earlier = await storage.list_earlier(tx, closed, limit=MOST_EARLIER) if closed.agent_id else []
     observed = [one for one in observed if trusted(one)]
-    patterns: Sequence[Pattern] = patterns_in(observed, earlier)
-    distiller = "offline"
-    if observed:
-        found, ran = await fail_open(
-            "distil",
-            lambda: resources.get(Distiller).distil(observed, earlier),
-            fallback=patterns,
-            seconds=DISTIL_SECONDS,
-        )
-        if ran:
-            patterns, distiller = found, resources.get(Distiller).name
+    nothing: Sequence[Pattern] = ()
+    offline = OfflineDistiller()
+    distiller: Distiller = resources.get(Distiller) if observed else offline
+    patterns, ran = await fail_open(
+        "distil", lambda: distiller.distil(observed, earlier), fallback=nothing, seconds=DISTIL_SECONDS
+    )
+    if not ran:
+        distiller, patterns = offline, await offline.distil(observed, earlier)
     known = {one.item_id: one for one in (*observed, *earlier)}
-    kept = [(one, new) for one in patterns[:MOST_PATTERNS] if (new := _new_item(one, closed, known, distiller))]
+    kept = [(one, new) for one in patterns[:MOST_PATTERNS] if (new := _new_item(one, closed, known, distiller.name))]
     owner = replace(identity, user_id=closed.user_id, agent_id=closed.agent_id, session_id=closed.session_id)
     ready = await make_ready(resources, owner, [new for _, new in kept])
     said_at = {item_id: one.event_time for item_id, one in known.items()}
-    return _Learned(patterns=tuple(one for one, _ in kept), ready=ready, said_at=said_at, distiller=distiller)
+    return _Learned(patterns=tuple(one for one, _ in kept), ready=ready, said_at=said_at, distiller=distiller.name)
 
 
 def _new_item(pattern: Pattern, closed: Closed, known: dict[UUID, Observed], distiller: str) -> NewItem | None:

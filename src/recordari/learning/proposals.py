@@ -1,6 +1,6 @@
-"""Dreaming: once a week memory is compared with itself, and what should change is proposed (X5).
+"""The weekly review ("dreaming"): memory is compared with itself, and changes are proposed (X5).
 
-Nothing is changed by that. An administrator accepts or rejects each proposal; a tenant's policy may accept merges and
+The review itself changes nothing. An administrator accepts or rejects each proposal; a tenant's policy may accept merges and
 retirements by itself. Accepting is one transaction, audited, and can be undone for as long as nothing else was done to what
 it ended.
 """
@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
+
+from pydantic import ConfigDict
 
 from recordari.core.identity import Identity, optional_choice
 from recordari.core.items import Tier
@@ -57,12 +59,14 @@ NO_SUCH_PROPOSAL = "there is no such proposal"
 class ReviewResult:
     """What came of comparing memory with itself."""
 
+    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
+
     examined: int
     proposed: int
     accepted: int
-    """How many of them the tenant's policy accepted at once."""
+    """Proposals that the tenant's policy accepted at once."""
     voided: int
-    """How many older ones fell, because what they were about has changed."""
+    """Older proposals that are void now, because their items have changed."""
 
 
 async def review_memory(resources: Resources, identity: Identity, /, **_: Any) -> ReviewResult:
@@ -93,7 +97,7 @@ async def review_memory(resources: Resources, identity: Identity, /, **_: Any) -
         after = page[-1]
     async with resources.database.transaction(identity) as tx:
         await audit.record(
-            tx, "proposal.dream", "tenant", identity.tenant_id, examined=examined, proposed=proposed, accepted=accepted
+            tx, "memory.review", "tenant", identity.tenant_id, examined=examined, proposed=proposed, accepted=accepted
         )
     return ReviewResult(examined=examined, proposed=proposed, accepted=accepted, voided=voided)
 

@@ -1,59 +1,45 @@
-"""Proposals: what the weekly consolidation would change, decided by an administrator."""
+"""Routes of learning: proposals of the weekly review, the consolidation of a session, and workflows."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from recordari.kit.problems import Problem
 from recordari.kit.rest import (
+    MISMATCH,
     PROBLEMS,
     AdminCaller,
+    AgentCaller,
     Cursor,
     Limit,
     Page,
-    Shown,
     Strict,
     client,
     id_position,
     page_of,
+    position,
 )
-from recordari.learning import consolidate, proposals
-from recordari.learning.rules.proposals import ProposalKind, ProposalStatus
+from recordari.learning import consolidate, proposals, workflows
+from recordari.learning.consolidate import Consolidated
+from recordari.learning.proposals import ReviewResult
+from recordari.learning.rules.bandit import Posterior
+from recordari.learning.rules.proposals import Proposal, ProposalKind, ProposalPolicy, ProposalStatus
+from recordari.learning.rules.workflows import Choice, Outcome, Workflow
+from recordari.learning.workflows import Rewarded, SavedWorkflow
 
-sessions_router = APIRouter(prefix="/v1/sessions", tags=["sessions"], responses=PROBLEMS)
 router = APIRouter(prefix="/v1/proposals", tags=["proposals"], responses=PROBLEMS)
+sessions_router = APIRouter(prefix="/v1/sessions", tags=["sessions"], responses=PROBLEMS)
+workflows_router = APIRouter(prefix="/v1/workflows", tags=["workflows"], responses=PROBLEMS)
 VOID: dict[int | str, dict[str, Any]] = {
     409: {"model": Problem, "description": "It is decided already, or void: what it is about has changed."}
 }
-
-
-class ProposalShown(Shown):
-    """A change that waits for somebody's word, or had it."""
-
-    proposal_id: UUID
-    kind: ProposalKind
-    status: ProposalStatus
-    rule: str = Field(description="Why: same, doubted, unused, contradicted, carrier, uncorroborated.")
-    item_ids: list[UUID] = Field(description="What ends by it, or lasts by it.")
-    successor_id: UUID | None = Field(description="What stays in the place of what ends.")
-    proposed_at: datetime
-    decided_at: datetime | None
-    decided_by: str | None
-    reason: str | None
-
-
-class DreamtShown(Shown):
-    """What came of comparing memory with itself."""
-
-    examined: int
-    proposed: int
-    accepted: int = Field(description="By the tenant's policy.")
-    voided: int = Field(description="Older ones that fell, because what they were about has changed.")
+Status = Annotated[ProposalStatus | None, Query(description="Only these; all, if left out.")]
+Kinds = Annotated[ProposalKind | None, Query(description="Only this kind.")]
+Name = Annotated[str, Query(min_length=1, max_length=200)]
 
 
 class DecisionRequest(Strict):
@@ -68,21 +54,11 @@ class PolicyRequest(Strict):
     accept: list[Annotated[ProposalKind, Field(strict=False)]] = Field(description="`merge`, `retire`, both or none.")
 
 
-class PolicyShown(Shown):
-    """Which proposals the tenant accepts by itself."""
-
-    accept: list[ProposalKind]
-
-
-Status = Annotated[ProposalStatus | None, Query(description="Only these; all, if left out.")]
-Kinds = Annotated[ProposalKind | None, Query(description="Only this kind.")]
-
-
 @router.get(
     "",
     operation_id="list_proposals",
     openapi_extra=client(part="items", cursor="before"),
-    response_model=Page[ProposalShown],
+    response_model=Page[Proposal],
 )
 async def list_proposals(
     caller: AdminCaller, status: Status = None, kind: Kinds = None, limit: Limit = 50, cursor: Cursor = None
@@ -94,61 +70,161 @@ async def list_proposals(
     return page_of(found, limit, lambda proposal: proposal.proposal_id)
 
 
-@router.post("/review", operation_id="review_memory", response_model=DreamtShown)
-async def dream(caller: AdminCaller) -> object:
+@router.post("/review", operation_id="review_memory")
+async def review_memory(caller: AdminCaller) -> ReviewResult:
     """Compare memory with itself now instead of once a week."""
     return await proposals.review_memory(*caller)
 
 
-@router.get("/policy", operation_id="get_proposal_policy", response_model=PolicyShown)
-async def get_proposal_policy(caller: AdminCaller) -> object:
+@router.get("/policy", operation_id="get_proposal_policy")
+async def get_proposal_policy(caller: AdminCaller) -> ProposalPolicy:
     """Which proposals the tenant accepts by itself."""
-    return {"accept": sorted((await proposals.get_proposal_policy(*caller)).accept)}
+    return await proposals.get_proposal_policy(*caller)
 
 
-@router.put("/policy", operation_id="set_proposal_policy", response_model=PolicyShown)
-async def set_proposal_policy(caller: AdminCaller, wanted: PolicyRequest) -> object:
+@router.put("/policy", operation_id="set_proposal_policy")
+async def set_proposal_policy(caller: AdminCaller, wanted: PolicyRequest) -> ProposalPolicy:
     """Accept some kinds as soon as they are made."""
-    return {"accept": sorted((await proposals.set_proposal_policy(*caller, wanted.accept)).accept)}
+    return await proposals.set_proposal_policy(*caller, wanted.accept)
 
 
-@router.get("/{proposal_id}", operation_id="get_proposal", response_model=ProposalShown)
-async def get_proposal(caller: AdminCaller, proposal_id: UUID) -> object:
+@router.get("/{proposal_id}", operation_id="get_proposal")
+async def get_proposal(caller: AdminCaller, proposal_id: UUID) -> Proposal:
     """One proposal."""
     return await proposals.get_proposal(*caller, proposal_id)
 
 
-@router.post("/{proposal_id}/accept", operation_id="accept_proposal", response_model=ProposalShown, responses=VOID)
-async def accept_proposal(caller: AdminCaller, proposal_id: UUID, wanted: DecisionRequest) -> object:
+@router.post("/{proposal_id}/accept", operation_id="accept_proposal", responses=VOID)
+async def accept_proposal(caller: AdminCaller, proposal_id: UUID, wanted: DecisionRequest) -> Proposal:
     """Carry it out, whole or not at all."""
     return await proposals.accept_proposal(*caller, proposal_id, reason=wanted.reason)
 
 
-@router.post("/{proposal_id}/reject", operation_id="reject_proposal", response_model=ProposalShown, responses=VOID)
-async def reject_proposal(caller: AdminCaller, proposal_id: UUID, wanted: DecisionRequest) -> object:
+@router.post("/{proposal_id}/reject", operation_id="reject_proposal", responses=VOID)
+async def reject_proposal(caller: AdminCaller, proposal_id: UUID, wanted: DecisionRequest) -> Proposal:
     """Leave everything as it is; the same is not proposed again."""
     return await proposals.reject_proposal(*caller, proposal_id, reason=wanted.reason)
 
 
-@router.post("/{proposal_id}/undo", operation_id="undo_proposal", response_model=ProposalShown, responses=VOID)
-async def undo_proposal(caller: AdminCaller, proposal_id: UUID, wanted: DecisionRequest) -> object:
+@router.post("/{proposal_id}/undo", operation_id="undo_proposal", responses=VOID)
+async def undo_proposal(caller: AdminCaller, proposal_id: UUID, wanted: DecisionRequest) -> Proposal:
     """Take back what accepting it did, while nothing else was done to its items."""
     return await proposals.undo_proposal(*caller, proposal_id, reason=wanted.reason)
 
 
-class ConsolidatedShown(Shown):
-    """What a closed session left behind."""
-
-    session_id: str
-    patterns: list[UUID] = Field(description="Procedures that were learned or borne out.")
-    superseded: int = Field(description="Older ones whose place they took.")
-    archived: int = Field(description="Episodes that left recall, because something lasting rests on them.")
-    summaries: int = Field(description="Summaries that last from now on.")
-    facts: int = Field(description="Corroborated facts that last from now on.")
-    was_new: bool = Field(description="False: it was consolidated before, and nothing was done.")
-
-
-@sessions_router.post("/{session_id}/consolidate", operation_id="consolidate_session", response_model=ConsolidatedShown)
-async def consolidate_session(caller: AdminCaller, session_id: str) -> object:
+@sessions_router.post("/{session_id}/consolidate", operation_id="consolidate_session")
+async def consolidate_session(caller: AdminCaller, session_id: str) -> Consolidated:
     """Let what a closed session taught outlive it, now instead of within the hour."""
     return await consolidate.consolidate_session(*caller, session_id)
+
+
+class WorkflowRequest(Strict):
+    """A workflow to keep; another `spec` under the same name is a new version."""
+
+    agent_type: str = Field(min_length=1, max_length=200)
+    task_type: str = Field(min_length=1, max_length=200)
+    name: str = Field(min_length=1, max_length=200)
+    spec: dict[str, Any]
+    alpha: float | None = Field(default=None, gt=0)
+    beta: float | None = Field(default=None, gt=0)
+    expected_version: int | None = Field(default=None, ge=0)
+
+
+class ChoiceRequest(Strict):
+    """What to choose for."""
+
+    agent_type: str = Field(min_length=1, max_length=200)
+    task_type: str = Field(min_length=1, max_length=200)
+    seed: int | str | None = Field(default=None, description="The same seed and posteriors give the same choice.")
+
+
+class RewardRequest(Strict):
+    """How well a choice or a workflow did, from 0 to 1."""
+
+    target_id: UUID = Field(strict=False, description="A `choice_id` or a `workflow_id`.")
+    score: float = Field(ge=0, le=1)
+    outcome_id: str | None = Field(default=None, max_length=200)
+
+
+@workflows_router.put(
+    "",
+    operation_id="save_workflow",
+    responses={201: {"model": SavedWorkflow, "description": "A new version."}, **MISMATCH},
+)
+async def save_workflow(caller: AdminCaller, wanted: WorkflowRequest, response: Response) -> SavedWorkflow:
+    """Keep a workflow; a changed one supersedes its old version."""
+    prior = Posterior(alpha=wanted.alpha or 1.0, beta=wanted.beta or 1.0) if wanted.alpha or wanted.beta else None
+    saved = await workflows.save_workflow(
+        *caller,
+        wanted.name,
+        wanted.spec,
+        agent_type=wanted.agent_type,
+        task_type=wanted.task_type,
+        prior=prior,
+        expected_version=wanted.expected_version,
+    )
+    if saved.was_new:
+        response.status_code = 201
+    return saved
+
+
+@workflows_router.get(
+    "",
+    operation_id="list_workflows",
+    openapi_extra=client(part="items", cursor="after"),
+    response_model=Page[Workflow],
+)
+async def list_workflows(
+    caller: AgentCaller, also_ended: bool = False, limit: Limit = 50, cursor: Cursor = None
+) -> object:
+    """Versions of all tasks, oldest first."""
+    found = await workflows.list_workflows(*caller, also_ended=also_ended, after=id_position(cursor), limit=limit + 1)
+    return page_of(found, limit, lambda workflow: workflow.workflow_id)
+
+
+@workflows_router.get("/active", operation_id="active_workflows")
+async def active_workflows(caller: AgentCaller, agent_type: Name, task_type: Name) -> list[Workflow]:
+    """The versions that can be chosen: neither superseded nor retired."""
+    return await workflows.active_workflows(*caller, agent_type, task_type)
+
+
+@workflows_router.get("/history", operation_id="workflow_history")
+async def workflow_history(caller: AgentCaller, agent_type: Name, task_type: Name, name: Name) -> list[Workflow]:
+    """Every version of a workflow, newest first."""
+    return await workflows.workflow_history(*caller, agent_type, task_type, name)
+
+
+@workflows_router.post("/choose", operation_id="choose")
+async def choose(caller: AgentCaller, wanted: ChoiceRequest) -> Choice:
+    """Draw one of the active workflows, and record the choice."""
+    return await workflows.choose(*caller, wanted.agent_type, wanted.task_type, seed=wanted.seed)
+
+
+@workflows_router.post("/reward", operation_id="reward")
+async def reward(caller: AgentCaller, wanted: RewardRequest) -> Rewarded:
+    """Say how well it did; the same outcome again changes nothing."""
+    return await workflows.reward(*caller, wanted.target_id, wanted.score, outcome_id=wanted.outcome_id)
+
+
+@workflows_router.get("/{workflow_id}", operation_id="get_workflow")
+async def get_workflow(caller: AgentCaller, workflow_id: UUID) -> Workflow:
+    """One version with its posterior."""
+    return await workflows.get_workflow(*caller, workflow_id)
+
+
+@workflows_router.post("/{workflow_id}/retire", operation_id="retire_workflow")
+async def retire_workflow(caller: AdminCaller, workflow_id: UUID, wanted: DecisionRequest) -> Workflow:
+    """Never choose it again; it stays for the record."""
+    return await workflows.retire_workflow(*caller, workflow_id, reason=wanted.reason)
+
+
+@workflows_router.get(
+    "/{workflow_id}/outcomes",
+    operation_id="list_outcomes",
+    openapi_extra=client(part="items", cursor="before"),
+    response_model=Page[Outcome],
+)
+async def list_outcomes(caller: AgentCaller, workflow_id: UUID, limit: Limit = 50, cursor: Cursor = None) -> object:
+    """Outcomes of a workflow, newest first."""
+    found = await workflows.list_outcomes(*caller, workflow_id, before=position(cursor), limit=limit + 1)
+    return page_of(found, limit, lambda outcome: outcome.outcome_id)

@@ -72,13 +72,13 @@ UPDATE sessions SET consolidated_at = %(now)s WHERE tenant_id = %(tenant_id)s AN
 
 -- name: find_mark
 -- Up to which item the tenant's memory was compared with itself.
-SELECT examined_to FROM dreams WHERE tenant_id = %(tenant_id)s
+SELECT examined_to FROM reviews WHERE tenant_id = %(tenant_id)s
 
 -- name: save_mark
 -- Note up to which item the tenant's memory was compared with itself.
-INSERT INTO dreams (tenant_id, examined_to, dreamt_at) VALUES (%(tenant_id)s, %(examined_to)s, %(now)s)
+INSERT INTO reviews (tenant_id, examined_to, reviewed_at) VALUES (%(tenant_id)s, %(examined_to)s, %(now)s)
 ON CONFLICT (tenant_id) DO UPDATE SET
-    examined_to = GREATEST(dreams.examined_to, excluded.examined_to), dreamt_at = excluded.dreamt_at
+    examined_to = GREATEST(reviews.examined_to, excluded.examined_to), reviewed_at = excluded.reviewed_at
 
 -- name: list_lasting
 -- Live facts and procedures of the tenant's own, by id, a page at a time.

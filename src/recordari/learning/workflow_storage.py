@@ -1,4 +1,4 @@
-"""Rows of procedures, of choices among them and of what came of them."""
+"""Rows of workflows, of choices among them and of what came of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
 from recordari.learning.rules.bandit import Posterior
-from recordari.learning.rules.workflows import Choice, ChoiceRow, Outcome, Procedure
+from recordari.learning.rules.workflows import Choice, ChoiceRow, Outcome, Workflow
 
 queries = Queries(__name__)
 _LAST = datetime(9999, 1, 1, tzinfo=UTC)
@@ -17,7 +17,7 @@ _LAST = datetime(9999, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """By what a procedure goes through its versions."""
+    """By what a workflow goes through its versions."""
 
     agent_type: str
     task_type: str
@@ -28,7 +28,7 @@ class Named:
 class Current:
     """The active version, and what its spec hashes to."""
 
-    procedure_id: UUID
+    workflow_id: UUID
     version: int
     spec_hash: bytes
 
@@ -48,9 +48,9 @@ async def last_version(tx: Transaction, named: Named) -> int:
     )
 
 
-async def insert_procedure(
+async def insert_workflow(
     tx: Transaction,
-    procedure_id: UUID,
+    workflow_id: UUID,
     named: Named,
     *,
     version: int,
@@ -58,12 +58,12 @@ async def insert_procedure(
     spec_hash: bytes,
     prior: Posterior,
     now: datetime,
-) -> Procedure:
+) -> Workflow:
     """Write a new version."""
-    (procedure,) = await tx.all(
-        queries.insert_procedure,
-        Procedure,
-        procedure_id=procedure_id,
+    (workflow,) = await tx.all(
+        queries.insert_workflow,
+        Workflow,
+        workflow_id=workflow_id,
         agent_type=named.agent_type,
         task_type=named.task_type,
         name=named.name,
@@ -74,39 +74,39 @@ async def insert_procedure(
         beta=prior.beta,
         now=now,
     )
-    return procedure
+    return workflow
 
 
-async def end_procedure(tx: Transaction, procedure_id: UUID, *, superseded_by: UUID | None, now: datetime) -> bool:
+async def end_workflow(tx: Transaction, workflow_id: UUID, *, superseded_by: UUID | None, now: datetime) -> bool:
     """End an active version; False when it is not active."""
-    ended = await tx.run(queries.end_procedure, procedure_id=procedure_id, superseded_by=superseded_by, now=now)
+    ended = await tx.run(queries.end_workflow, workflow_id=workflow_id, superseded_by=superseded_by, now=now)
     return ended == 1
 
 
-async def find_procedure(tx: Transaction, procedure_id: UUID) -> Procedure | None:
+async def find_workflow(tx: Transaction, workflow_id: UUID) -> Workflow | None:
     """One version."""
-    return await tx.maybe(queries.find_procedure, Procedure, procedure_id=procedure_id)
+    return await tx.maybe(queries.find_workflow, Workflow, workflow_id=workflow_id)
 
 
-async def list_active(tx: Transaction, *, agent_type: str, task_type: str) -> list[Procedure]:
+async def list_active(tx: Transaction, *, agent_type: str, task_type: str) -> list[Workflow]:
     """The versions that can be chosen for a task."""
-    return await tx.all(queries.list_active, Procedure, agent_type=agent_type, task_type=task_type)
+    return await tx.all(queries.list_active, Workflow, agent_type=agent_type, task_type=task_type)
 
 
-async def list_history(tx: Transaction, named: Named) -> list[Procedure]:
-    """Every version of one procedure, newest first."""
+async def list_history(tx: Transaction, named: Named) -> list[Workflow]:
+    """Every version of one workflow, newest first."""
     return await tx.all(
         queries.list_history,
-        Procedure,
+        Workflow,
         agent_type=named.agent_type,
         task_type=named.task_type,
         name=named.name,
     )
 
 
-async def list_procedures(tx: Transaction, *, also_ended: bool, after: UUID, limit: int) -> list[Procedure]:
+async def list_workflows(tx: Transaction, *, also_ended: bool, after: UUID, limit: int) -> list[Workflow]:
     """Versions of all tasks, oldest first."""
-    return await tx.all(queries.list_procedures, Procedure, also_ended=also_ended, after=after, limit=limit)
+    return await tx.all(queries.list_workflows, Workflow, also_ended=also_ended, after=after, limit=limit)
 
 
 async def insert_choice(tx: Transaction, choice: Choice) -> None:
@@ -115,7 +115,7 @@ async def insert_choice(tx: Transaction, choice: Choice) -> None:
     await tx.run(
         queries.insert_choice,
         choice_id=choice.choice_id,
-        procedure_id=choice.procedure.procedure_id,
+        workflow_id=choice.workflow.workflow_id,
         agent_id=who.agent_id,
         session_id=who.session_id,
         run_id=who.run_id,
@@ -135,7 +135,7 @@ async def reward(tx: Transaction, outcome: Outcome) -> bool:
     moved = await tx.run(
         queries.reward,
         outcome_id=outcome.outcome_id,
-        procedure_id=outcome.procedure_id,
+        workflow_id=outcome.workflow_id,
         choice_id=outcome.choice_id,
         score=outcome.score,
         now=outcome.rewarded_at,
@@ -148,12 +148,12 @@ async def find_outcome(tx: Transaction, outcome_id: str) -> Outcome | None:
     return await tx.maybe(queries.find_outcome, Outcome, outcome_id=outcome_id)
 
 
-async def list_outcomes(tx: Transaction, procedure_id: UUID, *, before: Outcome | None, limit: int) -> list[Outcome]:
-    """What came of a procedure, newest first."""
+async def list_outcomes(tx: Transaction, workflow_id: UUID, *, before: Outcome | None, limit: int) -> list[Outcome]:
+    """What came of a workflow, newest first."""
     return await tx.all(
         queries.list_outcomes,
         Outcome,
-        procedure_id=procedure_id,
+        workflow_id=workflow_id,
         before_at=before.rewarded_at if before else _LAST,
         before_id=before.outcome_id if before else "",
         limit=limit,

@@ -73,7 +73,7 @@ class CopiedShown(Shown):
     """How much was copied; what the agent had already is not counted."""
 
     items: int
-    procedures: int
+    workflows: int
 
 
 IfMatch = Annotated[

@@ -21,7 +21,7 @@ class Copied:
     """How much was copied; what the agent had already is not counted."""
 
     items: int
-    procedures: int
+    workflows: int
 
 
 async def save_agent(
@@ -43,7 +43,7 @@ async def save_agent(
 
 
 async def copy_memories(resources: Resources, identity: Identity, template: str, agent_id: str) -> Copied:
-    """Give an agent what another one knows for good: facts, procedures, and what is believed of their worth.
+    """Give an agent what another one knows for good: facts, procedures, and workflows with their posteriors.
 
     Copies rest on their originals, so that whatever is forgotten there is forgotten here. Nothing is embedded again. Done
     again, only what is new to the agent is copied.
@@ -58,14 +58,14 @@ async def copy_memories(resources: Resources, identity: Identity, template: str,
         found = await storage.list_to_copy(tx, source)
         refs = [_copied_ref(one, source, target) for one in found]
         copies, waiting = await storage.copy_items(tx, found, refs, template=source, agent_id=target)
-        procedures = await storage.copy_procedures(tx, source, target, now=resources.clock())
+        workflows = await storage.copy_workflows(tx, source, target, now=resources.clock())
         await outbox.add(tx, EMBED_TOPIC, waiting)
         await audit.record(
-            tx, "agent.copy", "agent", agent_id, template=template, items=len(copies), procedures=procedures
+            tx, "agent.copy", "agent", agent_id, template=template, items=len(copies), workflows=workflows
         )
     if waiting:
         resources.wake(EMBED_TOPIC)
-    return Copied(items=len(copies), procedures=procedures)
+    return Copied(items=len(copies), workflows=workflows)
 
 
 def _copied_ref(one: ToCopy, template: AgentId, agent_id: AgentId) -> str:

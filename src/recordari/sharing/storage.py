@@ -244,12 +244,12 @@ async def copy_items(
     return copies, [row["copy_id"] for row in waiting]
 
 
-async def copy_procedures(tx: Transaction, template: AgentId, agent_id: AgentId, *, now: datetime) -> int:
-    """Copy the active procedures of an agent type to another; how many."""
-    found = [row["procedure_id"] for row in await tx.dicts(queries.list_procedures, template=template)]
+async def copy_workflows(tx: Transaction, template: AgentId, agent_id: AgentId, *, now: datetime) -> int:
+    """Copy the active workflows of an agent type to another; how many."""
+    found = [row["workflow_id"] for row in await tx.dicts(queries.list_workflows, template=template)]
     made = await tx.dicts(
-        queries.copy_procedures,
-        procedure_ids=found,
+        queries.copy_workflows,
+        workflow_ids=found,
         copy_ids=[new_id() for _ in found],
         agent_id=agent_id,
         now=now,

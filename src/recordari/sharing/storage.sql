@@ -193,23 +193,23 @@ WHERE NOT EXISTS (
     SELECT FROM vectors v JOIN tenants t ON t.tenant_id = v.tenant_id AND t.embedding_model = v.model_id
     WHERE v.tenant_id = %(tenant_id)s AND v.item_id = c.copy_id)
 
--- name: copy_procedures
--- The active procedures of an agent type for another, with what is believed of their worth; names that exist are left alone.
-INSERT INTO procedures (
-    tenant_id, procedure_id, agent_type, task_type, name, version, spec, spec_hash, alpha, beta, valid_at)
+-- name: copy_workflows
+-- The active workflows of an agent type for another, with what is believed of their worth; names that exist are left alone.
+INSERT INTO workflows (
+    tenant_id, workflow_id, agent_type, task_type, name, version, spec, spec_hash, alpha, beta, valid_at)
 SELECT p.tenant_id, g.copy_id, %(agent_id)s, p.task_type, p.name, 1, p.spec, p.spec_hash, p.alpha, p.beta, %(now)s
-FROM unnest(%(procedure_ids)s::uuid[], %(copy_ids)s::uuid[]) AS g (procedure_id, copy_id)
-JOIN procedures p ON p.tenant_id = %(tenant_id)s AND p.procedure_id = g.procedure_id AND p.invalid_at IS NULL
+FROM unnest(%(workflow_ids)s::uuid[], %(copy_ids)s::uuid[]) AS g (workflow_id, copy_id)
+JOIN workflows p ON p.tenant_id = %(tenant_id)s AND p.workflow_id = g.workflow_id AND p.invalid_at IS NULL
 WHERE NOT EXISTS (
-    SELECT FROM procedures o WHERE o.tenant_id = p.tenant_id AND o.agent_type = %(agent_id)s AND o.task_type = p.task_type
+    SELECT FROM workflows o WHERE o.tenant_id = p.tenant_id AND o.agent_type = %(agent_id)s AND o.task_type = p.task_type
         AND o.name = p.name)
 ON CONFLICT DO NOTHING
-RETURNING procedure_id
+RETURNING workflow_id
 
--- name: list_procedures
--- The active procedures of an agent type.
-SELECT procedure_id FROM procedures
-WHERE tenant_id = %(tenant_id)s AND agent_type = %(template)s AND invalid_at IS NULL ORDER BY procedure_id
+-- name: list_workflows
+-- The active workflows of an agent type.
+SELECT workflow_id FROM workflows
+WHERE tenant_id = %(tenant_id)s AND agent_type = %(template)s AND invalid_at IS NULL ORDER BY workflow_id
 
 -- name: list_members
 -- The tenants of every organisation.

@@ -7,8 +7,8 @@ ways into databases, the salt of tombstones) and the audit never leave.
 
 - `item` has `payload` (the whole body behind a preview, in Base64) and `access` (how often it was recalled);
 - `run` has its `turn_log` and `tool_calls`, `proposal` the `items` it is about, as they stood;
-- `state` and `procedure` hold JSON as the very text that is kept (`value_text`, `spec_text`);
-- `procedure` says what was believed before any outcome (`prior_alpha`, `prior_beta`): the `outcome` lines move it;
+- `state` and `workflow` hold JSON as the very text that is kept (`value_text`, `spec_text`);
+- `workflow` says what was believed before any outcome (`prior_alpha`, `prior_beta`): the `outcome` lines move it;
 - `file` is a part of the original of a document, in Base64.
 
 Version 1, which is still read, had no types but `user`, `agent`, `session`, `run`, `item`, `note`, `state` and `entry`, and the

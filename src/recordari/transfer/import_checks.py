@@ -169,8 +169,8 @@ def _protected_source(row: Row) -> Row:
     return row
 
 
-def _procedure(row: Row) -> Row:
-    row_id(row, "procedure_id")
+def _workflow(row: Row) -> Row:
+    row_id(row, "workflow_id")
     for name in ("agent_type", "task_type", "name"):
         checked_id(name, _text(row, name))
     whole_number(row, "version", least=1)
@@ -180,7 +180,7 @@ def _procedure(row: Row) -> Row:
     try:
         spec = json.loads(_text(row, "spec_text"))
     except (ValueError, RecursionError):
-        raise InvalidInput("a procedure of the export has no valid spec_text", field="spec_text") from None
+        raise InvalidInput("a workflow of the export has no valid spec_text", field="spec_text") from None
     text, digest = spec_text(spec)
     return {**row, "spec_text": text, "spec_hash": "\\x" + digest.hex()}
 
@@ -229,7 +229,7 @@ def _check_decimal(row: Mapping[str, Any], name: str) -> None:
     except InvalidOperation:
         value = Decimal("NaN")
     if not value.is_finite() or value <= 0 or len(row[name]) > MOST_DIGITS:
-        raise InvalidInput(f"a procedure of the export has no valid {name}", field=name)
+        raise InvalidInput(f"a workflow of the export has no valid {name}", field=name)
 
 
 def _text(row: Mapping[str, Any], name: str) -> str:
@@ -248,7 +248,7 @@ _CHECKS: dict[str, Callable[[Row], Row]] = {
     "feedback": _feedback,
     "hold": _hold,
     "protected_source": _protected_source,
-    "procedure": _procedure,
+    "workflow": _workflow,
     "choice": _choice,
     "outcome": _outcome,
     "proposal": _proposal,

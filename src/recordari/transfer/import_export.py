@@ -172,8 +172,8 @@ class _Import:
             case "tenant":
                 last = rows[-1]
                 return await storage.import_tenant(tx, language=last["language"], settings=last["settings"])
-            case "procedure":
-                return await storage.import_procedures(tx, rows)
+            case "workflow":
+                return await storage.import_workflows(tx, rows)
             case "proposal":
                 return await storage.import_proposals(tx, rows)
             case "session" if self.remakes_summaries:

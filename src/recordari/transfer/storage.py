@@ -38,7 +38,7 @@ EXPORTED: dict[str, Query] = {
     "protected_source": queries.export_protected_sources,
     "feedback": queries.export_feedback,
     "hold": queries.export_holds,
-    "procedure": queries.export_procedures,
+    "workflow": queries.export_workflows,
     "choice": queries.export_choices,
     "outcome": queries.export_outcomes,
     "proposal": queries.export_proposals,
@@ -159,10 +159,10 @@ async def lacks_file(tx: Transaction, document_id: UUID, *, revision: int) -> bo
     return bool(await tx.value(queries.lacks_file, document_id=document_id, revision=revision))
 
 
-async def import_procedures(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Write versions of procedures as they were before any outcome; how many."""
-    written = [row["procedure_id"] for row in await _found(tx, queries.import_procedures, rows)]
-    await _run(tx, queries.link_procedures, rows, procedure_ids=written)
+async def import_workflows(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Write versions of workflows as they were before any outcome; how many."""
+    written = [row["workflow_id"] for row in await _found(tx, queries.import_workflows, rows)]
+    await _run(tx, queries.link_workflows, rows, workflow_ids=written)
     return len(written)
 
 

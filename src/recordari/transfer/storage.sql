@@ -156,28 +156,28 @@ WHERE h.tenant_id = %(tenant_id)s AND (h.item_id, h.action_id) > (
         split_part(%(after)s, chr(31), 2))
 ORDER BY h.item_id, h.action_id LIMIT %(limit)s
 
--- name: export_procedures
--- Versions of procedures with what was believed before any outcome, a page at a time; a successor before what it succeeds.
+-- name: export_workflows
+-- Versions of workflows with what was believed before any outcome, a page at a time; a successor before what it succeeds.
 SELECT concat_ws(chr(31), agent_type, task_type, name, version) AS key,
     to_jsonb(t) - '{tenant_id,spec,spec_hash,alpha,beta,rewards}'::text[] || jsonb_build_object(
         'spec_text', t.spec::text,
         'prior_alpha', trim_scale(t.alpha - o.score)::text, 'prior_beta', trim_scale(t.beta - (o.times - o.score))::text) AS row
-FROM procedures t CROSS JOIN LATERAL (
+FROM workflows t CROSS JOIN LATERAL (
     SELECT COALESCE(sum(o.score), 0) AS score, count(*) AS times FROM outcomes o
-    WHERE o.tenant_id = t.tenant_id AND o.procedure_id = t.procedure_id) o
+    WHERE o.tenant_id = t.tenant_id AND o.workflow_id = t.workflow_id) o
 WHERE tenant_id = %(tenant_id)s AND (agent_type, task_type, name, -version) > (
         split_part(%(after)s, chr(31), 1), split_part(%(after)s, chr(31), 2), split_part(%(after)s, chr(31), 3),
         -COALESCE(NULLIF(split_part(%(after)s, chr(31), 4), ''), '0')::integer)
 ORDER BY agent_type, task_type, name, version DESC LIMIT %(limit)s
 
 -- name: export_choices
--- Choices among procedures, a page at a time.
+-- Choices among workflows, a page at a time.
 SELECT choice_id::text AS key, to_jsonb(t) - 'tenant_id' AS row FROM choices t
 WHERE tenant_id = %(tenant_id)s AND choice_id > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
 ORDER BY choice_id LIMIT %(limit)s
 
 -- name: export_outcomes
--- What came of procedures, a page at a time.
+-- What came of workflows, a page at a time.
 SELECT outcome_id AS key, to_jsonb(t) - 'tenant_id' AS row FROM outcomes t
 WHERE tenant_id = %(tenant_id)s AND outcome_id > %(after)s
 ORDER BY outcome_id LIMIT %(limit)s
@@ -420,50 +420,50 @@ INSERT INTO holds SELECT g.* FROM jsonb_populate_recordset(NULL::holds, %(rows)s
 JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
 ON CONFLICT DO NOTHING
 
--- name: import_procedures
--- Versions of procedures as they were before any outcome; which were written.
-INSERT INTO procedures (
-    tenant_id, procedure_id, agent_type, task_type, name, version, spec, spec_hash, alpha, beta, valid_at, invalid_at)
-SELECT g.tenant_id, g.procedure_id, g.agent_type, g.task_type, g.name, g.version, g.spec_text::json, g.spec_hash,
+-- name: import_workflows
+-- Versions of workflows as they were before any outcome; which were written.
+INSERT INTO workflows (
+    tenant_id, workflow_id, agent_type, task_type, name, version, spec, spec_hash, alpha, beta, valid_at, invalid_at)
+SELECT g.tenant_id, g.workflow_id, g.agent_type, g.task_type, g.name, g.version, g.spec_text::json, g.spec_hash,
     g.prior_alpha, g.prior_beta, g.valid_at, g.invalid_at
 FROM jsonb_to_recordset(%(rows)s) AS g (
-    tenant_id uuid, procedure_id uuid, agent_type text, task_type text, name text, version integer, spec_text text,
+    tenant_id uuid, workflow_id uuid, agent_type text, task_type text, name text, version integer, spec_text text,
     spec_hash bytea, prior_alpha numeric, prior_beta numeric, valid_at timestamptz, invalid_at timestamptz)
 ON CONFLICT DO NOTHING
-RETURNING procedure_id
+RETURNING workflow_id
 
--- name: link_procedures
+-- name: link_workflows
 -- Which versions took the place of those that were written, as far as they are here.
-UPDATE procedures p SET superseded_by = s.procedure_id FROM jsonb_populate_recordset(NULL::procedures, %(rows)s) g
-JOIN procedures s ON s.tenant_id = g.tenant_id AND s.procedure_id = g.superseded_by
-WHERE p.tenant_id = %(tenant_id)s AND p.procedure_id = g.procedure_id AND p.procedure_id = ANY(%(procedure_ids)s)
+UPDATE workflows p SET superseded_by = s.workflow_id FROM jsonb_populate_recordset(NULL::workflows, %(rows)s) g
+JOIN workflows s ON s.tenant_id = g.tenant_id AND s.workflow_id = g.superseded_by
+WHERE p.tenant_id = %(tenant_id)s AND p.workflow_id = g.workflow_id AND p.workflow_id = ANY(%(workflow_ids)s)
     AND p.invalid_at IS NOT NULL AND (s.agent_type, s.task_type, s.name) = (p.agent_type, p.task_type, p.name)
     AND s.version > p.version
 
 -- name: import_choices
--- Choices among procedures that are here; once anything was forgotten, without ids of sessions and runs that are not here.
-INSERT INTO choices (tenant_id, choice_id, procedure_id, agent_id, session_id, run_id, sample, candidates, chosen_at)
-SELECT g.tenant_id, g.choice_id, g.procedure_id, g.agent_id, CASE WHEN k.is_told THEN g.session_id END,
+-- Choices among workflows that are here; once anything was forgotten, without ids of sessions and runs that are not here.
+INSERT INTO choices (tenant_id, choice_id, workflow_id, agent_id, session_id, run_id, sample, candidates, chosen_at)
+SELECT g.tenant_id, g.choice_id, g.workflow_id, g.agent_id, CASE WHEN k.is_told THEN g.session_id END,
     CASE WHEN k.is_told THEN g.run_id END, g.sample, g.candidates, g.chosen_at
 FROM jsonb_populate_recordset(NULL::choices, %(rows)s) g
-JOIN procedures p ON p.tenant_id = g.tenant_id AND p.procedure_id = g.procedure_id
+JOIN workflows p ON p.tenant_id = g.tenant_id AND p.workflow_id = g.workflow_id
 CROSS JOIN LATERAL (SELECT NOT EXISTS (SELECT FROM tombstones b WHERE b.tenant_id = g.tenant_id) OR EXISTS (
     SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id) AS is_told) k
 ON CONFLICT DO NOTHING
 
 -- name: import_outcomes
--- What came of procedures that are here: each outcome that is new moves what is believed, as when it was given.
+-- What came of workflows that are here: each outcome that is new moves what is believed, as when it was given.
 WITH noted AS (
-    INSERT INTO outcomes (tenant_id, outcome_id, procedure_id, choice_id, score, rewarded_at)
-    SELECT g.tenant_id, g.outcome_id, g.procedure_id, g.choice_id, g.score, g.rewarded_at
+    INSERT INTO outcomes (tenant_id, outcome_id, workflow_id, choice_id, score, rewarded_at)
+    SELECT g.tenant_id, g.outcome_id, g.workflow_id, g.choice_id, g.score, g.rewarded_at
     FROM jsonb_populate_recordset(NULL::outcomes, %(rows)s) g
-    JOIN procedures p ON p.tenant_id = g.tenant_id AND p.procedure_id = g.procedure_id
+    JOIN workflows p ON p.tenant_id = g.tenant_id AND p.workflow_id = g.workflow_id
     ON CONFLICT DO NOTHING
-    RETURNING outcome_id, procedure_id, score
+    RETURNING outcome_id, workflow_id, score
 ), moved AS (
-    UPDATE procedures p SET alpha = p.alpha + n.score, beta = p.beta + n.times - n.score, rewards = p.rewards + n.times
-    FROM (SELECT procedure_id, sum(score) AS score, count(*) AS times FROM noted GROUP BY procedure_id) n
-    WHERE p.tenant_id = %(tenant_id)s AND p.procedure_id = n.procedure_id
+    UPDATE workflows p SET alpha = p.alpha + n.score, beta = p.beta + n.times - n.score, rewards = p.rewards + n.times
+    FROM (SELECT workflow_id, sum(score) AS score, count(*) AS times FROM noted GROUP BY workflow_id) n
+    WHERE p.tenant_id = %(tenant_id)s AND p.workflow_id = n.workflow_id
 )
 SELECT outcome_id FROM noted
 

@@ -55,7 +55,7 @@ TAGS = [
     {"name": "episodes", "description": "What an agent did."},
     {"name": "state", "description": "JSON by key of a run or session."},
     {"name": "entries", "description": "Documents by namespace and key, that can be searched."},
-    {"name": "procedures", "description": "Ways of doing a task, chosen by what came of them."},
+    {"name": "workflows", "description": "Ways of doing a task, chosen by what came of them."},
     {"name": "databases", "description": "Databases of your own that can be asked."},
     {"name": "proposals", "description": "Changes of memory that wait for an administrator's word."},
     {"name": "sharing", "description": "Memories given to other tenants of the organisation, and received from them."},

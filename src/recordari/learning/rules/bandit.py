@@ -1,6 +1,6 @@
-"""Choosing among procedures by what came of them: a Beta posterior each, and Thompson sampling.
+"""Choosing among workflows by what came of them: a Beta posterior each, and Thompson sampling.
 
-A procedure's worth is a number between 0 and 1 that nobody knows. What is believed of it is Beta(alpha, beta): the prior
+A workflow's worth is a number between 0 and 1 that nobody knows. What is believed of it is Beta(alpha, beta): the prior
 Beta(1, 1) says nothing, and a reward of score s adds s to alpha and 1 - s to beta. To choose, one number is drawn from
 each posterior and the largest wins, so that each is chosen as often as it is likely to be the best one.
 """
@@ -30,7 +30,7 @@ class RandomSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posterior:
-    """What is believed of a procedure's worth."""
+    """What is believed of a workflow's worth."""
 
     alpha: float = 1.0
     beta: float = 1.0

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
+
+from pydantic import ConfigDict
 
 from recordari.core.items import Trust, normalised
 from recordari.core.text import terms
@@ -21,7 +23,7 @@ from recordari.errors import InvalidInput
 from recordari.facts.rules.claims import claims_of
 
 SETTING = "proposals"
-"""The key of a tenant's settings under which its policy stands: `{"accept": ["merge"]}`."""
+"""The key of a tenant's settings of its policy: `{"accept": ["merge"]}`."""
 SAME_WORDS = 0.8  # part of the words of both that two texts share to say the same
 UNUSED_FOR = timedelta(days=180)
 DOUBTED_BELOW = 0.3
@@ -61,7 +63,9 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A change that waits for somebody's word."""
+    """A change that waits for a decision, or had it."""
+
+    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
 
     proposal_id: UUID
     kind: ProposalKind
@@ -137,18 +141,20 @@ class InputNow:
 class ProposalPolicy:
     """Which proposals a tenant accepts by itself."""
 
-    accept: frozenset[ProposalKind] = field(default_factory=frozenset)
+    __pydantic_config__ = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    accept: tuple[ProposalKind, ...] = ()
 
     def written(self) -> dict[str, Any]:
         """The policy as it stands in a tenant's settings."""
-        return {"accept": sorted(self.accept)}
+        return {"accept": list(self.accept)}
 
 
-def checked_accept(kinds: Collection[str]) -> frozenset[ProposalKind]:
+def checked_accept(kinds: Collection[str]) -> tuple[ProposalKind, ...]:
     """The kinds that a policy may name, or an error that says which."""
     if isinstance(kinds, str) or any(kind not in BY_POLICY for kind in kinds):
         raise InvalidInput(f"accept can name {', '.join(sorted(BY_POLICY))}; a person promotes", field="accept")
-    return frozenset(ProposalKind(kind) for kind in kinds)
+    return tuple(sorted({ProposalKind(kind) for kind in kinds}))
 
 
 def proposal_policy(settings: Mapping[str, Any]) -> ProposalPolicy:
@@ -156,7 +162,7 @@ def proposal_policy(settings: Mapping[str, Any]) -> ProposalPolicy:
     given = settings.get(SETTING)
     accept = given.get("accept") if isinstance(given, dict) else None
     try:
-        return ProposalPolicy(accept=checked_accept(accept) if isinstance(accept, list) else frozenset())
+        return ProposalPolicy(accept=checked_accept(accept) if isinstance(accept, list) else ())
     except (InvalidInput, TypeError):
         return ProposalPolicy()
 

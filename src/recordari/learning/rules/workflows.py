@@ -1,4 +1,4 @@
-"""Procedures: how an agent does a task, in versions, each with what is believed of its worth."""
+"""Workflows: how an agent does a task, in versions, each with what is believed of its worth."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MAX_SPEC_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Procedure:
-    """One version of a procedure."""
+class Workflow:
+    """One version of a workflow, with the posterior Beta(alpha, beta) of its worth."""
 
-    procedure_id: UUID
+    workflow_id: UUID
     agent_type: str
     task_type: str
     name: str
@@ -51,10 +51,10 @@ class Procedure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One draw: which procedure, by which number, among how many."""
+    """One draw: which workflow, by which number, among how many."""
 
     choice_id: UUID
-    procedure: Procedure
+    workflow: Workflow
     sample: float
     candidates: int
     chosen_at: datetime
@@ -65,7 +65,7 @@ class ChoiceRow:
     """A choice as it was recorded."""
 
     choice_id: UUID
-    procedure_id: UUID
+    workflow_id: UUID
     agent_id: AgentId | None
     session_id: SessionId | None
     run_id: RunId | None
@@ -76,10 +76,10 @@ class ChoiceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a procedure once."""
+    """What came of a workflow once."""
 
     outcome_id: str
-    procedure_id: UUID
+    workflow_id: UUID
     choice_id: UUID | None
     score: float
     rewarded_at: datetime

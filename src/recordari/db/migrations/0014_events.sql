@@ -1,19 +1,6 @@
--- What programs around memory need: answers by idempotency key, the feed of changes, and webhooks that carry it on.
+-- The feed of changes, and webhooks that carry it on.
 
--- Nobody can read an answer without the key and the request that it answers: they are what it is encrypted with.
-CREATE TABLE answers (
-    tenant_id uuid NOT NULL REFERENCES tenants,
-    key_hash bytea NOT NULL,
-    request_hash bytea NOT NULL,
-    claim uuid NOT NULL,                   -- which request works on it; another takes over when it fell silent
-    claimed_at timestamptz NOT NULL,
-    sealed bytea,
-    expires_at timestamptz NOT NULL,
-    PRIMARY KEY (tenant_id, key_hash)
-);
-CREATE INDEX answers_by_end ON answers (tenant_id, expires_at);
-
--- Ids and types, never content. A row gets its position when somebody reads the feed: rows that commit late come later
+-- Ids and types, never content. A row gets its position when the feed is read: rows that commit late come later
 -- in it, and no reader passes one over.
 CREATE TABLE events (
     tenant_id uuid NOT NULL REFERENCES tenants,
@@ -27,7 +14,6 @@ CREATE TABLE events (
 );
 CREATE UNIQUE INDEX events_in_order ON events (tenant_id, position) WHERE position IS NOT NULL;
 CREATE INDEX events_unplaced ON events (tenant_id, number) WHERE position IS NULL;
-CREATE INDEX events_by_time ON events (tenant_id, at);
 
 CREATE TABLE event_feeds (
     tenant_id uuid NOT NULL REFERENCES tenants,
@@ -52,7 +38,7 @@ CREATE TABLE webhooks (
     PRIMARY KEY (tenant_id, webhook_id)
 );
 
-GRANT SELECT, INSERT, UPDATE, DELETE ON answers, events, event_feeds, webhooks TO recordari_app;
+GRANT SELECT, INSERT, UPDATE, DELETE ON events, event_feeds, webhooks TO recordari_app;
 GRANT SELECT, INSERT ON events TO recordari_retention;
 GRANT SELECT ON webhooks TO recordari_retention;
 GRANT SELECT ON events, event_feeds TO recordari_readonly;
@@ -61,7 +47,7 @@ DO $$
 DECLARE
     table_name text;
 BEGIN
-    FOREACH table_name IN ARRAY ARRAY['answers', 'events', 'event_feeds', 'webhooks'] LOOP
+    FOREACH table_name IN ARRAY ARRAY['events', 'event_feeds', 'webhooks'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', table_name);
         EXECUTE format(
             'CREATE POLICY tenant ON %I TO recordari_app, recordari_retention, recordari_readonly
@@ -69,16 +55,30 @@ BEGIN
     END LOOP;
 END $$;
 
--- Whoever changes items, the feed tells it: no verb has to think of it.
-
-CREATE FUNCTION tell_new_items() RETURNS trigger LANGUAGE plpgsql AS $$
+-- The feed shows every change of an item: no verb has to think of it. New items are also counted here, as
+-- `count_change` does it but for all at once: one function for an insert takes fewer steps than two.
+CREATE FUNCTION note_new_items() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO recordari.events (tenant_id, type, subject_id, kind)
-    SELECT tenant_id, 'item.created', item_id, kind FROM added WHERE anonymized_at IS NULL;
+    WITH new_events AS (
+        INSERT INTO recordari.events (tenant_id, type, subject_id, kind)
+        SELECT tenant_id, 'item.created', item_id, kind FROM added WHERE anonymized_at IS NULL
+    ), changed AS MATERIALIZED (
+        SELECT DISTINCT tenant_id, recordari.owner_class(scope, user_id, agent_id, session_id) AS class FROM added
+    ), counted AS (
+        UPDATE recordari.memory_versions m SET version = m.version + 1
+        FROM changed c CROSS JOIN LATERAL (
+            SELECT s.slot FROM recordari.memory_versions s WHERE s.tenant_id = c.tenant_id AND s.owner_class = c.class
+            LIMIT 1 FOR UPDATE SKIP LOCKED) free
+        WHERE m.tenant_id = c.tenant_id AND m.owner_class = c.class AND m.slot = free.slot
+        RETURNING m.tenant_id, m.owner_class
+    )
+    INSERT INTO recordari.memory_versions (tenant_id, owner_class, slot)
+    SELECT c.tenant_id, c.class, (random() * 2147483646)::integer FROM changed c
+    WHERE NOT EXISTS (SELECT FROM counted d WHERE d.tenant_id = c.tenant_id AND d.owner_class = c.class);
     RETURN NULL;
 END $$;
-CREATE TRIGGER items_tell_new AFTER INSERT ON items REFERENCING NEW TABLE AS added
-    FOR EACH STATEMENT EXECUTE FUNCTION tell_new_items();
+CREATE TRIGGER items_note_new AFTER INSERT ON items REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION note_new_items();
 
 CREATE FUNCTION tell_changed_item() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -113,17 +113,20 @@ CREATE TRIGGER erasures_tell AFTER UPDATE ON erasures FOR EACH ROW
     WHEN (OLD.finished_at IS NULL AND NEW.finished_at IS NOT NULL) EXECUTE FUNCTION tell_erasure();
 
 -- Webhooks that want an event are put to work. One that fails is at work already and finds the event by itself; one that
--- was given up waits for a person.
+-- was given up waits for a person. Whether the tenant has a webhook at all is one step in an index, and is looked at first.
 CREATE FUNCTION wake_webhooks() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF NOT EXISTS (SELECT FROM recordari.webhooks w WHERE w.tenant_id = recordari.current_tenant()) THEN
+        RETURN NULL;
+    END IF;
     INSERT INTO recordari_queue.outbox (topic, tenant_id, ref)
     SELECT 'webhook', w.tenant_id, w.webhook_id FROM recordari.webhooks w
-    WHERE w.tenant_id IN (SELECT tenant_id FROM told) AND w.is_active AND w.failing_since IS NULL
-        AND (w.types = '{}' OR w.types && ARRAY(SELECT type FROM told));
+    WHERE w.tenant_id IN (SELECT tenant_id FROM new_events) AND w.is_active AND w.failing_since IS NULL
+        AND (w.types = '{}' OR w.types && ARRAY(SELECT type FROM new_events));
     IF FOUND THEN
         PERFORM pg_notify('recordari_outbox', 'database webhook');
     END IF;
     RETURN NULL;
 END $$;
-CREATE TRIGGER events_wake AFTER INSERT ON events REFERENCING NEW TABLE AS told
+CREATE TRIGGER events_wake AFTER INSERT ON events REFERENCING NEW TABLE AS new_events
     FOR EACH STATEMENT EXECUTE FUNCTION wake_webhooks();

@@ -1,4 +1,4 @@
--- Sessions with their window and notes, runs with their turns and tool calls, and reports for people.
+-- Sessions with their window and notes, runs with their turns and tool calls, and the keyed state of both.
 
 CREATE TABLE sessions (
     tenant_id uuid NOT NULL REFERENCES tenants,
@@ -17,17 +17,18 @@ CREATE TABLE sessions (
     opened_at timestamptz NOT NULL,
     active_at timestamptz NOT NULL,
     closed_at timestamptz,
+    consolidated_at timestamptz,           -- lasting memories were taken from it
     messages integer NOT NULL DEFAULT 0,
     window_from integer NOT NULL DEFAULT 1,      -- place in the thread at which the window begins
     window_tokens integer NOT NULL DEFAULT 0,
     epoch integer NOT NULL DEFAULT 0,            -- how often the context was compressed
     epoch_from integer,                          -- where the tail of the present epoch begins
     epoch_to integer,                            -- the last message when it began
-    prompt_tokens integer,                       -- what the last turn reported
+    prompt_tokens integer,                       -- as the last turn reported it
     summary text NOT NULL DEFAULT '',
     summary_id uuid,                             -- the item that holds the same text
     summarised_to integer NOT NULL DEFAULT 0,
-    folded_to integer NOT NULL DEFAULT 0,        -- what fell out of the window up to here is summarised for good
+    folded_to integer NOT NULL DEFAULT 0,        -- up to here messages left the window and are summarised for good
     folds jsonb NOT NULL DEFAULT '[]',           -- those summaries, each with the places it covers
     PRIMARY KEY (tenant_id, session_id)
 ) WITH (fillfactor = 70);
@@ -36,6 +37,8 @@ CREATE UNIQUE INDEX sessions_open_in_line ON sessions (tenant_id, root_id) WHERE
 CREATE INDEX sessions_by_line ON sessions (tenant_id, root_id, session_ref);
 CREATE INDEX sessions_by_agent ON sessions (tenant_id, agent_id, session_ref);
 CREATE INDEX sessions_by_opening ON sessions (tenant_id, opened_at);
+CREATE INDEX sessions_to_consolidate ON sessions (tenant_id, closed_at)
+    WHERE status = 'closed' AND consolidated_at IS NULL;
 
 CREATE TABLE notes (
     tenant_id uuid NOT NULL,
@@ -44,7 +47,7 @@ CREATE TABLE notes (
     kind text NOT NULL CHECK (kind IN ('decision', 'action_item', 'tool_result', 'note')),
     content text NOT NULL,
     importance real NOT NULL CHECK (importance BETWEEN 0 AND 1),
-    item_id uuid,                          -- what it was noted from
+    item_id uuid,                          -- the item it was noted from
     created_at timestamptz NOT NULL,
     PRIMARY KEY (tenant_id, session_id, note_id),
     FOREIGN KEY (tenant_id, session_id) REFERENCES sessions ON DELETE CASCADE
@@ -84,7 +87,7 @@ CREATE TABLE turns (
     run_id text NOT NULL,
     number integer NOT NULL,
     status text NOT NULL DEFAULT 'running' CHECK (status IN ('running', 'completed', 'failed')),
-    episodes uuid[] NOT NULL DEFAULT '{}',  -- what it was given to begin with
+    episodes uuid[] NOT NULL DEFAULT '{}',  -- given to it at its start
     prompt_tokens integer,
     tokens_in bigint NOT NULL DEFAULT 0,
     tokens_out bigint NOT NULL DEFAULT 0,
@@ -96,7 +99,7 @@ CREATE TABLE turns (
     FOREIGN KEY (tenant_id, run_id) REFERENCES runs ON DELETE CASCADE
 );
 
--- Where an agent stands: one row for each session, made at its first turn and renewed by every other.
+-- The latest turn of a session: one row, made at the first turn and renewed by every other.
 CREATE TABLE turn_states (
     tenant_id uuid NOT NULL,
     session_id text NOT NULL,
@@ -131,32 +134,46 @@ CREATE TABLE tool_calls (
     FOREIGN KEY (tenant_id, run_id) REFERENCES runs ON DELETE CASCADE
 );
 
-CREATE TABLE reports (
+-- One row for each owner of state. Writers lock it, so that a budget holds for writes at the same moment; its version
+-- counts on when a key is deleted and made again, so that no old version ever fits a new value.
+CREATE TABLE state_owners (
     tenant_id uuid NOT NULL REFERENCES tenants,
-    report_id uuid NOT NULL,
-    kind text NOT NULL,
-    day date NOT NULL,
-    body text NOT NULL,
-    figures jsonb NOT NULL DEFAULT '{}',
-    warnings text[] NOT NULL DEFAULT '{}',
-    created_at timestamptz NOT NULL,
-    PRIMARY KEY (tenant_id, report_id),
-    UNIQUE (tenant_id, kind, day)
+    owner_kind text NOT NULL CHECK (owner_kind IN ('run', 'session')),
+    owner_id text NOT NULL CHECK (length(owner_id) BETWEEN 1 AND 200),
+    user_id text,
+    version bigint NOT NULL,
+    written_at timestamptz NOT NULL,
+    closed_at timestamptz,     -- its run has ended: nothing is written any more
+    PRIMARY KEY (tenant_id, owner_kind, owner_id)
+) WITH (fillfactor = 70);
+CREATE INDEX state_owners_by_written_at ON state_owners (tenant_id, written_at);
+
+CREATE TABLE state (
+    tenant_id uuid NOT NULL,
+    owner_kind text NOT NULL,
+    owner_id text NOT NULL,
+    key text NOT NULL,
+    user_id text,
+    value json NOT NULL,       -- not jsonb: it is returned exactly as it was given
+    bytes integer NOT NULL,
+    version bigint NOT NULL,
+    updated_at timestamptz NOT NULL,
+    expires_at timestamptz,    -- NULL: ends with its owner
+    PRIMARY KEY (tenant_id, owner_kind, owner_id, key),
+    FOREIGN KEY (tenant_id, owner_kind, owner_id) REFERENCES state_owners ON DELETE CASCADE
 );
+CREATE INDEX state_by_expires_at ON state (tenant_id, expires_at) WHERE expires_at IS NOT NULL;
 
--- The newest episodes of an agent are read at the start of every turn.
-CREATE INDEX items_episodes ON items (tenant_id, agent_id, item_id) WHERE kind = 'episode';
-
-GRANT SELECT, INSERT, UPDATE, DELETE ON sessions, notes, runs, turns, turn_states, tool_calls, reports
+GRANT SELECT, INSERT, UPDATE, DELETE ON sessions, notes, runs, turns, turn_states, tool_calls, state_owners, state
     TO recordari_app, recordari_retention;
-GRANT SELECT ON sessions, notes, runs, turns, turn_states, tool_calls, reports TO recordari_readonly;
+GRANT SELECT ON sessions, notes, runs, turns, turn_states, tool_calls, state_owners, state TO recordari_readonly;
 
 DO $$
 DECLARE
     table_name text;
 BEGIN
-    -- A user's own sessions and runs are shown to that user only; a job or an administrator has no user.
-    FOREACH table_name IN ARRAY ARRAY['sessions', 'runs'] LOOP
+    -- A user's own sessions, runs and state are shown to that user only; a job or an administrator has no user.
+    FOREACH table_name IN ARRAY ARRAY['sessions', 'runs', 'state_owners', 'state'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', table_name);
         EXECUTE format(
             'CREATE POLICY tenant_and_user ON %I TO recordari_app, recordari_readonly
@@ -168,10 +185,20 @@ BEGIN
             'CREATE POLICY tenant ON %I TO recordari_retention
                  USING (tenant_id = current_tenant()) WITH CHECK (tenant_id = current_tenant())', table_name);
     END LOOP;
-    FOREACH table_name IN ARRAY ARRAY['notes', 'turns', 'turn_states', 'tool_calls', 'reports'] LOOP
+    FOREACH table_name IN ARRAY ARRAY['notes', 'turns', 'turn_states', 'tool_calls'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', table_name);
         EXECUTE format(
             'CREATE POLICY tenant ON %I TO recordari_app, recordari_retention, recordari_readonly
                  USING (tenant_id = current_tenant()) WITH CHECK (tenant_id = current_tenant())', table_name);
     END LOOP;
 END $$;
+
+-- At most one row: which generation of cached entries counts, and from when the cache may be used. It is unlogged
+-- because losing it is safe: a new generation begins, and entries cached before are ignored.
+CREATE UNLOGGED TABLE recordari_queue.cache_term (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    generation uuid NOT NULL,
+    suspended_at timestamptz NOT NULL,
+    resumes_at timestamptz NOT NULL
+);
+GRANT SELECT, INSERT, UPDATE ON recordari_queue.cache_term TO recordari_app;

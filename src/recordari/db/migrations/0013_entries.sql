@@ -10,7 +10,7 @@ CREATE TABLE entries (
     key text NOT NULL,
     value jsonb NOT NULL,
     version bigint NOT NULL,
-    item_id uuid,                          -- what recall finds of it; NULL: it is not indexed
+    item_id uuid,                          -- found by recall; NULL: it is not indexed
     ttl_seconds integer,
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
@@ -33,7 +33,7 @@ CREATE POLICY tenant_and_user ON entries TO recordari_app, recordari_readonly
 CREATE POLICY tenant ON entries TO recordari_retention
     USING (tenant_id = current_tenant()) WITH CHECK (tenant_id = current_tenant());
 
--- Whatever redacts an item (a person, retention, the erasing of a user) takes its entry along.
+-- When an item is redacted (by a person, retention or the erasing of a user), its entry goes too.
 CREATE FUNCTION drop_forgotten_entry() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM entries e WHERE e.tenant_id = NEW.tenant_id AND e.item_id = NEW.item_id;

@@ -1,4 +1,4 @@
--- Tenants, users, agents, API keys and the audit. Every table: tenant first in every key, FORCE row-level security.
+-- Tenants, users, agents, API keys, the audit and usage. Every table: tenant first in every key, FORCE row-level security.
 
 CREATE FUNCTION current_tenant() RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE
     AS $$ SELECT NULLIF(current_setting('app.tenant_id', true), '')::uuid $$;
@@ -13,6 +13,8 @@ CREATE TABLE tenants (
     embedding_model text,      -- whose vectors recall uses
     embedding_target text,     -- to which model the tenant is being moved
     settings jsonb NOT NULL DEFAULT '{}',
+    -- Part of every hash of forgotten text, so that nobody can guess the text from a list of likely ones.
+    salt bytea NOT NULL DEFAULT decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex'),
     created_at timestamptz NOT NULL DEFAULT now()
 );
 
@@ -53,6 +55,7 @@ CREATE TABLE api_keys (
     PRIMARY KEY (tenant_id, key_id)
 );
 
+-- Append-only: ids, never content.
 CREATE TABLE audit (
     tenant_id uuid NOT NULL REFERENCES tenants,
     audit_id uuid NOT NULL,
@@ -67,20 +70,33 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_by_subject ON audit (tenant_id, subject_kind, subject_id);
 
+CREATE TABLE usage (
+    tenant_id uuid NOT NULL REFERENCES tenants,
+    items bigint NOT NULL DEFAULT 0,
+    bytes bigint NOT NULL DEFAULT 0,
+    writes bigint NOT NULL DEFAULT 0,      -- of the day
+    day date NOT NULL,
+    measured_at timestamptz,
+    PRIMARY KEY (tenant_id)
+) WITH (fillfactor = 50);
+
 GRANT SELECT, INSERT, UPDATE ON tenants, users, agents, api_keys TO recordari_app;
 GRANT DELETE ON agents TO recordari_app;
+GRANT SELECT ON tenants TO recordari_retention;
+GRANT SELECT, UPDATE, DELETE ON users TO recordari_retention;
+GRANT SELECT, UPDATE ON api_keys TO recordari_retention;
 GRANT SELECT, INSERT ON audit TO recordari_app, recordari_retention;
-GRANT SELECT ON tenants, users TO recordari_retention;
-GRANT SELECT ON tenants, users, agents, audit TO recordari_readonly;
+GRANT SELECT, INSERT, UPDATE, DELETE ON usage TO recordari_app, recordari_retention;
+GRANT SELECT ON tenants, users, agents, audit, usage TO recordari_readonly;
 
--- The directory of tenants is the one table that the owner may read across tenants (to list them for an operator).
+-- The owner may read the directory of tenants across tenants, to list them for an operator.
 CREATE POLICY directory ON tenants FOR SELECT TO recordari_owner USING (true);
 
 DO $$
 DECLARE
     table_name text;
 BEGIN
-    FOREACH table_name IN ARRAY ARRAY['tenants', 'users', 'agents', 'api_keys', 'audit'] LOOP
+    FOREACH table_name IN ARRAY ARRAY['tenants', 'users', 'agents', 'api_keys', 'audit', 'usage'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', table_name);
         EXECUTE format(
             'CREATE POLICY tenant ON %I TO recordari_app, recordari_retention, recordari_readonly

@@ -1,14 +1,6 @@
--- What facts rest on, how far the background has come with an item, and what people said about it.
+-- The evidence of facts, and the opinions of people about them.
 
-ALTER TABLE items
-    ADD COLUMN extracted_at timestamptz,  -- facts were taken from it; never again, so that a forgotten one stays away
-    ADD COLUMN judged_at timestamptz,     -- it was compared with its neighbours, whatever came of it
-    ADD COLUMN pinned_at timestamptz;     -- only a person may end it
-
-CREATE INDEX items_by_claim ON items (tenant_id, subject, predicate) WHERE subject IS NOT NULL AND predicate IS NOT NULL;
-CREATE INDEX items_by_successor ON items (tenant_id, superseded_by) WHERE superseded_by IS NOT NULL;
-
--- Which items a derived one was taken from: what is removed takes with it what rests on it alone.
+-- The items that a derived item was taken from. A derived item goes when its last source goes.
 CREATE TABLE evidence (
     tenant_id uuid NOT NULL,
     item_id uuid NOT NULL,
@@ -21,7 +13,7 @@ CREATE TABLE evidence (
 );
 CREATE INDEX evidence_by_source ON evidence (tenant_id, source_item_id);
 
--- One voice per person and item; a second one takes the place of the first.
+-- One opinion per person and item; a second one replaces the first.
 CREATE TABLE feedback (
     tenant_id uuid NOT NULL,
     item_id uuid NOT NULL,
@@ -46,3 +38,16 @@ BEGIN
                  USING (tenant_id = current_tenant()) WITH CHECK (tenant_id = current_tenant())', table_name);
     END LOOP;
 END $$;
+
+-- A writer that derives something locks the source until the commit: either forgetting the source finds the derived
+-- item, or deriving finds that the source is forgotten and starts again without it.
+CREATE FUNCTION keep_source() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM items i
+    WHERE i.tenant_id = NEW.tenant_id AND i.item_id = NEW.source_item_id AND i.anonymized_at IS NULL FOR SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the source was forgotten' USING ERRCODE = 'serialization_failure';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER evidence_has_its_source BEFORE INSERT ON evidence FOR EACH ROW EXECUTE FUNCTION keep_source();

@@ -1,4 +1,4 @@
--- Databases of the user that `query_data` may ask (K2): how to get in, which tables, and what was last seen of them.
+-- Databases of the user that `query_data` may ask (K2): their address, tables, and schema as last seen.
 
 CREATE TABLE databases (
     tenant_id uuid NOT NULL REFERENCES tenants,
@@ -6,7 +6,7 @@ CREATE TABLE databases (
     name text NOT NULL CHECK (length(name) BETWEEN 1 AND 100),
     description text NOT NULL CHECK (length(description) <= 2000),
     engine text NOT NULL CHECK (engine IN ('postgres', 'mysql', 'sqlite', 'duckdb')),
-    sealed_dsn text NOT NULL,              -- opened only by whoever holds the key, which is not in this database
+    sealed_dsn text NOT NULL,              -- encrypted; the key is not in this database
     tables jsonb NOT NULL,
     schema jsonb NOT NULL DEFAULT '[]',
     warnings jsonb NOT NULL DEFAULT '[]',
