@@ -13,7 +13,6 @@ from recordari.core.checks import Progress
 from recordari.errors import InvalidInput, NotFound, RecordariError
 from recordari.kit.commands import (
     DEVELOPMENT_TENANT,
-    Explain,
     Moment,
     NoRerank,
     Tenant,
@@ -112,10 +111,10 @@ def search(
     top_k: TopK = 5,
     as_of: Moment = None,
     no_rerank: NoRerank = False,
-    explain: Explain = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Add a trace to the JSON.")] = False,
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
-    """Search the documents; each text comes with its place. --explain adds a trace to --json."""
+    """Search the documents; each text comes with its place."""
     moment = read_moment(as_of)
     answer = ask(
         lambda caller: search_verbs.search_knowledge(
