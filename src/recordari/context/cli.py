@@ -1,9 +1,7 @@
-"""`recordari context`: what an agent would see for a question."""
+"""`recordari context` and `profile`: what an agent would see for a question, and what is known of a user or agent."""
 
 from __future__ import annotations
 
-import asyncio
-from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -15,19 +13,19 @@ from recordari.context.rules.context import Iteration, Rendering
 from recordari.kit.commands import (
     DEVELOPMENT_TENANT,
     Agent,
+    Explain,
+    Moment,
     Session,
     Tenant,
     User,
     ask,
-    open_memory,
+    read_moment,
 )
-from recordari.kit.output import AsJson, print_json, print_line, print_note, print_table
+from recordari.kit.output import Answer, Note, Table, Text
 
 
 def context(
-    question: Annotated[
-        str | None, typer.Argument(help="What the user asks; without one, nothing is recalled.")
-    ] = None,
+    question: Annotated[str | None, typer.Argument(help="What the user asks; without it, nothing is recalled.")] = None,
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,
     user: User = None,
@@ -36,73 +34,52 @@ def context(
     run: Annotated[str | None, typer.Option(help="The run, for what was handed to it.")] = None,
     profile: Annotated[str | None, typer.Option(help="router, stable, or one of the tenant's own.")] = None,
     budget: Annotated[int | None, typer.Option(help="Most tokens.")] = None,
-    render: Annotated[Rendering, typer.Option(help="How to hand it over.")] = Rendering.TEXT,
-    as_of: Annotated[str | None, typer.Option(help="A time in ISO 8601 with its offset.")] = None,
+    render: Annotated[Rendering, typer.Option(help="The form of the context.")] = Rendering.TEXT,
+    as_of: Moment = None,
     iterate: Annotated[Iteration, typer.Option(help="Ask in several rounds.")] = Iteration.AUTO,
-    explain: Annotated[bool, typer.Option("--explain", help="Say why.")] = False,
-    as_json: AsJson = False,
-) -> None:
+    explain: Explain = False,
+) -> Answer:
     """Print what an agent would see for a question, within its budget of tokens."""
-    try:
-        moment = datetime.fromisoformat(as_of) if as_of is not None else None
-    except ValueError:
-        raise typer.BadParameter(f"{as_of!r} is not a time in ISO 8601.") from None
-
-    async def run_it() -> Context:
-        async with open_memory(tenant, user=user, agent=agent, session=session) as caller:
-            return await assemble.get_context(
-                *caller.bound(caller.identity.narrowed(run_id=run)),
-                question,
-                profile=profile,
-                budget=budget,
-                render=render,
-                as_of=moment,
-                iterate=iterate,
-                explain=explain,
-            )
-
-    found = asyncio.run(run_it())
-    if as_json:
-        print_json(shown(found).model_dump(mode="json"))
-        return
-    _print(found)
-    print_note(f"{found.tokens} of {found.budget} tokens; {found.left} left for the results of tools")
-    if found.trace is not None:
-        print_note("left out: " + "; ".join(f"{name}: {reason}" for name, reason in found.trace["left_out"].items()))
+    moment = read_moment(as_of)
+    found = ask(
+        lambda caller: assemble.get_context(
+            *caller.bound(caller.identity.narrowed(run_id=run)),
+            question,
+            profile=profile,
+            budget=budget,
+            render=render,
+            as_of=moment,
+            iterate=iterate,
+            explain=explain,
+        ),
+        tenant,
+        user=user,
+        agent=agent,
+        session=session,
+    )
+    left_out = found.trace["left_out"].items() if found.trace is not None else ()
+    return Answer(
+        shown(found).model_dump(mode="json"),
+        *_parts(found),
+        Note(f"{found.tokens} of {found.budget} tokens; {found.left} left for the results of tools"),
+        Note("left out: " + "; ".join(f"{name}: {reason}" for name, reason in left_out)) if explain else None,
+    )
 
 
-def _print(found: Context) -> None:
+def _parts(found: Context) -> list[Table | Text]:
     if found.messages is not None:
-        for message in found.messages:
-            print_line(f"{message.role}:")
-            _print_lines(message.content)
-    elif found.text is not None:
-        _print_lines(found.text)
-    else:
-        rows = [
-            {"section": section.name, "ref": ref, "tokens": kept.tokens, "trust": kept.item.trust, "text": kept.content}
-            for section in found.sections
-            for ref, kept in zip(section.handles, section.items, strict=True)
-        ]
-        print_table(rows, empty="nothing to show")
+        return [Text(f"{message.role}:\n{message.content}") for message in found.messages]
+    if found.text is not None:
+        return [Text(found.text)]
+    rows = [
+        {"section": section.name, "ref": ref, "tokens": kept.tokens, "trust": kept.item.trust, "text": kept.content}
+        for section in found.sections
+        for ref, kept in zip(section.handles, section.items, strict=True)
+    ]
+    return [Table(rows, empty="nothing to show")]
 
 
-def _print_lines(text: str) -> None:
-    for line in text.splitlines():
-        print_line(line)
-
-
-def profile(
-    *,
-    user: User = None,
-    agent: Agent = None,
-    tenant: Tenant = DEVELOPMENT_TENANT,
-    as_json: AsJson = False,
-) -> None:
+def profile(*, user: User = None, agent: Agent = None, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
     """Print what is known of a user or an agent, in a few hundred tokens."""
     found = ask(lambda caller: profiles.profile(*caller, user=user, agent=agent), tenant)
-    if as_json:
-        print_json(found)
-        return
-    for line in found.content.splitlines() or ["nothing is known yet"]:
-        print_line(line)
+    return Answer(found, Text(found.content or "nothing is known yet"))

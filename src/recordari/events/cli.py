@@ -1,4 +1,4 @@
-"""`recordari webhooks`: list, add, pause, resume, remove."""
+"""`recordari webhooks`: list, show, add, pause, resume, remove."""
 
 from __future__ import annotations
 
@@ -8,40 +8,27 @@ from uuid import UUID
 import typer
 
 from recordari.events import webhooks
-from recordari.events.rules import EventType, Webhook
-from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask
-from recordari.kit.output import (
-    AsJson,
-    Yes,
-    confirm,
-    print_json,
-    print_line,
-    print_note,
-    print_record,
-    print_table,
-    record,
-)
+from recordari.events.rules import EventType
+from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, Yes, ask
+from recordari.kit.output import Answer, Commands, Note, Record, Table, confirm, record
 
-webhooks_commands = typer.Typer()
+webhooks_commands = Commands()
 
 WebhookId = Annotated[UUID, typer.Argument(help="Id of the webhook, from `recordari webhooks list`.")]
+SECRET = ("secret",)
 
 
 @webhooks_commands.command("list")
-def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Table:
     """List the webhooks of a tenant, and how each fares."""
-    rows = [_visible(each) for each in ask(lambda caller: webhooks.list_webhooks(*caller), tenant)]
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(rows, empty="there are no webhooks")
+    found = ask(lambda caller: webhooks.list_webhooks(*caller), tenant)
+    return Table([record(each, without=SECRET) for each in found], empty="there are no webhooks")
 
 
 @webhooks_commands.command()
-def show(webhook_id: WebhookId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+def show(webhook_id: WebhookId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Record:
     """Show one webhook."""
-    found = ask(lambda caller: webhooks.get_webhook(*caller, webhook_id), tenant)
-    (print_json if as_json else print_record)(_visible(found))
+    return Record(record(ask(lambda caller: webhooks.get_webhook(*caller, webhook_id), tenant), without=SECRET))
 
 
 @webhooks_commands.command()
@@ -50,43 +37,36 @@ def add(
     *,
     types: Annotated[list[EventType] | None, typer.Option("--type", help="Only this type; repeatable.")] = None,
     tenant: Tenant = DEVELOPMENT_TENANT,
-    as_json: AsJson = False,
-) -> None:
-    """Send what happens from now on to an address; the secret is printed this once."""
+) -> Answer:
+    """Send events to an address from now on; the secret is printed this once."""
     made = ask(lambda caller: webhooks.create_webhook(*caller, url, types=types or []), tenant)
-    if as_json:
-        print_json({"secret": made.secret, **_visible(made.webhook)})
-    else:
-        print_line(made.secret)
-        print_note(f"webhook {made.webhook.webhook_id}; the secret is not shown again")
+    return Answer(
+        {"secret": made.secret, **record(made.webhook, without=SECRET)},
+        made.secret,
+        Note(f"webhook {made.webhook.webhook_id}; the secret is not shown again"),
+    )
 
 
 @webhooks_commands.command()
-def pause(webhook_id: WebhookId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
-    """Tell a webhook nothing for now."""
-    changed = ask(lambda caller: webhooks.set_webhook_active(*caller, webhook_id, is_active=False), tenant)
-    (print_json if as_json else print_record)(_visible(changed))
+def pause(webhook_id: WebhookId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Record:
+    """Send a webhook nothing for now."""
+    return _set_active(webhook_id, tenant, is_active=False)
 
 
 @webhooks_commands.command()
-def resume(webhook_id: WebhookId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
-    """Tell a webhook everything since; a worker does it."""
-    changed = ask(lambda caller: webhooks.set_webhook_active(*caller, webhook_id, is_active=True), tenant)
-    (print_json if as_json else print_record)(_visible(changed))
+def resume(webhook_id: WebhookId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Record:
+    """Send a webhook everything since it was paused; a worker does it."""
+    return _set_active(webhook_id, tenant, is_active=True)
+
+
+def _set_active(webhook_id: UUID, tenant: str, *, is_active: bool) -> Record:
+    changed = ask(lambda caller: webhooks.set_webhook_active(*caller, webhook_id, is_active=is_active), tenant)
+    return Record(record(changed, without=SECRET))
 
 
 @webhooks_commands.command()
-def remove(
-    webhook_id: WebhookId, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False, as_json: AsJson = False
-) -> None:
-    """Tell a webhook nothing more."""
+def remove(webhook_id: WebhookId, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False) -> Answer:
+    """Send a webhook nothing more, and forget it."""
     confirm(f"Remove the webhook {webhook_id}?", yes=yes)
     ask(lambda caller: webhooks.delete_webhook(*caller, webhook_id), tenant)
-    if as_json:
-        print_json({"webhook_id": webhook_id, "done": "removed"})
-    else:
-        print_line(f"{webhook_id}  removed")
-
-
-def _visible(webhook: Webhook) -> dict[str, object]:
-    return record(webhook, without=("secret",))
+    return Answer({"webhook_id": webhook_id, "done": "removed"}, f"{webhook_id}  removed")

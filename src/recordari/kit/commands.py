@@ -1,21 +1,25 @@
 """How commands reach the memory: through the library, as the operator of this machine.
 
-The root command says which `Opening` to use; commands call these functions, which ask it.
+The root command says which `Opening` to use; commands call `ask`, which opens the memory, asks it and closes it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Annotated, Any, Protocol, TypeVar
+from uuid import UUID
 
 import typer
 
 from recordari.config import Settings, load_settings
+from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.core.telemetry import configure_logging
+from recordari.db.address import bring_up_to_date, open_address, owner_of
 from recordari.kit.resources import Resources
 from recordari.kit.verbs import Caller
 
@@ -28,6 +32,13 @@ User = Annotated[str | None, typer.Option("--user", "-u", help="Act for this use
 Agent = Annotated[str | None, typer.Option("--agent", "-a", help="Act as this agent.")]
 Session = Annotated[str | None, typer.Option("--session", "-s", help="In this session.")]
 Moment = Annotated[str | None, typer.Option(help="A time in ISO 8601 with its offset, such as 2026-05-02T14:23Z.")]
+Limit = Annotated[int, typer.Option(min=1, max=200, help="Most lines.")]
+ItemId = Annotated[UUID, typer.Argument(help="Id of the item; `recordari facts list` and `recall` print it.")]
+Reason = Annotated[str | None, typer.Option(help="Why; the audit keeps it.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Say why.")]
+TopK = Annotated[int, typer.Option("--top-k", "-k", help="Most items, up to 20.")]
+NoRerank = Annotated[bool, typer.Option("--no-rerank", help="Leave the cross-encoder out.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 class Opening(Protocol):
@@ -36,13 +47,8 @@ class Opening(Protocol):
     def resources(self, settings: Settings) -> AbstractAsyncContextManager[Resources]:
         """Everything verbs need, for these settings."""
 
-    def as_operator(self, settings: Settings, tenant: str) -> AbstractAsyncContextManager[Caller]:
-        """The administrator of a tenant that need not exist."""
-
-    def memory(
-        self, settings: Settings, tenant: str, *, user: str | None, agent: str | None, session: str | None, worker: bool
-    ) -> AbstractAsyncContextManager[Caller]:
-        """The administrator of a tenant that exists, acting for a user, agent or session."""
+    def tenant(self, caller: Caller, tenant: str, *, worker: bool) -> AbstractAsyncContextManager[None]:
+        """Make sure that the tenant exists; the first one is made. `worker` runs background work meanwhile."""
 
 
 _OPENING: ContextVar[Opening] = ContextVar("opening")
@@ -66,29 +72,58 @@ def open_resources(settings: Settings) -> AbstractAsyncContextManager[Resources]
     return _OPENING.get().resources(settings)
 
 
-def open_as_operator(tenant: str) -> AbstractAsyncContextManager[Caller]:
+@asynccontextmanager
+async def open_as_operator(tenant: str) -> AsyncIterator[Caller]:
     """Open the memory of a tenant as its administrator; the tenant need not exist."""
-    return _OPENING.get().as_operator(read_settings(), tenant)
+    async with open_resources(read_settings()) as resources:
+        yield Caller(resources, Identity(tenant_id=tenant_id_of(tenant), role=Role.ADMIN, actor="cli"))
 
 
-def open_memory(
+@asynccontextmanager
+async def open_memory(
     tenant: str,
     *,
     user: str | None = None,
     agent: str | None = None,
     session: str | None = None,
     worker: bool = False,
-) -> AbstractAsyncContextManager[Caller]:
+) -> AsyncIterator[Caller]:
     """Open the memory of an existing tenant; the first one is made. `worker` runs background work meanwhile."""
-    return _OPENING.get().memory(read_settings(), tenant, user=user, agent=agent, session=session, worker=worker)
+    async with open_as_operator(tenant) as caller, _OPENING.get().tenant(caller, tenant, worker=worker):
+        yield caller.bound(caller.identity.narrowed(user_id=user, agent_id=agent, session_id=session))
 
 
-def ask(verb: Callable[[Caller], Awaitable[T]], tenant: str, *, user: str | None = None, agent: str | None = None) -> T:
-    """Open the memory of a tenant, ask it one thing, and close it again."""
+def ask(
+    verb: Callable[[Caller], Awaitable[T]],
+    tenant: str,
+    *,
+    user: str | None = None,
+    agent: str | None = None,
+    session: str | None = None,
+    worker: bool = False,
+) -> T:
+    """Open the memory of an existing tenant, ask it one thing, and close it again."""
+    return asyncio.run(_ask(verb, open_memory(tenant, user=user, agent=agent, session=session, worker=worker)))
+
+
+def ask_as_operator(verb: Callable[[Caller], Awaitable[T]], tenant: str) -> T:
+    """Ask one thing of a tenant that need not exist."""
+    return asyncio.run(_ask(verb, open_as_operator(tenant)))
+
+
+async def _ask(verb: Callable[[Caller], Awaitable[T]], opened: AbstractAsyncContextManager[Caller]) -> T:
+    async with opened as caller:
+        return await verb(caller)
+
+
+def ask_owner(verb: Callable[[str], Awaitable[T]]) -> T:
+    """Ask one thing across tenants, with the connection of the owner of the database; its schema is migrated first."""
 
     async def run() -> T:
-        async with open_memory(tenant, user=user, agent=agent) as caller:
-            return await verb(caller)
+        settings = read_settings()
+        async with open_address(settings) as address:
+            await bring_up_to_date(settings, address)
+            return await verb(owner_of(address))
 
     return asyncio.run(run())
 
@@ -101,3 +136,17 @@ def read_moment(text: str | None) -> datetime | None:
         return datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a time in ISO 8601.") from None
+
+
+def read_values(texts: list[str] | None) -> dict[str, Any]:
+    """Read NAME=VALUE from the command line, the value in JSON or plain; wrong usage when it is none."""
+    values = {}
+    for text in texts or []:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise typer.BadParameter(f"{text!r} is not of the form NAME=VALUE.")
+        try:
+            values[name] = json.loads(value)
+        except ValueError:
+            values[name] = value
+    return values

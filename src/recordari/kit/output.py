@@ -1,15 +1,20 @@
-"""What the command line prints: JSON for programs, tables and lines without control characters for people."""
+"""What the command line prints: JSON for programs, tables and lines without control characters for people.
+
+A command returns an `Answer`, a `Table` or a `Record`; `answering` prints it and gives the command its `--json`.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import math
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -18,9 +23,9 @@ from recordari.errors import RecordariError
 if TYPE_CHECKING:
     from rich.console import Console
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 # Text that others wrote must not move the cursor, change the terminal's title or turn a line around.
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -30,7 +35,7 @@ _LONG = 24  # a cell of words that is wider may be folded; ids and times never a
 
 
 def clean(text: object) -> str:
-    """Put the text in one line, without control characters, escape sequences and direction marks."""
+    """Put a text in one line, without control characters, escape sequences and direction marks."""
     spaced = str(text).replace("\n", " ").replace("\t", " ")
     return "".join(c for c in spaced if c not in _BIDI and unicodedata.category(c) not in {"Cc", "Cs", "Zl", "Zp"})
 
@@ -51,12 +56,12 @@ def shown(value: object) -> str:
 
 
 def shortened(text: str) -> str:
-    """Cut a text that is too long for a person to look through among others."""
+    """Cut a text that is too long for a list."""
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """Write a number with what it counts: 1 item, 2 items."""
+    """Write a number with its noun: 1 item, 2 items."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
@@ -95,21 +100,131 @@ def print_line(text: object = "") -> None:
 
 
 def print_note(text: str) -> None:
-    """Tell a person something that is not the answer itself: it goes to standard error."""
+    """Print a note for a person; it goes to standard error, beside the answer."""
     sys.stderr.write(clean(text) + "\n")
 
 
-def print_table(rows: Sequence[Mapping[str, object]], *, empty: str, styles: Mapping[str, str] | None = None) -> None:
-    """Print rows under the names of their columns; `styles` colours cells by their text.
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows (mappings or dataclasses) under the names of their columns, or a note that there are none."""
 
-    Where the terminal is too narrow for all of it, columns in which nothing stands are left out and long texts are
-    folded. Ids and times are not, whatever the width: what is broken in two cannot be copied.
+    data: Sequence[Any]
+    empty: str = field(kw_only=True)
+    columns: Sequence[str] = field(default=(), kw_only=True)
+    """The columns a person sees; all, if left out."""
+    styles: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    """Colours of cells by their text."""
+
+    def show(self) -> None:
+        """Print it for a person."""
+        rows = [row if isinstance(row, Mapping) else record(row) for row in self.data]
+        if rows:
+            _draw([{name: row[name] for name in self.columns or row} for row in rows], self.styles)
+        else:
+            print_note(self.empty)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One thing (a mapping or a dataclass), a line for each field."""
+
+    data: Any
+
+    def show(self) -> None:
+        """Print it for a person."""
+        values = self.data if isinstance(self.data, Mapping) else record(self.data)
+        width = max(map(len, values), default=0)
+        for name, value in values.items():
+            print_line(f"{name.replace('_', ' '):<{width}}  {shown(value) or '–'}")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text of several lines."""
+
+    data: str
+
+    def show(self) -> None:
+        """Print it for a person."""
+        for line in self.data.splitlines():
+            print_line(line)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something a person should know that is not the answer itself."""
+
+    data: str
+
+    def show(self) -> None:
+        """Print it for a person."""
+        print_note(self.data)
+
+
+class Answer:
+    """What a command answers: data for programs, and for people its parts in order. A plain text is one line."""
+
+    def __init__(self, data: object, *parts: Table | Record | Text | Note | str | None, code: int = 0) -> None:
+        self.data = data
+        self.parts = parts
+        self.code = code  # the exit code
+
+    def show(self) -> None:
+        """Print it for a person."""
+        for part in self.parts:
+            if isinstance(part, str):
+                print_line(part)
+            elif part is not None:
+                part.show()
+
+
+def answering(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Print what a command returns, and give it `--json`; one that returns nothing by its signature stays as it is."""
+    signature = inspect.signature(command, eval_str=True)
+    if signature.return_annotation is None:
+        return command
+
+    @functools.wraps(command)
+    def run(*, as_json: bool, **options: Any) -> None:
+        answer = command(**options)
+        if answer is None:
+            return
+        if as_json:
+            print_json(answer.data)
+        else:
+            answer.show()
+        if isinstance(answer, Answer) and answer.code:
+            raise typer.Exit(answer.code)
+
+    option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
+    parameters = [*signature.parameters.values(), option]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
+
+
+class Commands(typer.Typer):
+    """A group of commands that return their answer."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
+        """Declare a command; its first sentence is its line of help, whole: left to itself Typer would cut it."""
+        register = super().command
+
+        def declare(function: Function) -> Function:
+            summary = (function.__doc__ or "").partition("\n")[0]
+            register(name, **{"short_help": summary, **settings})(answering(function))
+            return function
+
+        return declare
+
+
+def _draw(rows: Sequence[Mapping[str, object]], styles: Mapping[str, str]) -> None:
+    """Draw a table on standard output.
+
+    Where the terminal is too narrow for all of it, empty columns are left out and long texts are folded. Ids and
+    times are not, whatever the width: an id that is broken in two cannot be copied.
     """
-    if not rows:
-        print_note(empty)
-        return
-    from rich.table import Table
-    from rich.text import Text
+    from rich.table import Table as Drawing
+    from rich.text import Text as Cell
 
     screen = console()
     columns = {name.replace("_", " "): [shown(row[name]) for row in rows] for name in rows[0]}
@@ -119,11 +234,11 @@ def print_table(rows: Sequence[Mapping[str, object]], *, empty: str, styles: Map
     narrowest = _width({head: [""] if head in folded else cells for head, cells in columns.items()})
     screen.width = max(screen.width, narrowest + _LONG * len(folded))
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Drawing(box=None, pad_edge=False, header_style="bold")
     for head in columns:
         table.add_column(head, overflow="fold", no_wrap=head not in folded)
     for cells in zip(*columns.values(), strict=True):
-        table.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in cells))
+        table.add_row(*(Cell(cell, style=styles.get(cell, "")) for cell in cells))
     with screen.capture() as drawn:
         screen.print(table)
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in drawn.get().splitlines()))
@@ -134,13 +249,6 @@ def _width(columns: Mapping[str, Sequence[str]]) -> int:
     from rich.cells import cell_len
 
     return sum(max(map(cell_len, [head, *cells])) + 2 for head, cells in columns.items())
-
-
-def print_record(values: Mapping[str, object]) -> None:
-    """Print one thing, a line for each field."""
-    width = max(map(len, values), default=0)
-    for name, value in values.items():
-        print_line(f"{name.replace('_', ' '):<{width}}  {shown(value) or '–'}")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -162,5 +270,5 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def fail(error: RecordariError) -> None:
-    """Print an error of ours: one line that says what happened and what to do."""
+    """Print an error in one line; it says what happened and what to do."""
     sys.stderr.write(f"error: {clean(error.message)}\n")

@@ -1,8 +1,7 @@
-"""`recordari document`: take files in, list, read, search and remove them."""
+"""`recordari document` and `source`: documents, and everything else that can be looked up."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,150 +9,141 @@ from uuid import UUID
 
 import typer
 
-from recordari.errors import InvalidInput, RecordariError
-from recordari.kit.commands import DEVELOPMENT_TENANT, Moment, Tenant, ask, open_memory, read_moment
-from recordari.kit.output import AsJson, counted, print_json, print_line, print_note, print_table, record, shortened
-from recordari.knowledge import documents, ingest
+from recordari.core.checks import Progress
+from recordari.errors import InvalidInput, NotFound, RecordariError
+from recordari.kit.commands import (
+    DEVELOPMENT_TENANT,
+    Moment,
+    NoRerank,
+    Tenant,
+    TopK,
+    Yes,
+    ask,
+    read_moment,
+)
+from recordari.kit.output import Answer, Commands, Note, Table, Text, confirm, counted, record, shortened
+from recordari.kit.verbs import Caller
+from recordari.knowledge import documents, ingest, sources
 from recordari.knowledge import search as search_verbs
+from recordari.knowledge import sync as sync_verbs
 from recordari.knowledge.ingest import AddedDocument
 from recordari.knowledge.rules.chunks import Document
-from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
+from recordari.knowledge.rules.knowledge_map import Source, SourceKind
+from recordari.knowledge.sync import Synchronised
+from recordari.memory.cli import ask_and_embed, left_to_worker
 from recordari.recall.request import Citation
 
-document_commands = typer.Typer()
+document_commands = Commands()
 
-SourceName = Annotated[str | None, typer.Option("--source", "-s", help="Name of its source.")]
-Id = Annotated[UUID, typer.Argument(help="Id of the document.")]
+DocumentSource = Annotated[str | None, typer.Option("--source", "-s", help="Name of its source.")]
+DocumentId = Annotated[UUID, typer.Argument(help="Id of the document.")]
 
 
-@document_commands.command()
-def add(
+@document_commands.command("add")
+def add_documents(
     files: Annotated[list[Path], typer.Argument(help="Text, Markdown, HTML, PDF, docx, xlsx or pptx.")],
     *,
-    source: SourceName = None,
-    name: Annotated[str | None, typer.Option(help="Its name in the source; else that of the file.")] = None,
-    metadata: Annotated[str | None, typer.Option(help='A JSON object; {"title": …} is what it is called.')] = None,
+    source: DocumentSource = None,
+    name: Annotated[str | None, typer.Option(help="Its name in the source; that of the file, if left out.")] = None,
+    metadata: Annotated[str | None, typer.Option(help='A JSON object, such as {"title": "Pumps"}.')] = None,
     tenant: Tenant = DEVELOPMENT_TENANT,
-    as_json: AsJson = False,
-) -> None:
-    """Take files in, or their next revisions; the same file again changes nothing."""
+) -> Answer:
+    """Add files, or their next revisions; the same file again changes nothing."""
     if name is not None and len(files) > 1:
         raise InvalidInput("--name is for one file")
     about = _object(metadata)
 
-    async def run() -> tuple[list[AddedDocument], int]:
+    async def run(caller: Caller, progress: Progress) -> list[AddedDocument]:
         added = []
-        async with open_memory(tenant, worker=True) as caller:
-            for file in files:
-                with progress_bar(file.name, hidden=as_json) as progress:
-                    try:
-                        added.append(
-                            await ingest.add_document(
-                                *caller,
-                                name or file.name,
-                                _read(file),
-                                source=source,
-                                metadata=about,
-                                progress=progress,
-                            )
-                        )
-                    except RecordariError as error:
-                        error.message = f"{file}: {error.message}"
-                        raise
-            with progress_bar("vectors", hidden=as_json) as progress:
-                return added, await settle(caller, patience=PATIENCE, progress=progress)
+        for file in files:
+            try:
+                added.append(
+                    await ingest.add_document(
+                        *caller, name or file.name, _read(file), source=source, metadata=about, progress=progress
+                    )
+                )
+            except RecordariError as error:
+                error.message = f"{file}: {error.message}"
+                raise
+        return added
 
-    added, left = asyncio.run(run())
-    if as_json:
-        print_json({"documents": added, "waiting": left})
-        return
-    for one in added:
-        what = "added" if one.was_new else f"revision {one.document.revision}" if one.changed else "unchanged"
-        print_line(f"{one.document.document_id}  {one.document.name}  {what}, {counted(one.document.chunks, 'chunk')}")
-    note_waiting(left)
+    added, left = ask_and_embed(run, "chunks", tenant)
+    return Answer({"documents": added, "waiting": left}, *map(_added, added), left_to_worker(left))
 
 
 @document_commands.command("list")
-def list_all(*, source: SourceName = None, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+def list_documents(*, source: DocumentSource = None, tenant: Tenant = DEVELOPMENT_TENANT) -> Table:
     """List the documents."""
 
-    async def run() -> list[Document]:
+    async def run(caller: Caller) -> list[Document]:
         found: list[Document] = []
-        async with open_memory(tenant) as caller:
-            after = None
-            while page := await documents.list_documents(*caller, source=source, after=after, limit=100):
-                found += page
-                after = page[-1].document_id
+        after = None
+        while page := await documents.list_documents(*caller, source=source, after=after, limit=100):
+            found += page
+            after = page[-1].document_id
         return found
 
-    found = asyncio.run(run())
-    if as_json:
-        print_json(found)
-    else:
-        columns = ("document_id", "source", "name", "revision", "chunks", "pages", "updated_at")
-        rows = [{column: getattr(document, column) for column in columns} for document in found]
-        print_table(rows, empty="there are no documents yet; add some with `recordari document add FILE`")
+    return Table(
+        ask(run, tenant),
+        columns=("document_id", "source", "name", "revision", "chunks", "pages", "updated_at"),
+        empty="there are no documents yet; add some with `recordari document add FILE`",
+    )
 
 
 @document_commands.command()
 def read(
-    document_id: Id,
+    document_id: DocumentId,
     *,
     first: Annotated[int, typer.Option(help="The chunk to begin with.")] = 0,
     limit: Annotated[int, typer.Option(help="Most chunks.")] = 50,
     tenant: Tenant = DEVELOPMENT_TENANT,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Print a document's text."""
     found = ask(lambda caller: documents.read_document(*caller, document_id, first=first, limit=limit), tenant)
-    if as_json:
-        print_json({**record(found), "text": found.text})
-        return
-    for line in found.text.splitlines():
-        print_line(line)
+    return Answer({**record(found), "text": found.text}, Text(found.text))
 
 
 @document_commands.command()
 def search(
     query: Annotated[str, typer.Argument(help="The question, in your words.")],
     *,
-    source: SourceName = None,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", help="Most texts, up to 20.")] = 5,
+    source: DocumentSource = None,
+    top_k: TopK = 5,
     as_of: Moment = None,
-    no_rerank: Annotated[bool, typer.Option("--no-rerank", help="Leave the cross-encoder out.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Say why; only with --json.")] = False,
+    no_rerank: NoRerank = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Add a trace to the JSON.")] = False,
     tenant: Tenant = DEVELOPMENT_TENANT,
-    as_json: AsJson = False,
-) -> None:
-    """Ask the documents; each text comes with where it stands."""
+) -> Answer:
+    """Search the documents; each text comes with its place."""
     moment = read_moment(as_of)
     answer = ask(
         lambda caller: search_verbs.search_knowledge(
-            *caller,
-            query,
-            top_k=top_k,
-            source=source,
-            as_of=moment,
-            enable_rerank=not no_rerank,
-            explain=explain and as_json,
+            *caller, query, top_k=top_k, source=source, as_of=moment, enable_rerank=not no_rerank, explain=explain
         ),
         tenant,
     )
-    if as_json:
-        print_json(record(answer, without=() if explain else ("trace",)))
-        return
-    if not answer.items:
-        print_note("no document says anything about that")
-    for item in answer.items:
-        print_line(f"{item.score:.3f}  {_cited(item.citation)}")
-        print_line(f"       {shortened(item.content)}")
+    return Answer(
+        record(answer, without=() if explain else ("trace",)),
+        None if answer.items else Note("no document says anything about that"),
+        *(
+            line
+            for item in answer.items
+            for line in (f"{item.score:.3f}  {_cited(item.citation)}", f"       {shortened(item.content)}")
+        ),
+    )
 
 
-@document_commands.command()
-def remove(document_id: Id, *, tenant: Tenant = DEVELOPMENT_TENANT) -> None:
-    """Remove a document; what it said leaves recall at once."""
+@document_commands.command("remove")
+def remove_document(document_id: DocumentId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
+    """Remove a document; its text leaves recall at once."""
     ask(lambda caller: documents.delete_document(*caller, document_id), tenant)
-    print_line("removed")
+    return Answer({"document_id": document_id, "done": "removed"}, "removed")
+
+
+def _added(added: AddedDocument) -> str:
+    document = added.document
+    what = "added" if added.was_new else f"revision {document.revision}" if added.changed else "unchanged"
+    return f"{document.document_id}  {document.name}  {what}, {counted(document.chunks, 'chunk')}"
 
 
 def _cited(citation: Citation | None) -> str:
@@ -179,3 +169,88 @@ def _object(text: str | None) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InvalidInput("--metadata must be a JSON object")
     return found
+
+
+source_commands = Commands()
+
+SourceName = Annotated[str, typer.Argument(help="Name of the source.")]
+
+
+@source_commands.command("add")
+def add_source(
+    name: SourceName,
+    *,
+    kind: Annotated[SourceKind, typer.Option(help="Its kind.")] = SourceKind.DOCUMENTS,
+    description: Annotated[str, typer.Option(help="What can be found in it; agents read it in the map.")] = "",
+    tool: Annotated[str | None, typer.Option(help="The tool that reaches it, for an API or MCP server.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Folder to synchronise with; it must lie in RECORDARI_DOCUMENT_FOLDERS.")
+    ] = None,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+) -> Answer:
+    """Register a source: documents, a database, an API or an MCP server."""
+    made = ask(
+        lambda caller: sources.add_source(*caller, name, kind=kind, description=description, tool=tool, folder=folder),
+        tenant,
+    )
+    hint = Note(f"`recordari source sync {name}` adds its documents") if made.folder is not None else None
+    return Answer(made, f"{made.source_id}  {made.name}", hint)
+
+
+@source_commands.command("list")
+def list_sources(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
+    """List the sources."""
+    found = ask(_all_sources, tenant)
+    rows = [record(source, without=("source_id", "sync", "created_at", "tool")) for source in found]
+    return Answer(found, Table(rows, empty="there are no sources yet; add one with `recordari source add NAME`"))
+
+
+@source_commands.command("map")
+def show_map(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
+    """Print the knowledge map, as agents get it."""
+    found = ask(lambda caller: sources.knowledge_map(*caller), tenant)
+    return Answer({"map": found}, Text(found))
+
+
+@source_commands.command()
+def sync(name: SourceName, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
+    """Add, revise and remove documents of a source as its folder has them."""
+
+    async def run(caller: Caller, progress: Progress) -> Synchronised:
+        return await sync_verbs.sync_source(*caller, (await _named(caller, name)).source_id, progress=progress)
+
+    done, left = ask_and_embed(run, "documents", tenant)
+    return Answer(
+        {**record(done), "waiting": left},
+        f"{done.added} added, {done.revised} revised, {done.unchanged} unchanged, {done.removed} removed, "
+        f"{done.failures} failed",
+        *(Note(f"{file}: {reason}") for file, reason in done.failed),
+        left_to_worker(left),
+    )
+
+
+@source_commands.command("remove")
+def remove_source(name: SourceName, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False) -> Answer:
+    """Remove a source with its documents."""
+
+    async def run(caller: Caller) -> int:
+        source = await _named(caller, name)
+        confirm(f"Remove {source.name} and its {counted(source.documents, 'document')}?", yes=yes)
+        return await sync_verbs.remove_source(*caller, source.source_id)
+
+    removed = ask(run, tenant)
+    return Answer({"name": name, "documents": removed}, f"removed, with {counted(removed, 'document')}")
+
+
+async def _all_sources(caller: Caller) -> list[Source]:
+    found: list[Source] = []
+    while page := await sources.list_sources(*caller, after=found[-1].name if found else "", limit=100):
+        found += page
+    return found
+
+
+async def _named(caller: Caller, name: str) -> Source:
+    for source in await _all_sources(caller):
+        if name in {source.name, str(source.source_id)}:
+            return source
+    raise NotFound(f"there is no source {name!r}; `recordari source list` shows them")

@@ -1,4 +1,4 @@
-"""`recordari sessions`: list, show, messages, close."""
+"""`recordari sessions`: list, show, messages, close; `recordari runs`: list, show, replay."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from uuid import UUID
 
 import typer
 
-from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Tenant, User, ask
+from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Limit, Tenant, User, ask
 from recordari.kit.commands import Session as InSession
-from recordari.kit.output import AsJson, print_json, print_note, print_record, print_table, record
+from recordari.kit.output import Answer, Commands, Note, Record, Table, record
 from recordari.kit.verbs import Caller
 from recordari.sessions import messages as messages_verbs
 from recordari.sessions import runs, sessions
-from recordari.sessions.rules.runs import Run, RunStatus
+from recordari.sessions.rules.runs import RunStatus
 from recordari.sessions.rules.sessions import Session, SessionStatus
 
-sessions_commands = typer.Typer()
+sessions_commands = Commands()
 
 SessionId = Annotated[str, typer.Argument(help="Id of the session.")]
-Limit = Annotated[int, typer.Option(min=1, max=200, help="Most lines.")]
 COLUMNS = ("session_id", "status", "user_id", "agent_id", "messages", "opened_at", "active_at", "closed_at")
 
 
@@ -32,8 +31,7 @@ def list_sessions(
     status: Annotated[SessionStatus | None, typer.Option(help="Only those.")] = None,
     before: Annotated[UUID | None, typer.Option(help="Go on after this `session_ref`.")] = None,
     limit: Limit = 50,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """List sessions, newest first."""
     found = ask(
         lambda caller: sessions.list_sessions(
@@ -41,65 +39,57 @@ def list_sessions(
         ),
         tenant,
     )
-    if as_json:
-        print_json(found)
-        return
-    print_table([_row(session) for session in found], empty="there are no sessions")
-    if len(found) == limit:
-        print_note(f"there may be more: --before {found[-1].session_ref}")
+    return Answer(
+        found,
+        Table(found, columns=COLUMNS, empty="there are no sessions"),
+        Note(f"there may be more: --before {found[-1].session_ref}") if len(found) == limit else None,
+    )
 
 
 @sessions_commands.command("show")
-def show_session(session_id: SessionId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+def show_session(session_id: SessionId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
     """Show a session with its summary and notes."""
 
     async def run(caller: Caller) -> tuple[Session, list[object]]:
         return await sessions.get_session(*caller, session_id), list(await sessions.list_notes(*caller, session_id))
 
     session, notes = ask(run, tenant)
-    if as_json:
-        print_json({**record(session), "notes": notes})
-        return
-    print_record({**_row(session), "summary": session.summary})
-    print_table([record(note) for note in notes], empty="it has no notes")
+    return Answer(
+        {**record(session), "notes": notes},
+        Record({**_row(session), "summary": session.summary}),
+        Table(notes, empty="it has no notes"),
+    )
 
 
 @sessions_commands.command()
 def messages(
     session_id: SessionId,
     *,
-    after: Annotated[int, typer.Option(min=0, help="Go on after this place.")] = 0,
+    after: Annotated[int, typer.Option(min=0, help="Go on after this position.")] = 0,
     limit: Limit = 50,
     tenant: Tenant = DEVELOPMENT_TENANT,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """List the messages of a session in order."""
     found = ask(lambda caller: messages_verbs.list_messages(*caller, session_id, after=after, limit=limit), tenant)
-    if as_json:
-        print_json(found)
-        return
     rows = [
         {"place": one.position, "role": one.role, "speaker": one.speaker, "when": one.event_time, "text": one.content}
         for one in found
     ]
-    print_table(rows, empty="it has no messages there")
+    return Answer(found, Table(rows, empty="it has no messages there"))
 
 
 @sessions_commands.command()
-def close(session_id: SessionId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
-    """Close a session; activity under its id goes on in a successor."""
+def close(session_id: SessionId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
+    """Close a session; later activity under its id opens a successor."""
     closed = ask(lambda caller: sessions.close_session(*caller, session_id), tenant)
-    if as_json:
-        print_json(record(closed))
-    else:
-        print_record(_row(closed))
+    return Answer(closed, Record(_row(closed)))
 
 
 def _row(session: Session) -> dict[str, object]:
     return {name: getattr(session, name) for name in COLUMNS}
 
 
-runs_commands = typer.Typer()
+runs_commands = Commands()
 
 RunId = Annotated[str, typer.Argument(help="Id of the run.")]
 RUN_COLUMNS = (
@@ -125,9 +115,8 @@ def list_runs(
     session: InSession = None,
     status: Annotated[RunStatus | None, typer.Option(help="Only those.")] = None,
     before: Annotated[UUID | None, typer.Option(help="Go on after this `run_ref`.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="Most lines.")] = 50,
-    as_json: AsJson = False,
-) -> None:
+    limit: Limit = 50,
+) -> Answer:
     """List runs, newest first."""
     found = ask(
         lambda caller: runs.list_runs(
@@ -135,22 +124,19 @@ def list_runs(
         ),
         tenant,
     )
-    if as_json:
-        print_json(found)
-        return
-    print_table([_run_row(run) for run in found], empty="there are no runs", styles=STYLES)
-    if len(found) == limit:
-        print_note(f"there may be more: --before {found[-1].run_ref}")
+    return Answer(
+        found,
+        Table(found, columns=RUN_COLUMNS, empty="there are no runs", styles=STYLES),
+        Note(f"there may be more: --before {found[-1].run_ref}") if len(found) == limit else None,
+    )
 
 
 @runs_commands.command("show")
-def show_run(run_id: RunId, *, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+def show_run(run_id: RunId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
     """Show one run."""
     run = ask(lambda caller: runs.get_run(*caller, run_id), tenant)
-    if as_json:
-        print_json(record(run))
-    else:
-        print_record({**_run_row(run), "input": run.input, "error": run.error})
+    shown = {name: getattr(run, name) for name in (*RUN_COLUMNS, "input", "error")}
+    return Answer(run, Record(shown))
 
 
 @runs_commands.command()
@@ -159,13 +145,9 @@ def replay(
     *,
     results: Annotated[bool, typer.Option("--results/--no-results", help="With the whole results.")] = False,
     tenant: Tenant = DEVELOPMENT_TENANT,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Print every tool call of a run in order, exactly as recorded."""
     found = ask(lambda caller: runs.replay_run(*caller, run_id, results=results), tenant)
-    if as_json:
-        print_json(record(found))
-        return
     rows = [
         {
             "call": call.number,
@@ -177,8 +159,4 @@ def replay(
         }
         for call in found.calls
     ]
-    print_table(rows, empty="it called no tool")
-
-
-def _run_row(run: Run) -> dict[str, object]:
-    return {name: getattr(run, name) for name in RUN_COLUMNS}
+    return Answer(found, Table(rows, empty="it called no tool"))

@@ -1,38 +1,23 @@
-"""`recordari tenant`: create, list, show, set."""
+"""`recordari tenant`: create, list, show, set; `recordari key`: create, list, revoke."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
-from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 import typer
 
 from recordari.core.identity import Role
-from recordari.db.address import bring_up_to_date, open_address, owner_of
 from recordari.errors import Conflict, NotFound
-from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, open_as_operator, read_settings
-from recordari.kit.output import (
-    AsJson,
-    Yes,
-    confirm,
-    print_json,
-    print_line,
-    print_note,
-    print_record,
-    print_table,
-    record,
-)
+from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, Yes, ask, ask_as_operator, ask_owner, read_values
+from recordari.kit.output import Answer, Commands, Note, Record, Table, confirm, record
+from recordari.kit.verbs import Caller
 from recordari.tenants import tenants
-from recordari.tenants.rules import ApiKey
 from recordari.tenants.rules import Tenant as TenantRecord
-from recordari.tenants.tenants import NewKey, ensure_tenant, list_tenants
 
-tenant_commands = typer.Typer()
+tenant_commands = Commands()
 
 Name = Annotated[str, typer.Argument(help="Name of the tenant.")]
 Language = Annotated[str | None, typer.Option(help="Language of its texts, such as english or swedish.")]
@@ -40,53 +25,33 @@ Plan = Annotated[str | None, typer.Option(help="Name of its plan.")]
 
 
 @tenant_commands.command("create")
-def create_tenant(name: Name, *, language: Language = None, plan: Plan = None, as_json: AsJson = False) -> None:
+def create_tenant(name: Name, *, language: Language = None, plan: Plan = None) -> Record:
     """Create a tenant."""
 
-    async def run() -> TenantRecord:
-        async with open_as_operator(name) as caller:
-            try:
-                await tenants.get_tenant(*caller)
-            except NotFound:
-                return await ensure_tenant(
-                    caller.resources,
-                    name,
-                    language=language or "english",
-                    plan=plan or "standard",
-                    actor="cli",
-                )
-            raise Conflict(f"there is a tenant {name!r} already; change it with `recordari tenant set`")
+    async def run(caller: Caller) -> TenantRecord:
+        try:
+            await tenants.get_tenant(*caller)
+        except NotFound:
+            return await tenants.ensure_tenant(
+                caller.resources, name, language=language or "english", plan=plan or "standard", actor="cli"
+            )
+        raise Conflict(f"there is a tenant {name!r} already; change it with `recordari tenant set`")
 
-    _show(asyncio.run(run()), as_json=as_json)
+    return Record(ask_as_operator(run, name))
 
 
 @tenant_commands.command("list")
-def list_tenants_command(*, as_json: AsJson = False) -> None:
+def list_tenants() -> Answer:
     """List every tenant."""
-
-    async def run() -> list[TenantRecord]:
-        settings = read_settings()
-        async with open_address(settings) as address:
-            await bring_up_to_date(settings, address)
-            return await list_tenants(owner_of(address))
-
-    found = asyncio.run(run())
-    if as_json:
-        print_json(found)
-    else:
-        rows = [record(tenant, without=("tenant_id", "settings")) for tenant in found]
-        print_table(rows, empty="there are no tenants yet; make one with `recordari tenant create NAME`")
+    found = ask_owner(tenants.list_tenants)
+    rows = [record(tenant, without=("tenant_id", "settings")) for tenant in found]
+    return Answer(found, Table(rows, empty="there are no tenants yet; make one with `recordari tenant create NAME`"))
 
 
 @tenant_commands.command()
-def show(name: Name = DEVELOPMENT_TENANT, *, as_json: AsJson = False) -> None:
+def show(name: Name = DEVELOPMENT_TENANT) -> Record:
     """Show one tenant."""
-
-    async def run() -> TenantRecord:
-        async with open_as_operator(name) as caller:
-            return await tenants.get_tenant(*caller)
-
-    _show(asyncio.run(run()), as_json=as_json)
+    return Record(ask_as_operator(lambda caller: tenants.get_tenant(*caller), name))
 
 
 @tenant_commands.command("set")
@@ -96,87 +61,58 @@ def change(
     language: Language = None,
     plan: Plan = None,
     setting: Annotated[
-        list[str] | None, typer.Option(help="A setting as KEY=VALUE, the value in JSON or plain; repeatable.")
+        list[str] | None, typer.Option(help="A setting as NAME=VALUE, the value in JSON or plain; repeatable.")
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Record:
     """Change a tenant's language, plan or settings."""
-    settings = dict(_read_setting(text) for text in setting or [])
-    if language is None and plan is None and not settings:
-        raise typer.BadParameter("Say what to change: --language, --plan or --setting KEY=VALUE.")
-
-    async def run() -> TenantRecord:
-        async with open_as_operator(name) as caller:
-            return await tenants.update_tenant(*caller, language=language, plan=plan, settings=settings or None)
-
-    _show(asyncio.run(run()), as_json=as_json)
-
-
-def _read_setting(text: str) -> tuple[str, Any]:
-    key, separator, value = text.partition("=")
-    if not separator or not key:
-        raise typer.BadParameter(f"{text!r} is not of the form KEY=VALUE.")
-    try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, value
+    settings = read_values(setting) or None
+    if language is None and plan is None and settings is None:
+        raise typer.BadParameter("Say what to change: --language, --plan or --setting NAME=VALUE.")
+    return Record(
+        ask_as_operator(
+            lambda caller: tenants.update_tenant(*caller, language=language, plan=plan, settings=settings), name
+        )
+    )
 
 
-def _show(tenant: TenantRecord, *, as_json: bool) -> None:
-    (print_json if as_json else print_record)(record(tenant))
+key_commands = Commands()
 
-
-key_commands = typer.Typer()
-
+HASH = ("key_hash",)
 _AGE = re.compile(r"(\d{1,5})([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
 @key_commands.command("create")
 def create_key(
-    name: Annotated[str, typer.Argument(help="What the key is for.")] = "cli",
+    name: Annotated[str, typer.Argument(help="The purpose of the key.")] = "cli",
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,
     role: Annotated[Role, typer.Option(help="An admin also governs the tenant.")] = Role.AGENT,
     user: Annotated[str | None, typer.Option(help="Bind the key to one user.")] = None,
     agent: Annotated[str | None, typer.Option(help="Bind the key to one agent.")] = None,
     expires: Annotated[str | None, typer.Option(help="When it ends: 12h, 30d, 8w, or a time (ISO 8601).")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Create a key; its text is printed this once."""
     expires_at = _read_expiry(expires) if expires else None
-
-    async def run() -> NewKey:
-        async with open_as_operator(tenant) as caller:
-            if tenant == DEVELOPMENT_TENANT:
-                await ensure_tenant(caller.resources, tenant, actor="cli")
-            await _check_tenant(tenants.get_tenant(*caller), tenant)
-            return await tenants.create_key(
-                *caller, name, role=role, user_id=user, agent_id=agent, expires_at=expires_at
-            )
-
-    made = asyncio.run(run())
-    if as_json:
-        print_json({"key": made.text, **_visible(made.key)})
-    else:
-        print_line(made.text)
-        print_note(f"key {made.key.key_id} ({made.key.role} of tenant {tenant}); it is not shown again")
+    made = ask(
+        lambda caller: tenants.create_key(
+            *caller, name, role=role, user_id=user, agent_id=agent, expires_at=expires_at
+        ),
+        tenant,
+    )
+    return Answer(
+        {"key": made.text, **record(made.key, without=HASH)},
+        made.text,
+        Note(f"key {made.key.key_id} ({made.key.role} of tenant {tenant}); it is not shown again"),
+    )
 
 
 @key_commands.command("list")
-def list_keys(*, tenant: Tenant = DEVELOPMENT_TENANT, as_json: AsJson = False) -> None:
+def list_keys(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Table:
     """List a tenant's keys, revoked ones too."""
-
-    async def run() -> list[ApiKey]:
-        async with open_as_operator(tenant) as caller:
-            await _check_tenant(tenants.get_tenant(*caller), tenant)
-            return await tenants.list_keys(*caller)
-
-    rows = [_visible(key) for key in asyncio.run(run())]
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(rows, empty=f"tenant {tenant} has no keys; make one with `recordari key create`")
+    found = ask(lambda caller: tenants.list_keys(*caller), tenant)
+    rows = [record(key, without=HASH) for key in found]
+    return Table(rows, empty=f"tenant {tenant} has no keys; make one with `recordari key create`")
 
 
 @key_commands.command()
@@ -185,27 +121,10 @@ def revoke(
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,
     yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Record:
     """Close a key at once and for good."""
-    confirm(f"Revoke the key {key_id}? Whoever uses it is locked out at once.", yes=yes)
-
-    async def run() -> ApiKey:
-        async with open_as_operator(tenant) as caller:
-            return await tenants.revoke_key(*caller, key_id)
-
-    (print_json if as_json else print_record)(_visible(asyncio.run(run())))
-
-
-def _visible(key: ApiKey) -> dict[str, object]:
-    return record(key, without=("key_hash",))
-
-
-async def _check_tenant(question: Awaitable[object], name: str) -> None:
-    try:
-        await question
-    except NotFound:
-        raise NotFound(f"there is no tenant {name!r}; make it with `recordari tenant create`") from None
+    confirm(f"Revoke the key {key_id}? Programs that use it are locked out at once.", yes=yes)
+    return Record(record(ask_as_operator(lambda caller: tenants.revoke_key(*caller, key_id), tenant), without=HASH))
 
 
 def _read_expiry(text: str) -> datetime:

@@ -1,40 +1,30 @@
-"""`recordari import`: a history, one JSON object per line of a file; or what mem0 or Zep exported."""
+"""`recordari import` and `export`: a history as JSON Lines, an export, or an export of mem0 or Zep."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
 from recordari.core.checks import Progress
 from recordari.errors import InvalidInput
-from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, open_memory
-from recordari.kit.output import (
-    AsJson,
-    Yes,
-    confirm,
-    counted,
-    print_json,
-    print_line,
-    print_note,
-    record,
-)
+from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, Yes, ask
+from recordari.kit.output import Answer, Note, confirm, counted, print_note, record
 from recordari.kit.verbs import Caller
 from recordari.memory import remember
 from recordari.memory.bodies import ImportSummary
-from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
+from recordari.memory.cli import ask_and_embed, left_to_worker, progress_bar
 from recordari.memory.lines import Lines
 from recordari.transfer import export as export_verbs
 from recordari.transfer import foreign, import_export
 from recordari.transfer.export import FORMAT
 from recordari.transfer.import_export import Imported
-from recordari.transfer.rules import ForeignSource, ImportedForeign
+from recordari.transfer.rules import ForeignSource
 
 MAX_HEADER = 10_000
 
@@ -49,35 +39,58 @@ def import_file(
     user: User = None,
     agent: Agent = None,
     session: Session = None,
-    as_json: AsJson = False,
-) -> None:
-    """Remember a history: one item per line, in the form of `POST /v1/items`, each with its `source_ref`.
+) -> Answer:
+    """Import a history: one item per line, in the form of `POST /v1/items`, each with its `source_ref`.
 
-    Stopped at any point and started again it goes on where it stopped: what is here already is passed over. A file that
+    You can stop it at any point and start it again: items that are here already are passed over. A file that
     `recordari export` wrote is known by its first line and read whole. With --from the file holds what the other product's
-    API returns; what cannot be kept is counted with its reason.
+    API returns; each reason for leaving something out is printed with a count.
     """
     if source is not None:
-        _import_foreign(source, file, tenant=tenant, user=user, agent=agent, session=session, as_json=as_json)
-        return
+        document = _read_json(file)
+        found, left = ask_and_embed(
+            lambda caller, progress: foreign.import_foreign(*caller, source, document, progress=progress),
+            "memories",
+            tenant,
+            user=user,
+            agent=agent,
+            session=session,
+        )
+        return Answer(
+            {**record(found), "waiting": left},
+            f"{counted(found.read, 'memory', 'memories')} read, {found.new} new, {found.existing} here already",
+            *(f"{number} left out: {reason}" for reason, number in found.skipped.items()),
+            left_to_worker(left),
+        )
     if _is_export(file):
-        _import_export(file, tenant=tenant, as_json=as_json)
-        return
+        return _import_export(file, tenant)
+    with _opened(file) as (lines, total):
+        summary, left = ask_and_embed(
+            lambda caller, progress: _import_history(caller, lines, total, progress),
+            "items",
+            tenant,
+            user=user,
+            agent=agent,
+            session=session,
+        )
+    return Answer(
+        {**summary.model_dump(), "waiting": left},
+        f"{counted(summary.read, 'item')} read, {summary.new} new, {summary.existing} here already",
+        left_to_worker(left),
+    )
 
-    async def run(opened: BinaryIO, total: int) -> tuple[ImportSummary, int]:
-        async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as caller:
-            with progress_bar("items", hidden=as_json) as progress:
-                summary = await _keep(caller, opened, total, progress)
-            with progress_bar("vectors", hidden=as_json) as progress:
-                return summary, await settle(caller, patience=PATIENCE, progress=progress)
 
-    with _opened(file) as (opened, total):
-        summary, left = asyncio.run(run(opened, total))
-    if as_json:
-        print_json({**summary.model_dump(), "waiting": left})
-    else:
-        print_line(f"{counted(summary.read, 'item')} read, {summary.new} new, {summary.existing} here already")
-        note_waiting(left)
+async def _import_history(caller: Caller, source: BinaryIO, total: int, progress: Progress) -> ImportSummary:
+    lines = Lines()
+    return await lines.summed(remember.import_items(*caller, lines.read(source), total=total, progress=progress))
+
+
+def _read_json(file: Path) -> Any:
+    with _opened(file) as (opened, _):
+        try:
+            return json.load(opened)
+        except (ValueError, RecursionError):
+            raise InvalidInput(f"{file} is not JSON") from None
 
 
 def _is_export(file: Path) -> bool:
@@ -87,19 +100,19 @@ def _is_export(file: Path) -> bool:
         return f'"{FORMAT}"'.encode() in source.readline(MAX_HEADER)
 
 
-def _import_export(file: Path, *, tenant: str, as_json: bool) -> None:
-    async def run(source: BinaryIO, total: int) -> Imported:
-        async with open_memory(tenant) as caller:
-            with progress_bar("lines", hidden=as_json) as progress:
+def _import_export(file: Path, tenant: str) -> Answer:
+    with _opened(file) as (source, total):
+
+        async def run(caller: Caller) -> Imported:
+            with progress_bar("lines") as progress:
                 return await import_export.import_export(*caller, _counted(source, total, progress))
 
-    with _opened(file) as (source, total):
-        done = asyncio.run(run(source, total))
-    if as_json:
-        print_json(done)
-    else:
-        print_line(", ".join(f"{count} of {kind}" for kind, count in done.written.items() if count) or "nothing new")
-        print_line(f"{counted(done.known_items, 'item')} here already, {done.forgotten_items} stay forgotten")
+        done = ask(run, tenant)
+    return Answer(
+        done,
+        ", ".join(f"{count} of {kind}" for kind, count in done.written.items() if count) or "nothing new",
+        f"{counted(done.known_items, 'item')} here already, {done.forgotten_items} stay forgotten",
+    )
 
 
 def _counted(source: BinaryIO, total: int, progress: Progress) -> Iterator[str]:
@@ -111,47 +124,9 @@ def _counted(source: BinaryIO, total: int, progress: Progress) -> Iterator[str]:
             raise InvalidInput(f"line {number} is not UTF-8") from None
 
 
-def _import_foreign(
-    source: ForeignSource,
-    file: Path,
-    *,
-    tenant: str,
-    user: str | None,
-    agent: str | None,
-    session: str | None,
-    as_json: bool,
-) -> None:
-    with _opened(file) as (opened, _):
-        try:
-            document = json.load(opened)
-        except (ValueError, RecursionError):
-            raise InvalidInput(f"{file} is not JSON") from None
-
-    async def run() -> tuple[ImportedForeign, int]:
-        async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as caller:
-            with progress_bar("memories", hidden=as_json) as progress:
-                done = await foreign.import_foreign(*caller, source, document, progress=progress)
-            with progress_bar("vectors", hidden=as_json) as progress:
-                return done, await settle(caller, patience=PATIENCE, progress=progress)
-
-    done, left = asyncio.run(run())
-    if as_json:
-        print_json({**record(done), "waiting": left})
-        return
-    print_line(f"{counted(done.read, 'memory', 'memories')} read, {done.new} new, {done.existing} here already")
-    for reason, number in done.skipped.items():
-        print_line(f"{number} left out: {reason}")
-    note_waiting(left)
-
-
-async def _keep(caller: Caller, source: BinaryIO, total: int, progress: Progress) -> ImportSummary:
-    lines = Lines()
-    return await lines.summed(remember.import_items(*caller, lines.read(source), total=total, progress=progress))
-
-
 @contextmanager
 def _opened(file: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """The file and the number of its lines; 0 for standard input, whose end nobody knows."""
+    """The file and the number of its lines; 0 for standard input, whose length is not known."""
     if str(file) == "-":
         yield sys.stdin.buffer, 0
         return
@@ -170,22 +145,22 @@ def export(
     user: Annotated[str | None, typer.Option("--user", "-u", help="Only this user's.")] = None,
     tenant: Tenant = DEVELOPMENT_TENANT,
     yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Answer | None:
     """Write everything of a tenant or of one user as JSON Lines; `recordari import` reads it again."""
     if file.exists() and file.is_file():
         confirm(f"Write over {file}?", yes=yes)
+    to_screen = str(file) == "-"
 
-    async def run() -> int:
-        async with open_memory(tenant) as caller:
-            with progress_bar("lines", hidden=as_json or str(file) == "-") as progress:
-                return await _write(export_verbs.export(*caller, user_id=user), file, progress)
+    async def run(caller: Caller) -> int:
+        with progress_bar("lines", hidden=to_screen) as progress:
+            return await _write(export_verbs.export(*caller, user_id=user), file, progress)
 
-    written = asyncio.run(run())
-    if as_json and str(file) != "-":
-        print_json({"file": str(file), "lines": written})
-    else:
-        print_note(f"{counted(written, 'line')} written")
+    written = ask(run, tenant)
+    note = f"{counted(written, 'line')} written"
+    if to_screen:  # the lines are the answer, with --json too
+        print_note(note)
+        return None
+    return Answer({"file": str(file), "lines": written}, Note(note))
 
 
 async def _write(lines: AsyncIterator[str], file: Path, progress: Progress) -> int:

@@ -1,4 +1,4 @@
-"""`recordari serve`: the server, and what it says when it is ready."""
+"""`recordari serve`, `worker` and `mcp`: the programs that keep running."""
 
 from __future__ import annotations
 
@@ -40,10 +40,13 @@ def serve(
         bool, typer.Option("--no-worker", help="Leave background work to `recordari worker`.")
     ] = False,
 ) -> None:
-    """Start the server: REST, MCP and background work in one process."""
+    """Start the server: REST, MCP and background work in one process.
+
+    Settings come from the environment or a `.env` file; `docs/reference/settings.md` lists all of them.
+    """
     given: dict[str, Any] = {"host": host, "port": port, "worker": False if no_worker else None}
     settings = read_settings(quiet=False, **{name: value for name, value in given.items() if value is not None})
-    with contextlib.suppress(asyncio.CancelledError):  # told to stop before it was up
+    with contextlib.suppress(asyncio.CancelledError):  # stopped before it was up
         asyncio.run(_serve(settings))
 
 
@@ -62,7 +65,7 @@ async def _serve(settings: Settings) -> None:
                 loop.add_signal_handler(number, server.stop)
             await server.serve(sockets=[listener])
             if not server.started:
-                raise RecordariError("the server did not start; the reason stands above")
+                raise RecordariError("the server did not start; see the log above for the reason")
 
 
 def _configuration(app: FastAPI) -> uvicorn.Config:
@@ -74,7 +77,7 @@ def _configuration(app: FastAPI) -> uvicorn.Config:
         lifespan="on",
         access_log=False,
         log_config=None,
-        log_level="warning",  # it tells of every step of its own start and stop
+        log_level="warning",  # at `info` it logs every step of its own start and stop
         server_header=False,
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
         backlog=BACKLOG,
@@ -121,7 +124,7 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
 
 
 def _print_key(made: NewKey | None) -> None:
-    """Print a first key as soon as it is made: there is no second chance to read it."""
+    """Print the first key as soon as it is made: it cannot be read later."""
     if made is not None:
         print_line(f"development key (admin of the tenant {DEVELOPMENT_TENANT!r}), shown this once:")
         print_line(f"  {made.text}")
@@ -161,7 +164,7 @@ def mcp(
 ) -> None:
     """Serve MCP over standard input and output, for an agent on this machine.
 
-    Whose memory it is, is said here and cannot be changed by the agent.
+    You name the tenant, user, agent and session here; the agent cannot change them.
     """
     if serve_stdio is None:
         raise ConfigurationError("MCP needs a further package; install it with `pip install 'recordari[mcp]'`")
@@ -172,13 +175,13 @@ def mcp(
 
 async def _serve_mcp(tenant: str, user: str | None, agent: str | None, session: str | None, profile: Profile) -> None:
     async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as caller:
-        # A model is no administrator, whoever started it, unless it was started as one.
+        # A model is no administrator, even if an administrator started it, unless the profile says so.
         identity = replace(caller.identity, role=profile.role, actor="mcp")
         await serve_stdio(Memory(caller.resources, identity), profile)
 
 
 def worker() -> None:
-    """Run background work until it is told to stop (Ctrl-C or SIGTERM), and finish what is under way."""
+    """Run background work until you stop it (Ctrl-C or SIGTERM); it finishes what is under way."""
     asyncio.run(_work(read_settings(quiet=False)))
 
 
