@@ -44,7 +44,7 @@ def picture() -> str:
     body.append(svg.text(right - 4, threshold - 6, f"archived below {ARCHIVE_BELOW}", anchor="end"))
     for strength, colour in zip(STRENGTHS, svg.COLOURS, strict=True):
         body.extend(curve(strength, colour))
-    return svg.picture(WIDTH, HEIGHT, "How recent memory fades", body)
+    return svg.picture(WIDTH, HEIGHT, "How recent memory decays", body)
 
 
 def main(arguments: list[str]) -> None:

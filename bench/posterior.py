@@ -98,9 +98,7 @@ def _picture(figures: dict[str, Any]) -> str:
     densities = [belief["density"] for belief in figures["posteriors"]]
     highest = max(height for density in densities for _, height in density)
     left = svg.Frame(left=60, top=50, width=330, height=290, most_x=1.0, most_y=highest * 1.05)
-    body = left.axes(
-        [tenth / 10 for tenth in range(0, 11, 2)], [], title="what is believed after one run", below="worth"
-    )
+    body = left.axes([tenth / 10 for tenth in range(0, 11, 2)], [], title="posteriors after one run", below="worth")
     body.append(svg.line(left.left, left.y(0), left.x(1), left.y(0), stroke="#444"))
     names = zip(figures["worths"], figures["posteriors"], densities, svg.COLOURS, strict=False)
     for place, (worth, belief, density, colour) in enumerate(names):

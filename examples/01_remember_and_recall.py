@@ -1,8 +1,8 @@
-"""Remember what was said and learned, and ask for it: no server, no key, no network.
+"""Remember messages and facts, and recall them: no server, no key, no network.
 
     python examples/01_remember_and_recall.py
 
-The database is started for you below RECORDARI_HOME and stopped again.
+The database starts by itself below RECORDARI_HOME and stops at the end.
 """
 
 import asyncio
@@ -12,14 +12,14 @@ from recordari import Memory
 
 async def main() -> None:
     async with Memory.open(user="ana", agent="helper", session="monday") as memory:
-        # What is said belongs to its session.
+        # A message belongs to its session.
         await memory.remember("The launch moves to 14 May, the supplier is late.", speaker="Ana")
         await memory.remember("Noted. I will tell the printers.", speaker="helper")
-        # A fact belongs to the user, whatever the session; stating it again finds the same row.
+        # A fact belongs to the user, in every session. Stated again it is the same row.
         await memory.remember_fact("Ana prefers tea, and no sugar")
         again = await memory.remember_fact("ana prefers tea, and no sugar.")
         print("stated twice, kept once:", not again.was_new)
-        # A large tool output is kept as a preview, and whole behind its key.
+        # A large tool output has a preview, and a key to read all of it.
         table = "".join(f"order {number}: shipped\n" for number in range(2_000))
         output = await memory.remember(table, kind="tool_output", source_ref="call-17")
         assert output.payload_key is not None
@@ -32,11 +32,11 @@ async def main() -> None:
         whole = await memory.read_tool_output(output.payload_key)
         print("the whole output has", whole.content.count("\n"), "lines")
 
-        # In another session the fact is still known, and what was said there is not.
+        # Another session knows the fact and not the messages.
         tuesday = memory.acting_as(session="tuesday")
         print("on Tuesday:", [item.content for item in (await tuesday.recall("tea or launch?")).items])
 
-        # Why was it recalled?
+        # Why did recall find it?
         why = await memory.recall("tea", top_k=1, explain=True)
         assert why.trace is not None
         print("found by:", {arm: rank for arm, rank in why.trace["items"][0]["ranks"].items() if rank})

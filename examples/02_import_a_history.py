@@ -1,4 +1,4 @@
-"""Bring in a history that exists already, stop in the middle, and go on where it stopped.
+"""Import an existing history, stop in the middle, and continue there.
 
     python examples/02_import_a_history.py
 
@@ -16,7 +16,7 @@ TOPICS = ("the garden fence", "a trip to Porto", "the broken dishwasher", "Leo's
 
 
 def history(days: int) -> Iterator[NewItem]:
-    """A chat of many days. Each message has a key of its own: that is what makes the import repeatable."""
+    """A chat of many days. Each message has its own key, so the import can be repeated."""
     for day in range(days):
         for number, topic in enumerate(TOPICS):
             yield NewItem(
@@ -34,7 +34,7 @@ async def main() -> None:
         first = [kept async for batch in memory.import_items(history(100)) for kept in batch]
         print("imported:", sum(kept.was_new for kept in first))
 
-        # The same again, and more: what is here already is passed over.
+        # The same again, and more: existing items are skipped.
         again = [kept async for batch in memory.import_items(history(120)) for kept in batch]
         print("read:", len(again), "new:", sum(kept.was_new for kept in again))
 
@@ -42,7 +42,7 @@ async def main() -> None:
         answer = await day.recall("What about the trip?", top_k=1)
         print(answer.items[0].event_time.date(), answer.items[0].content)
         if answer.degraded:
-            print("(meaning is still being indexed; words are found already)")
+            print("(still embedding; search by words is complete)")
 
 
 asyncio.run(main())

@@ -17,11 +17,11 @@ from recordari.integrations.openai_agents import RecordariSession
 
 
 class Counting(Model):
-    """Says how many things it was told."""
+    """Says how many messages it got."""
 
     async def get_response(self, system_instructions: Any, input: Any, *more: Any, **options: Any) -> ModelResponse:
-        told = [item for item in input if item.get("role") == "user"]
-        text = ResponseOutputText(text=f"You told me {len(told)} things", type="output_text", annotations=[])
+        messages = [item for item in input if item.get("role") == "user"]
+        text = ResponseOutputText(text=f"You told me {len(messages)} things", type="output_text", annotations=[])
         message = ResponseOutputMessage(id="msg", content=[text], role="assistant", status="completed", type="message")
         return ModelResponse(output=[message], usage=Usage(), response_id=None)
 

@@ -27,7 +27,7 @@ async def main() -> None:
         for command in COMMANDS:
             try:
                 print(await tool.call(command))
-            except ToolError as error:  # told to Claude as the tool's error
+            except ToolError as error:  # Claude gets it as the tool's error
                 print("refused:", error.content)
         answer = await memory.acting_as(user="ana").recall("What does Ana drink?")
         print("recalled:", answer.items[0].content)

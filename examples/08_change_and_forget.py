@@ -1,4 +1,4 @@
-"""What was true when: a fact that changes, its history, a question as of a date; then forgetting, erasing, exporting.
+"""A fact that changes: its history, a question as of a date; then forgetting, exporting and erasing.
 
 python examples/08_change_and_forget.py
 """
@@ -22,31 +22,31 @@ async def main() -> None:
         before = datetime.now(UTC)
         newer = await ana.remember_fact("Ana works at Globex")
 
-        # A job compares what is new with what was known: the later statement ends the earlier one.
+        # A job compares the new fact with known ones: the later statement ends the earlier one.
         for _ in range(100):
             if len(await ana.item_history(newer.id)) == 2:
                 break
             await asyncio.sleep(0.1)
         print("now:", await where(ana))
-        print("as of before:", await where(ana, as_of=before))  # what was believed then
+        print("as of before:", await where(ana, as_of=before))  # what memory believed then
         for version in await ana.item_history(newer.id):
             until = version.invalid_at.date() if version.invalid_at else "today"
             print(f"history: {version.content}, from {version.valid_at.date()} until {until}")
 
-        # Forgetting takes along what rests on the item. Look first, then do it.
+        # Forgetting removes the item and everything derived from it. Preview it first.
         secret = await ana.remember_fact("Ana's locker code is 4711")
         print("would forget:", len((await ana.forget(secret.id, dry_run=True)).item_ids), "item")
         await ana.forget(secret.id, reason="asked by Ana")
         texts = [item.content for item in (await ana.recall("locker code")).items]
         print("still there:", any("4711" in text for text in texts))
 
-        # Everything about a person, to hand over; and then nothing about them any more.
+        # Export everything about a person, then erase it.
         lines = [json.loads(line) async for line in memory.export(user_id="ana")]
         print("exported lines:", len(lines))
         done = await memory.erase_user("ana")
         print("erased:", done.finished_at is not None, "left:", await where(ana))
 
-        # The record says that it was done, not what was in it.
+        # The audit records the actions and no content.
         print("audit:", [entry.action for entry in await memory.list_audit(limit=3)])
 
 

@@ -129,6 +129,7 @@ class Memory(Bound):
     list_runs = verb(runs.list_runs)
     list_sessions = verb(sessions.list_sessions)
     add_note = verb(sessions.add_note)
+    delete_note = verb(sessions.delete_note)
     add_messages = verb(messages.add_messages)
     list_messages = verb(messages.list_messages)
     set_state = verb(state.set_state)

@@ -34,3 +34,16 @@ def test_the_site_leads_to_every_page() -> None:
     nav = (root / "mkdocs.yml").read_text().partition("\nnav:")[2]
     by_hand = {str(page.relative_to(root / "docs")) for page in (root / "docs").rglob("*.md")}
     assert set(re.findall(r"\S+\.md", nav)) == by_hand | {f"reference/{name}" for name in pages()}
+
+
+def test_every_file_that_the_pages_name_is_there() -> None:
+    root = Path(__file__).parents[2]
+    named = {
+        name
+        for page in ["CONTRIBUTING.md", "docs/architecture.md", "docs/ranking.md", "docs/vocabulary.md"]
+        for name in re.findall(r"`((?:[a-z_]+/)+[a-z_0-9]+\.(?:py|sql|md|json))(?::|`)", (root / page).read_text())
+    }
+    assert len(named) > 50
+    assert [
+        name for name in named if not any((folder / name).exists() for folder in (root, root / "src/recordari"))
+    ] == []

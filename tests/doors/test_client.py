@@ -172,6 +172,8 @@ async def test_working_memory_is_the_same_through_both(resources: Resources) -> 
         assert await remote.get_window("s 1") == await memory.get_window("s 1")
         note = await remote.add_note("s 1", "Ship it again", kind="decision", importance=0.9)
         assert [note] == await memory.list_notes("s 1") == await remote.list_notes("s 1")
+        await remote.delete_note("s 1", note.note_id)
+        assert await memory.list_notes("s 1") == []
         assert (await remote.report_usage("s 1", 120_000)) == (await memory.get_window("s 1")).state
         entry = await remote.set_state("draft/1", None, ttl=timedelta(minutes=5))
         assert entry.value is None

@@ -145,6 +145,7 @@ NO_COMMAND = {
             "delegate",
             "delegated",
             "delete_entry",
+            "delete_note",
             "delete_state",
             "end_turn",
             "fail_run",

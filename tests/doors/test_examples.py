@@ -38,6 +38,29 @@ SAYS = {
         "still there: False",
         "erased: True left: nothing",
     ],
+    "09_state_and_notes": [
+        "the cart has {'seats': 2}",
+        "the keys are ['cart']",
+        "'decision: We decided to take the train.'",
+        "open notes: 2",
+        "continues: trip-to-lyon",
+        "state after the close: []",
+    ],
+    "10_runs_and_episodes": [
+        "delegated: {'order': {'id': 'QX-7781'}}",
+        "completed: 2 turns, 2 calls, 0.004 USD",
+        'call 1: track({"id":"QX-7781"})',
+        "needs a signature",
+        "the whole result is there: True",
+        "run-2 knows: Found parcel QX-7781",
+        "run-2: failed because no signature yet",
+    ],
+    "11_workflows": [
+        "chosen most: plan-first",
+        "counted twice: False",
+        "version 2, 0 rewards",
+        "left: ['ask-first', 'plan-first']",
+    ],
 }
 NEEDS = {"04_langgraph_store": "langgraph", "05_openai_agents_session": "agents", "06_claude_memory_tool": "anthropic"}
 

@@ -298,6 +298,18 @@ async def test_past_fifty_notes_the_least_important_goes(memory: Memory) -> None
     assert "trifle" not in [note.content for note in await memory.list_notes("chat")]
 
 
+async def test_a_note_that_no_longer_holds_can_be_removed(memory: Memory) -> None:
+    done = await memory.add_note("chat", "call the bank", kind="action_item")
+    open_task = await memory.add_note("chat", "send the contract", kind="action_item")
+    with pytest.raises(NotFound):
+        await memory.delete_note("another", done.note_id)
+    await memory.open_session("another")
+    with pytest.raises(NotFound, match="no such note"):
+        await memory.delete_note("another", done.note_id)
+    await memory.delete_note("chat", done.note_id)
+    assert await memory.list_notes("chat") == [open_task]
+
+
 async def test_notes_live_for_a_day_after_the_last_activity(memory: Memory) -> None:
     await memory.open_session("chat", idle_limit=timedelta(days=30))
     await memory.add_note("chat", "call the bank")

@@ -319,6 +319,12 @@ async def list_notes(caller: AgentCaller, session_id: str) -> object:
     return await sessions.list_notes(*caller, session_id)
 
 
+@router.delete("/{session_id}/notes/{note_id}", operation_id="delete_note", status_code=204)
+async def delete_note(caller: AgentCaller, session_id: str, note_id: UUID) -> None:
+    """Remove a note that no longer holds, such as a task that is done."""
+    await sessions.delete_note(*caller, session_id, note_id)
+
+
 @router.get("/{session_id}/turn_state", operation_id="get_turn_state", response_model=TurnStateShown)
 async def get_turn_state(caller: AgentCaller, session_id: str) -> object:
     """Where the agent of a session stands."""

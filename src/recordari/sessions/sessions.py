@@ -336,6 +336,14 @@ async def list_notes(resources: Resources, identity: Identity, session_id: str) 
         return await storage.list_notes(tx, session.session_id) if session.has_notes(resources.clock()) else []
 
 
+async def delete_note(resources: Resources, identity: Identity, session_id: str, note_id: UUID) -> None:
+    """Remove a note that no longer holds, such as a task that is done."""
+    async with resources.database.transaction(identity) as tx:
+        session = await _newest(tx, session_id)
+        if not await storage.delete_notes(tx, session.session_id, [note_id]):
+            raise NotFound("this session has no such note")
+
+
 async def close_idle(resources: Resources, identity: Identity, **_: Any) -> None:
     """Close the tenant's idle sessions and remove expired notes. A nightly job."""
     require_admin(identity)
