@@ -157,10 +157,10 @@ def create_key(
 
     made = asyncio.run(run())
     if as_json:
-        print_json({"key": made.text, **_visible(made.key)})
+        print_json(_visible(made))
     else:
-        print_line(made.text)
-        print_note(f"key {made.key.key_id} ({made.key.role} of tenant {tenant}); it is not shown again")
+        print_line(made.key)
+        print_note(f"key {made.key_id} ({made.role} of tenant {tenant}); it is not shown again")
 
 
 @key_commands.command("list")

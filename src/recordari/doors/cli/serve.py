@@ -124,7 +124,7 @@ def _print_key(made: NewKey | None) -> None:
     """Print a first key as soon as it is made: there is no second chance to read it."""
     if made is not None:
         print_line(f"development key (admin of the tenant {DEVELOPMENT_TENANT!r}), shown this once:")
-        print_line(f"  {made.text}")
+        print_line(f"  {made.key}")
         print_line("make another with `recordari key create`")
         print_line()
 
