@@ -21,7 +21,7 @@ import psycopg
 import psycopg_pool
 from pgvector.psycopg import register_vector_async
 from psycopg import sql
-from psycopg.rows import BaseRowFactory, args_row, class_row, dict_row, scalar_row
+from psycopg.rows import BaseRowFactory, args_row, dict_row, kwargs_row, scalar_row
 
 from recordari.core.identity import Identity, TenantId, UserId
 from recordari.db.pipeline import Part, answers_of, forget_prepared, records_of, rows_of
@@ -59,13 +59,13 @@ class Rows:
 
     async def all(self, query: Query, into: type[T], **parameters: Any) -> list[T]:
         """Every row of the answer, as `into`."""
-        async with self._connection.cursor(row_factory=class_row(reader(into))) as cursor:
+        async with self._connection.cursor(row_factory=kwargs_row(reader(into))) as cursor:
             await cursor.execute(query.sql, self._parameters(parameters))
             return await cursor.fetchall()
 
     async def maybe(self, query: Query, into: type[T], **parameters: Any) -> T | None:
         """The first row as `into`, or None."""
-        async with self._connection.cursor(row_factory=class_row(reader(into))) as cursor:
+        async with self._connection.cursor(row_factory=kwargs_row(reader(into))) as cursor:
             await cursor.execute(query.sql, self._parameters(parameters))
             return await cursor.fetchone()
 
