@@ -68,6 +68,7 @@ SHOWN_OTHERWISE: dict[str, tuple[set[str], set[str]]] = {
     "RecalledItem": ({"citation"}, set()),  # recall shows no documents
     "ToolCall": ({"result_sha256"}, set()),
     "ApiKey": ({"key_hash"}, set()),
+    "NewKey": ({"key_hash"}, set()),
     "DeadLetter": (set(), {"dead_letter_id"}),  # follows from the rest
     "Erasure": ({"user_hash"}, set()),
     "Webhook": ({"secret"}, set()),
