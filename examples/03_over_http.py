@@ -32,7 +32,7 @@ async def main() -> None:
         transport = httpx2.ASGITransport(app=app)  # leave it out to go over the network
         async with (
             app.router.lifespan_context(app),
-            Client("http://127.0.0.1", key=key.text, transport=transport) as client,
+            Client("http://127.0.0.1", key=key.key, transport=transport) as client,
         ):
             await talk(client)
 

@@ -20,7 +20,7 @@ def operations() -> dict[str, dict[str, Any]]:
     return {
         str(route.operation_id): {
             "method": min(route.methods or ()),
-            "path": route.path,
+            "path": route.path.replace(":path", ""),
             **(route.openapi_extra or {}).get(CLIENT, {}),
         }
         for router in ROUTERS

@@ -160,7 +160,12 @@ class UnsafeRole(ConfigurationError):
 
 
 class ProviderError(RecordariError):
-    """An outside service (embedder, reranker, LLM, object store) failed."""
+    """An outside service failed."""
 
     code = "provider"
     status = 502
+
+    def __init__(self, message: str | None = None, /, *, service: str, **details: Any) -> None:
+        """`service` is all that strangers learn, such as "the object store"; the message may say more."""
+        self.service = service
+        super().__init__(message or f"An outside service failed: {service}.", **details)

@@ -103,10 +103,10 @@ async def test_about_fifty_notes_a_session(memory: Memory) -> None:
 async def test_notes_live_a_day_and_the_time_can_be_set(memory: Memory) -> None:
     """W3: "TTL 24 hours after last activity (configurable)"."""
     long = timedelta(days=30)
-    await memory.open_session("default", idle_limit=long)
+    await memory.open_session("default", idle=long)
     await memory.add_note("default", "kept for a day")
     await memory.update_tenant(settings={"sessions": {"notes_hours": 72}})
-    await memory.open_session("longer", idle_limit=long)
+    await memory.open_session("longer", idle=long)
     await memory.add_note("longer", "kept for three")
     later = at(memory, timedelta(hours=25))
     assert await later.list_notes("default") == [] and len(await later.list_notes("longer")) == 1

@@ -212,7 +212,7 @@ async def test_an_outage_uses_up_no_tries_and_work_goes_on_after_it(memory: Memo
         nonlocal tries
         tries += 1
         if out_of_order:
-            raise ProviderError
+            raise ProviderError(service="the embedder")
 
     await add(memory, "embed", 3)
     async with working(memory.resources, {"embed": handle}):

@@ -63,10 +63,10 @@ async def open_door(resources: Resources, **changes: Any) -> AsyncIterator[Door]
     ]
     app = create_app(resources=resources)
     keys = {
-        "admin": (await memory.create_key("admin", role=Role.ADMIN)).text,
-        "agent": (await memory.create_key("agent")).text,
-        "alice": (await memory.create_key("alice", user_id="alice")).text,
-        "other": (await other.create_key("other", role=Role.ADMIN)).text,
+        "admin": (await memory.create_key("admin", role=Role.ADMIN)).key,
+        "agent": (await memory.create_key("agent")).key,
+        "alice": (await memory.create_key("alice", user_id="alice")).key,
+        "other": (await other.create_key("other", role=Role.ADMIN)).key,
     }
     async with app.router.lifespan_context(app), client_of(app) as client:
         yield Door(app=app, client=client, memory=memory, other=other, keys=keys)
@@ -81,7 +81,7 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
     assert output.payload_key is not None
     working = door.memory.acting_as(user="alice", agent="support", session="furnished")
     await working.add_messages([NewMessage(content=secret)], session_id="furnished")
-    await working.set_state("draft", secret)
+    await working.set_state(output.payload_key, secret)
     run = await working.start_run(run_id="furnished-run", input={"goal": secret})
     workflow = await door.memory.save_workflow(secret, {"text": secret}, agent_type="support", task_type="reply")
     report = await door.memory.make_daily_brief()
@@ -101,14 +101,13 @@ async def furnish(door: Door, secret: str) -> dict[str, str]:
         "entity_name": "alice",
         "user_id": "alice",
         "agent_id": "support",
-        "key_id": str(key.key.key_id),
+        "key_id": str(key.key_id),
         "item_id": str(output.id),
         "key": output.payload_key,
         "session_id": "furnished",
         "run_id": run.run.run_id,
         "owner": "session",
         "owner_id": "furnished",
-        "state_key": "draft",
         "workflow_id": str(workflow.workflow.workflow_id),
         "report_id": str(report.report_id),
         "erasure_id": str(erasure.erasure_id),

@@ -35,7 +35,7 @@ async def test_a_database_lives_through_rest_and_its_dsn_is_never_seen(resources
             assert asked.status_code == 422 and "RECORDARI_LLM_MODEL" in asked.json()["detail"]
             changed = await door.request("PATCH", path, json={"tables": {"orders": ["id", "status"]}})
             assert changed.json()["tables"] == {"orders": ["id", "status"]}
-            assert (await door.request("POST", f"{path}/refresh")).json()["table_schema"][0]["name"] == "orders"
+            assert (await door.request("POST", f"{path}/refresh")).json()["schema"][0]["name"] == "orders"
             bad = await door.request("POST", "/v1/databases", json={**body, "name": "x", "dsn": "canary://x"})
             assert bad.status_code == 422
             listed = await door.request("GET", "/v1/databases", key="agent")

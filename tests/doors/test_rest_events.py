@@ -63,7 +63,7 @@ async def test_the_feed_tells_by_id_and_type_what_happened_to_items(resources: R
             ("item.forgotten", new),
         ]
         assert [kind for kind, _ in told[6:]] == ["item.forgotten", "user.erased"]
-        assert await feed(door, type="user.erased") == told[-1:]
+        assert await feed(door, types="user.erased") == told[-1:]
         assert [event["position"] for event in answer.json()["items"]] == list(range(1, 9))
 
 

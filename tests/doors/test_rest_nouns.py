@@ -70,7 +70,7 @@ async def test_a_key_is_shown_once_works_and_dies_at_once(resources: Resources) 
     async with open_door(resources) as door:
         body = {"name": "bot", "agent_id": "support", "expires_at": "2999-01-01T00:00:00Z"}
         made = (await door.request("POST", "/v1/keys", json=body)).json()
-        text, key_id = made["text"], made["key"]["key_id"]
+        text, key_id = made["key"], made["key_id"]
         assert (await door.request("GET", "/v1/whoami", key=text)).json()["agent_id"] == "support"
         listed = await door.request("GET", "/v1/keys")
         assert key_id in {key["key_id"] for key in listed.json()["items"]}

@@ -78,7 +78,7 @@ async def raw(address: str, request: bytes) -> bytes:
 
 
 async def test_a_real_server_serves_refuses_and_keeps_content_out_of_its_log(memory: Memory, tmp_path: Path) -> None:
-    key = (await memory.create_key("agent")).text
+    key = (await memory.create_key("agent")).key
     log = tmp_path / "server.log"
     async with (
         served(memory.resources.settings, log) as address,

@@ -65,11 +65,11 @@ async def test_a_session_is_resumed_from_its_summary_and_window(resources: Resou
         again = await call(door, "POST", "/v1/sessions/chat-1/messages", json=body)
         assert [one["was_new"] for one in added["messages"]] == [True] * 6
         assert [one["was_new"] for one in again["messages"]] == [False] * 6
-        assert len(await call(door, "GET", "/v1/sessions/chat-1/messages")) == 6
+        assert len((await call(door, "GET", "/v1/sessions/chat-1/messages"))["items"]) == 6
         resumed = await call(door, "GET", "/v1/sessions/chat-1/resume")
         assert len(resumed["window"]["messages"]) == 6 and resumed["window"]["state"]["tokens"] > 0
         await call(door, "POST", "/v1/sessions/chat-1/notes", json={"content": "call the carrier"}, status=201)
-        notes = await call(door, "GET", "/v1/sessions/chat-1/notes")
+        notes = (await call(door, "GET", "/v1/sessions/chat-1/notes"))["items"]
         assert "call the carrier" in [note["content"] for note in notes]
 
 

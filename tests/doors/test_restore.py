@@ -62,7 +62,7 @@ async def furnished(memory: Memory) -> list[str]:
     ana = agent.acting_as(user="ana", agent="helper", session="chat-1")
     bob = agent.acting_as(user="bob", agent="helper", session="chat-2")
     for who, said in ((ana, "I keep two zebrafinches at home."), (bob, "I live in Quillfeather with two cats.")):
-        await who.add_messages([NewMessage(role=MessageRole.USER, content=said, at=YESTERDAY)])
+        await who.add_messages([NewMessage(role=MessageRole.USER, content=said, event_time=YESTERDAY)])
     await ana.remember_fact("Ana likes tea", event_time=YESTERDAY)
     await settled(memory)
     assert len(await facts(memory)) == 3

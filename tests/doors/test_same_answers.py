@@ -218,7 +218,7 @@ def command(settings: Settings, tmp_path: Path) -> Cli:
 @asynccontextmanager
 async def opened(memory: Memory, command: Cli, who: Mapping[str, str]) -> AsyncIterator[list[DoorToMemory]]:
     """Every door to the tenant `test`, acting for who is named."""
-    key = (await memory.create_key("agent")).text
+    key = (await memory.create_key("agent")).key
     headers = {"Authorization": f"Bearer {key}", **{f"Recordari-{noun.title()}": name for noun, name in who.items()}}
     options = [part for noun, name in who.items() for part in (f"--{noun}", name)]
     async with AsyncExitStack() as stack:

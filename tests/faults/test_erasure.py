@@ -121,8 +121,8 @@ async def planted(memory: Memory) -> dict[str, Any]:
         NewMessage(
             role=MessageRole.USER,
             content=f"We decided to call {next(words)} number {n}.",
-            name=f"Ana {next(words)}",
-            at=yesterday,
+            speaker=f"Ana {next(words)}",
+            event_time=yesterday,
         )
         for n in range(12)
     ]

@@ -96,7 +96,7 @@ async def send(port: int, key: str, mine: list[str], acknowledged: set[str], kil
 async def test_no_acknowledged_message_is_lost_or_doubled_when_the_server_is_killed(home: Path) -> None:
     settings = Settings(home=home, profile="fast")
     async with Memory.open(settings=settings, worker=False) as memory:
-        key = (await memory.create_key("writer", role=Role.AGENT)).text
+        key = (await memory.create_key("writer", role=Role.AGENT)).key
     names = [f"m-{number}" for number in range(MESSAGES)]
     queues = [names[client::CLIENTS] for client in range(CLIENTS)]
     acknowledged: set[str] = set()

@@ -26,7 +26,7 @@ async def verbs(request: pytest.FixtureRequest, memory: Memory) -> AsyncIterator
     if request.param == "library":
         yield memory.bound(Identity(tenant_id=memory.identity.tenant_id))
     else:
-        key = (await memory.create_key("agent")).text
+        key = (await memory.create_key("agent")).key
         with served(memory.resources.settings) as address:
             async with Client(address, key=key) as client:
                 yield client
@@ -53,7 +53,7 @@ def served(settings: Settings) -> Iterator[str]:
 def key(settings: Settings) -> str:
     """An API key of an agent of the tenant `test`."""
     with sync.Memory.open(settings=settings, tenant="test", worker=False) as memory:
-        text: str = memory.create_key("agent").text
+        text: str = memory.create_key("agent").key
         return text
 
 

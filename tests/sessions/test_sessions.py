@@ -94,7 +94,7 @@ async def test_a_closed_session_stays_closed_and_has_a_successor(memory: Memory)
 async def test_the_idle_limit_comes_from_the_session_the_agent_the_operator_or_the_tenant(memory: Memory) -> None:
     await memory.update_tenant(settings={"sessions": {"idle_hours": 2, "agents": {"ops": 48}, "operators": ["ana"]}})
     opened = {
-        "given": await memory.open_session("given", idle_limit=5 * HOUR),
+        "given": await memory.open_session("given", idle=5 * HOUR),
         "agent": await memory.acting_as(agent="ops").open_session("agent"),
         "operator": await memory.acting_as(user="ana").open_session("operator"),
         "tenant": await memory.open_session("tenant"),
@@ -108,7 +108,7 @@ async def test_the_nightly_job_closes_idle_sessions_of_its_tenant_only(memory: M
     other = memory.bound(Identity(tenant_id=other_tenant.tenant_id, role=Role.ADMIN))
     await other.open_session("theirs")
     await memory.open_session("short")
-    await memory.open_session("long", idle_limit=timedelta(days=30))
+    await memory.open_session("long", idle=timedelta(days=30))
     await memory.add_note("short", "call the bank")
     await run_job(at(memory, 25 * HOUR), "close_idle_sessions")
     assert (await memory.get_session("short")).close_reason is CloseReason.IDLE
@@ -311,7 +311,7 @@ async def test_a_note_that_no_longer_holds_can_be_removed(memory: Memory) -> Non
 
 
 async def test_notes_live_for_a_day_after_the_last_activity(memory: Memory) -> None:
-    await memory.open_session("chat", idle_limit=timedelta(days=30))
+    await memory.open_session("chat", idle=timedelta(days=30))
     await memory.add_note("chat", "call the bank")
     assert len(await at(memory, 23 * HOUR).list_notes("chat")) == 1
     late = at(memory, 25 * HOUR)

@@ -134,15 +134,15 @@ async def authenticator_of(
 async def test_a_key_opens_its_tenant_with_what_it_is_bound_to(memory: Memory) -> None:
     made = await memory.create_key("bot", user_id="jane", agent_id="support")
     async with authenticator_of(memory.resources) as door:
-        identity = await door.authenticate(made.text)
+        identity = await door.authenticate(made.key)
     assert identity.tenant_id == memory.identity.tenant_id
     assert (identity.user_id, identity.agent_id, identity.role) == ("jane", "support", Role.AGENT)
-    assert identity.actor == f"key:{made.key.key_id}"
+    assert identity.actor == f"key:{made.key_id}"
 
 
 async def test_every_wrong_key_is_refused_with_the_same_words(memory: Memory) -> None:
     made = await memory.create_key("bot")
-    read = read_key(made.text)
+    read = read_key(made.key)
     assert read is not None
     _, key_id, secret = read
     wrong = [
@@ -150,8 +150,8 @@ async def test_every_wrong_key_is_refused_with_the_same_words(memory: Memory) ->
         "",
         "rcd_",
         "rcd_x_y",
-        made.text[:-1],
-        made.text + "x",
+        made.key[:-1],
+        made.key + "x",
         "x" * 10_000,
         "\ud800",
         written_key(memory.identity.tenant_id, key_id, bytes(32)),
@@ -168,9 +168,9 @@ async def test_a_key_stops_at_its_end(memory: Memory) -> None:
     made = await memory.create_key("bot", expires_at=datetime.now(UTC) + timedelta(hours=1))
     later = replace(memory.resources, clock=lambda: datetime.now(UTC) + timedelta(hours=2))
     async with authenticator_of(memory.resources) as now, authenticator_of(later) as then:
-        await now.authenticate(made.text)
+        await now.authenticate(made.key)
         with pytest.raises(Unauthenticated):
-            await then.authenticate(made.text)
+            await then.authenticate(made.key)
 
 
 async def test_a_key_revoked_elsewhere_dies_when_its_trust_ends_and_one_revoked_here_at_once(
@@ -180,25 +180,25 @@ async def test_a_key_revoked_elsewhere_dies_when_its_trust_ends_and_one_revoked_
     door = Authenticator(memory.resources, monotonic=clock)
     elsewhere, here = await memory.create_key("one"), await memory.create_key("two")
     for made in (elsewhere, here):
-        await door.authenticate(made.text)
-        await memory.revoke_key(made.key.key_id)
-        await door.authenticate(made.text)
-    door.forget_key(here.key.key_id)
+        await door.authenticate(made.key)
+        await memory.revoke_key(made.key_id)
+        await door.authenticate(made.key)
+    door.forget_key(here.key_id)
     with pytest.raises(Unauthenticated):
-        await door.authenticate(here.text)
-    await door.authenticate(elsewhere.text)
+        await door.authenticate(here.key)
+    await door.authenticate(elsewhere.key)
     clock.now += memory.resources.settings.key_cache_seconds
     with pytest.raises(Unauthenticated):
-        await door.authenticate(elsewhere.text)
+        await door.authenticate(elsewhere.key)
 
 
 async def test_many_requests_at_once_look_a_key_up_together(memory: Memory) -> None:
     made = await memory.create_key("bot")
     async with authenticator_of(memory.resources) as door:
         before = memory.resources.database.statistics().get("requests_num", 0)
-        found = await asyncio.gather(*(door.authenticate(made.text) for _ in range(50)))
+        found = await asyncio.gather(*(door.authenticate(made.key) for _ in range(50)))
         after = memory.resources.database.statistics()["requests_num"]
-    assert {identity.actor for identity in found} == {f"key:{made.key.key_id}"}
+    assert {identity.actor for identity in found} == {f"key:{made.key_id}"}
     assert after - before == 1
 
 

@@ -115,7 +115,11 @@ async def test_an_older_export_does_not_bring_back_what_was_forgotten(
     memory: Memory, chat: Memory, settings: Settings
 ) -> None:
     said = await chat.add_messages(
-        [NewMessage(role=MessageRole.USER, content="We decided to hire Quillfeather.", message_id="m1", at=YESTERDAY)]
+        [
+            NewMessage(
+                role=MessageRole.USER, content="We decided to hire Quillfeather.", message_id="m1", event_time=YESTERDAY
+            )
+        ]
     )
     fact = await chat.remember_fact("Quillfeather joins in May", event_time=YESTERDAY)
     kept = await chat.remember_fact("Ana likes tea", event_time=YESTERDAY)

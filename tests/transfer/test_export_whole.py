@@ -145,7 +145,7 @@ async def filled(memory: Memory) -> dict[str, Any]:
     await memory.protect_source(source.source_id)
     await _with_workflows(memory, made)
     await memory.make_daily_brief()
-    made["key"] = (await memory.create_key(name="a key")).text
+    made["key"] = (await memory.create_key(name="a key")).key
     return made
 
 

@@ -20,7 +20,7 @@ import httpx2
 from pydantic_core import to_jsonable_python
 
 from recordari.context.rules.context import ContextItem, SectionName
-from recordari.core.identity import Scope, tenant_id_of
+from recordari.core.identity import Scope
 from recordari.core.items import Trust
 from recordari.errors import InvalidInput
 from recordari.learning.rules.bandit import Posterior
@@ -86,14 +86,28 @@ def wire_of(route: Route, arguments: Arguments, who: Who) -> Wire:
     given = route.written(dict(arguments), who) if route.written is not None else dict(arguments)
     headers = given.pop("headers", {})
     if route.cursor is not None and (position := given.pop(route.cursor, None)):
-        given["cursor"] = base64.urlsafe_b64encode(str(position).encode()).decode().rstrip("=")
+        written = " ".join(map(str, position)) if isinstance(position, tuple) else str(position)
+        given["cursor"] = base64.urlsafe_b64encode(written.encode()).decode().rstrip("=")
     names = [name for _, name, _, _ in Formatter().parse(route.path) if name]
-    place = {name: quote(str(given.pop(name)), safe="") for name in names}
-    rest: Arguments = to_jsonable_python(given)
+    place = {name: quote(str(given.pop(name) if name in given else _acting(name, who)), safe="") for name in names}
+    rest: Arguments = to_jsonable_python(dict(_in_seconds(name, value) for name, value in given.items()))
     path = route.path.format(**place)
     if route.method in {"GET", "DELETE"}:
         return Wire(path=path, query={name: _plain(value) for name, value in rest.items()}, headers=headers)
     return Wire(path=path, body=rest, headers=headers)
+
+
+def _acting(name: str, who: Who) -> str:
+    """The session or run that acts, where the call names none."""
+    noun = name.removesuffix("_id")
+    if noun not in who:
+        raise InvalidInput(f"give {name}, or act in a {noun}", field=name)
+    return who[noun]
+
+
+def _in_seconds(name: str, value: Any) -> tuple[str, Any]:
+    """A length of time goes in seconds: `ttl` as `ttl_seconds`."""
+    return (f"{name}_seconds", int(value.total_seconds())) if isinstance(value, timedelta) else (name, value)
 
 
 def answer_of(route: Route, response: httpx2.Response) -> Any:
@@ -109,43 +123,12 @@ def _plain(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _seconds(name: str) -> Callable[[Arguments, Who], Arguments]:
-    """A length of time is written in seconds: `ttl` as `ttl_seconds`, `idle_limit` as `idle_seconds`."""
-
-    def written(given: Arguments, who: Who) -> Arguments:
-        length = given.pop(name, None)
-        if isinstance(length, timedelta):
-            given[f"{name.removesuffix('_limit')}_seconds"] = int(length.total_seconds())
-        return given
-
-    return written
-
-
-def _own(noun: str) -> Callable[[Arguments, Who], Arguments]:
-    """The session or run that acts, where the call names none."""
-
-    def written(given: Arguments, who: Who) -> Arguments:
-        given.setdefault(f"{noun}_id", who.get(noun))
-        if given[f"{noun}_id"] is None:
-            raise InvalidInput(f"give {noun}_id, or act in a {noun}", field=f"{noun}_id")
-        return given
-
-    return written
-
-
 def _state(given: Arguments, who: Who) -> Arguments:
     owner = given.setdefault("owner", "session")
     given.setdefault("owner_id", who.get(str(owner)))
     if given["owner_id"] is None:
         raise InvalidInput(f"state of a {owner} needs its id: give owner_id, or act as a {owner}", field="owner_id")
-    if "key" in given:
-        given["state_key"] = given.pop("key")
-    return _seconds("ttl")(given, who)
-
-
-def _messages(given: Arguments, who: Who) -> Arguments:
-    given["messages"] = given.pop("new")
-    return _own("session")(given, who)
+    return given
 
 
 def _workflow(given: Arguments, who: Who) -> Arguments:
@@ -202,46 +185,8 @@ def _policy(given: Arguments, who: Who) -> Arguments:
     return {**given, **own, "actions": {name: action for name, action in setting.items() if name not in own}}
 
 
-def _tables(given: Arguments, who: Who) -> Arguments:
-    """Names alone stand for whole tables."""
-    if isinstance(tables := given.get("tables"), list | tuple | set | frozenset):
-        given["tables"] = dict.fromkeys(tables)
-    return given
-
-
-def _database(answer: Any) -> Any:
-    if isinstance(answer, list):
-        return [_database(one) for one in answer]
-    return {**answer, "schema": answer["table_schema"]}
-
-
-def _shares(given: Arguments, who: Who) -> Arguments:
-    if "before" in given:
-        given["before"] = " ".join(str(one) for one in given["before"])
-    return given
-
-
-def _tenant(field: str) -> Callable[[Any], Any]:
-    """The id of a tenant follows from its name, which is all that is shown."""
-
-    def read(answer: Any) -> Any:
-        if isinstance(answer, list):
-            return [read(one) for one in answer]
-        return {**answer, field: tenant_id_of(answer["tenant"])}
-
-    return read
-
-
-def _new_webhook(answer: Any) -> Any:
-    return {**answer, "webhook": {**answer["webhook"], "secret": ""}}
-
-
 def _file(response: httpx2.Response) -> tuple[bytes, str]:
     return response.content, response.headers.get("content-type", "").partition(";")[0]
-
-
-def _is_new(response: httpx2.Response) -> bool:
-    return response.status_code == httpx2.codes.CREATED
 
 
 def _context(answer: Any) -> Any:
@@ -279,62 +224,31 @@ def _item_page(answer: Any) -> Any:
     return {"items": answer["items"], "next_before": before}
 
 
-_LINK = _named(tenant="tenant_name")
-_LINKED = _tenant("from_tenant_id")
 _ITEM = frozenset(one.name for one in fields(ContextItem))
 _ROLES = {Trust.USER: MessageRole.USER, Trust.TOOL: MessageRole.TOOL}
 
 # What differs between the library and the wire, by verb. A verb that is not here is the same on both.
 _WRITTEN: dict[str, Callable[[Arguments, Who], Arguments]] = {
-    "open_session": _seconds("idle_limit"),
-    "add_messages": _messages,
-    "delegate": _own("run"),
-    "delegated": _own("run"),
     "set_state": _state,
     "get_state": _state,
     "list_state": _state,
     "delete_state": _state,
-    "put_entry": _seconds("ttl"),
     "save_workflow": _workflow,
     "reward": _target,
     "save_agent": _definition,
     "list_items": _named(kinds="kind"),
-    "add_database": _tables,
-    "update_database": _tables,
-    "share": _named(with_tenants="tenants"),
-    "list_shares": _shares,
-    "accept_share_link": _LINK,
-    "decline_share_link": _LINK,
     "set_privacy_policy": _policy,
     "reapply_erasures": _journal,
-    "list_events": _named(types="type"),
-    "follow_events": _named(types="type"),
 }
 _READ: dict[str, Callable[[Any], Any]] = {
     "get_context": _context,
     "list_items": _item_page,
-    "add_database": _database,
-    "list_databases": _database,
-    "get_database": _database,
-    "update_database": _database,
-    "refresh_database": _database,
-    "start_erasing_user": _with(user_hash=""),
-    "get_erasure": _with(user_hash=""),
-    "list_webhooks": _with(secret=""),
-    "get_webhook": _with(secret=""),
-    "set_webhook_active": _with(secret=""),
     "list_sources": _with(folder=None),
     "add_source": _with(folder=None),
     "get_source": _with(folder=None),
     "update_source": _with(folder=None),
-    "list_shares": _tenant("to_tenant_id"),
-    "list_share_links": _LINKED,
-    "accept_share_link": _LINKED,
-    "decline_share_link": _LINKED,
-    "create_webhook": _new_webhook,
 }
 _WHOLE: dict[str, Callable[[httpx2.Response], Any]] = {
-    "hold": _is_new,
     "read_original": _file,
 }
 

@@ -16,6 +16,7 @@ from recordari.errors import Overloaded, ProviderError, RecordariError, TimedOut
 DEFAULT_TIMEOUT = 40.0  # the server stops a request after 30 s by itself, and says so
 LONGEST_WAIT = 30.0
 FIRST_WAIT = 0.2
+SERVER = "the Recordari server"
 BROKEN = "the connection to the server broke"
 
 _BY_CODE: dict[str, type[RecordariError]] = {
@@ -64,7 +65,9 @@ class Transport:
                     await response.aread()
             except httpx2.ConnectError as error:  # it never went out
                 if last:
-                    raise ProviderError("the Recordari server cannot be reached; is it running there?") from error
+                    raise ProviderError(
+                        "the Recordari server cannot be reached; is it running there?", service=SERVER
+                    ) from error
             except httpx2.TransportError as error:
                 if last or not repeatable:
                     raise _broken(error) from error
@@ -107,7 +110,7 @@ class Transport:
 
 
 def _broken(error: httpx2.TransportError) -> RecordariError:
-    return TimedOut() if isinstance(error, httpx2.TimeoutException) else ProviderError(BROKEN)
+    return TimedOut() if isinstance(error, httpx2.TimeoutException) else ProviderError(BROKEN, service=SERVER)
 
 
 def problem_of(response: httpx2.Response) -> RecordariError:
@@ -117,8 +120,9 @@ def problem_of(response: httpx2.Response) -> RecordariError:
     except ValueError:
         said = None
     if not isinstance(said, dict) or "code" not in said:  # something between us and the server spoke
-        kind = _BY_STATUS.get(response.status_code, ProviderError)
-        return kind(f"the server answered {response.status_code}")
+        return _raised(
+            _BY_STATUS.get(response.status_code, ProviderError), f"the server answered {response.status_code}"
+        )
     kind = _BY_CODE.get(str(said["code"]), RecordariError)
     faults: list[dict[str, str]] = said.get("errors") or []
     message = str(said.get("detail", ""))
@@ -129,7 +133,11 @@ def problem_of(response: httpx2.Response) -> RecordariError:
         details["field"] = faults[0]["field"].removeprefix("body.")
     if issubclass(kind, Overloaded):
         return kind(message, retry_after=_retry_after(response) or 1.0, **details)
-    return kind(message, **details)
+    return _raised(kind, message, **details)
+
+
+def _raised(kind: type[RecordariError], message: str, **details: Any) -> RecordariError:
+    return ProviderError(message, service=SERVER, **details) if kind is ProviderError else kind(message, **details)
 
 
 def _retry_after(response: httpx2.Response) -> float | None:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NewType, TypeVar
 from uuid import UUID, uuid5
 
+from recordari.core.described import DESCRIBED
 from recordari.errors import Forbidden, InvalidInput
 
 TenantId = NewType("TenantId", UUID)
@@ -59,6 +60,8 @@ class Role(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """Who asks: the tenant always; user, agent, session and run where known."""
+
+    __pydantic_config__ = DESCRIBED
 
     tenant_id: TenantId
     user_id: UserId | None = None

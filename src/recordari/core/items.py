@@ -341,10 +341,10 @@ def _default_scope(rule: KindRule, identity: Identity) -> Scope:
 def _check_combination(kind: Kind, rule: KindRule, scope: Scope, tier: Tier) -> None:
     if scope not in rule.scopes:
         allowed = ", ".join(sorted(rule.scopes))
-        raise InvalidInput(f"a {kind} cannot have the scope {scope}; use one of {allowed}", field="scope")
+        raise InvalidInput(f"items of kind {kind} cannot have the scope {scope}; use one of {allowed}", field="scope")
     if tier not in rule.tiers:
         allowed = ", ".join(sorted(rule.tiers))
-        raise InvalidInput(f"a {kind} cannot have the tier {tier}; use one of {allowed}", field="tier")
+        raise InvalidInput(f"items of kind {kind} cannot have the tier {tier}; use one of {allowed}", field="tier")
 
 
 def require_owner(scope: Scope, identity: Identity, session_id: SessionId | None) -> None:

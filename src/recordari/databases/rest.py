@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from fastapi import APIRouter
@@ -11,42 +9,12 @@ from pydantic import Field, SecretStr
 
 from recordari.databases import ask, registry
 from recordari.databases.rules.databases import ConnectedDatabase, DataAnswer
-from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller, Shown, Strict, client
+from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller, Strict, client
 
 router = APIRouter(prefix="/v1", tags=["databases"], responses=PROBLEMS)
 
-Tables = dict[str, list[str] | None]
+Tables = dict[str, list[str] | None] | list[str]
 _TABLES = 'Tables that may be read, each with its columns: `{"public.orders": null}` allows all of them.'
-
-
-class DatabaseShown(Shown):
-    """A connected database; the DSN is never shown."""
-
-    database_id: UUID
-    name: str
-    description: str
-    engine: str
-    tables: Tables
-    table_schema: list[dict[str, Any]] = Field(
-        validation_alias="schema", description="What was last seen: columns, types and sample values."
-    )
-    warnings: list[str] = Field(description="What is wrong with the role that connects.")
-    refreshed_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
-
-
-class AnswerShown(Shown):
-    """Rows as JSON values, and the statement that ran."""
-
-    database: str
-    sql: str
-    columns: list[str]
-    rows: list[list[Any]]
-    truncated: bool = Field(description="Whether there were more rows than may be given.")
-    written_by: str = Field(description="`caller`, or the model that wrote the statement.")
-    attempts: int
-    seconds: float
 
 
 class DatabaseRequest(Strict):
@@ -75,7 +43,7 @@ class QueryRequest(Strict):
     database: str | None = Field(default=None, max_length=100, description="Its name; needed where there are several.")
 
 
-@router.post("/databases", operation_id="add_database", response_model=DatabaseShown, status_code=201)
+@router.post("/databases", operation_id="add_database", status_code=201)
 async def add_database(caller: AdminCaller, wanted: DatabaseRequest) -> ConnectedDatabase:
     """Connect a database after looking at its tables."""
     return await registry.add_database(
@@ -83,19 +51,19 @@ async def add_database(caller: AdminCaller, wanted: DatabaseRequest) -> Connecte
     )
 
 
-@router.get("/databases", operation_id="list_databases", response_model=list[DatabaseShown])
-async def list_databases(caller: AgentCaller) -> object:
+@router.get("/databases", operation_id="list_databases")
+async def list_databases(caller: AgentCaller) -> list[ConnectedDatabase]:
     """The databases that can be asked, by name."""
     return await registry.list_databases(*caller)
 
 
-@router.get("/databases/{database_id}", operation_id="get_database", response_model=DatabaseShown)
+@router.get("/databases/{database_id}", operation_id="get_database")
 async def get_database(caller: AgentCaller, database_id: UUID) -> ConnectedDatabase:
     """One database with its tables."""
     return await registry.get_database(*caller, database_id)
 
 
-@router.patch("/databases/{database_id}", operation_id="update_database", response_model=DatabaseShown)
+@router.patch("/databases/{database_id}", operation_id="update_database")
 async def update_database(caller: AdminCaller, database_id: UUID, wanted: DatabaseChange) -> ConnectedDatabase:
     """Change what is given; other tables and another DSN are looked at first."""
     changes = wanted.model_dump(exclude_none=True, exclude={"dsn"})
@@ -104,7 +72,7 @@ async def update_database(caller: AdminCaller, database_id: UUID, wanted: Databa
     return await registry.update_database(*caller, database_id, **changes)
 
 
-@router.post("/databases/{database_id}/refresh", operation_id="refresh_database", response_model=DatabaseShown)
+@router.post("/databases/{database_id}/refresh", operation_id="refresh_database")
 async def refresh_database(caller: AdminCaller, database_id: UUID) -> ConnectedDatabase:
     """Look at its tables again."""
     return await registry.refresh_database(*caller, database_id)
@@ -120,7 +88,6 @@ async def remove_database(caller: AdminCaller, database_id: UUID) -> None:
     "/query_data",
     operation_id="query_data",
     openapi_extra=client(by_name="database", reads=True),
-    response_model=AnswerShown,
 )
 async def query_data(caller: AgentCaller, wanted: QueryRequest) -> DataAnswer:
     """Answer a question from a database, or run a SELECT there: read-only, 5 seconds, 1,000 rows."""

@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from datetime import datetime
-from functools import lru_cache
-from typing import Any, Generic, TypeVar, cast
+from enum import StrEnum
+from functools import cache, lru_cache
+from types import NoneType
+from typing import Any, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import psycopg
 import psycopg_pool
 from pgvector.psycopg import register_vector_async
 from psycopg import sql
-from psycopg.rows import BaseRowFactory, args_row, class_row, dict_row, scalar_row
+from psycopg.rows import BaseRowFactory, args_row, dict_row, kwargs_row, scalar_row
 
 from recordari.core.identity import Identity, TenantId, UserId
 from recordari.db.pipeline import Part, answers_of, forget_prepared, records_of, rows_of
@@ -57,13 +59,13 @@ class Rows:
 
     async def all(self, query: Query, into: type[T], **parameters: Any) -> list[T]:
         """Every row of the answer, as `into`."""
-        async with self._connection.cursor(row_factory=class_row(into)) as cursor:
+        async with self._connection.cursor(row_factory=kwargs_row(reader(into))) as cursor:
             await cursor.execute(query.sql, self._parameters(parameters))
             return await cursor.fetchall()
 
     async def maybe(self, query: Query, into: type[T], **parameters: Any) -> T | None:
         """The first row as `into`, or None."""
-        async with self._connection.cursor(row_factory=class_row(into)) as cursor:
+        async with self._connection.cursor(row_factory=kwargs_row(reader(into))) as cursor:
             await cursor.execute(query.sql, self._parameters(parameters))
             return await cursor.fetchone()
 
@@ -412,12 +414,47 @@ class BatchedQuery(Generic[T]):
 
 def all_as(into: type[T]) -> Callable[[list[Record]], list[T]]:
     """Read every row as `into`."""
-    return lambda rows: [into(**row) for row in rows]
+    read = reader(into)
+    return lambda rows: [read(**row) for row in rows]
 
 
 def first_as(into: type[T]) -> Callable[[list[Record]], T | None]:
     """Read the first row as `into`; None when there is none."""
-    return lambda rows: into(**rows[0]) if rows else None
+    read = reader(into)
+    return lambda rows: read(**rows[0]) if rows else None
+
+
+def reader(into: type[T]) -> Callable[..., T]:
+    """How a row becomes `into`: texts become members of the enums that its fields declare, arrays become tuples."""
+    conversions: list[tuple[str, Callable[[Any], Any]]] = _conversions(cast("Any", into))
+    if not conversions:
+        return into
+
+    def read(**row: Any) -> T:
+        for name, convert in conversions:
+            if row.get(name) is not None:
+                row[name] = convert(row[name])
+        return into(**row)
+
+    return read
+
+
+@cache
+def _conversions(into: Any) -> list[tuple[str, Callable[[Any], Any]]]:
+    hints = get_type_hints(into) if is_dataclass(into) else {}
+    return [(name, convert) for name, hint in hints.items() if (convert := _conversion(hint)) is not None]
+
+
+def _conversion(hint: Any) -> Callable[[Any], Any] | None:
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return hint
+    parts = get_args(hint)
+    if NoneType in parts:
+        return next((convert for part in parts if (convert := _conversion(part)) is not None), None)
+    if get_origin(hint) is tuple and parts[-1:] == (...,):
+        member = _conversion(parts[0])
+        return tuple if member is None else lambda values: tuple(member(value) for value in values)
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,9 @@ from procrastinate.jobs import Status
 from procrastinate.manager import JobManager, NotificationCallback
 from psycopg import sql
 from psycopg.types.json import Jsonb
+from pydantic import computed_field
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import TenantId
 from recordari.core.telemetry import get_log
 from recordari.db.database import BatchedQuery, QueueTransaction, Transaction
@@ -359,6 +361,8 @@ class JobRecord:
 class DeadLetter:
     """Work that was given up after its last try: it waits for a person to replay or discard it."""
 
+    __pydantic_config__ = DESCRIBED
+
     kind: DeadLetterKind
     number: int
     name: str
@@ -366,7 +370,9 @@ class DeadLetter:
     last_error: str | None
     failed_at: datetime | None
     ref: UUID | None = None
+    """The item it is about, where it is about one."""
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def dead_letter_id(self) -> str:
         """What to replay or discard it by, such as `outbox:17`."""
@@ -377,9 +383,13 @@ class DeadLetter:
 class JobCounts:
     """How much work of a tenant waits, runs, is done and was given up."""
 
+    __pydantic_config__ = DESCRIBED
+
     jobs: dict[JobStatus, int]
     outbox_pending: dict[str, int]
+    """What follows from writes and waits, by topic."""
     outbox_parked: dict[str, int]
+    """What was given up, by topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any
-from uuid import UUID
 
 from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 
 from recordari.core.identity import Scope
 from recordari.entries import entries
-from recordari.entries.rules import LONGEST_TTL, MAX_LABELS, MAX_PAGE
-from recordari.kit.rest import PROBLEMS, AgentCaller, Shown, Strict, client
+from recordari.entries.rules import LONGEST_TTL, MAX_LABELS, MAX_PAGE, Entry, FoundEntry
+from recordari.kit.rest import PROBLEMS, AgentCaller, Strict, client
 from recordari.memory.bodies import ScopeName
 
 router = APIRouter(prefix="/v1/entries", tags=["entries"], responses=PROBLEMS)
 
 Labels = Annotated[list[str], Field(max_length=MAX_LABELS)]
 OWNER = "Whose: the user's if a user asks, else the agent's, if left out."
-
-
-class EntryShown(Shown):
-    """A document."""
-
-    entry_id: UUID
-    scope: Scope
-    owner_id: str
-    namespace: list[str] = Field(examples=[["preferences", "travel"]])
-    key: str
-    value: dict[str, Any]
-    version: int
-    item_id: UUID | None = Field(description="What recall finds of it; null: it is not indexed.")
-    created_at: datetime
-    updated_at: datetime
-    expires_at: datetime | None
-
-
-class FoundEntryShown(EntryShown):
-    """A document of an answer."""
-
-    score: float | None = Field(description="Higher is better; null where nothing was asked, or nothing in it answers.")
 
 
 class EntryRequest(Strict):
@@ -103,8 +80,8 @@ Whose = Annotated[Scope | None, Query(description=OWNER)]
 Version = Annotated[int | None, Query(ge=0)]
 
 
-@router.put("", operation_id="put_entry", response_model=EntryShown)
-async def put_entry(caller: AgentCaller, wanted: EntryRequest) -> object:
+@router.put("", operation_id="put_entry")
+async def put_entry(caller: AgentCaller, wanted: EntryRequest) -> Entry:
     """Keep a document under a key."""
     return await entries.put_entry(
         *caller,
@@ -118,10 +95,10 @@ async def put_entry(caller: AgentCaller, wanted: EntryRequest) -> object:
     )
 
 
-@router.get("", operation_id="get_entry", response_model=EntryShown)
+@router.get("", operation_id="get_entry")
 async def get_entry(
     caller: AgentCaller, namespace: Namespace, key: Key, scope: Whose = None, refresh: bool = True
-) -> object:
+) -> Entry:
     """One document."""
     return await entries.get_entry(*caller, namespace, key, scope=scope, refresh=refresh)
 
@@ -134,10 +111,8 @@ async def delete_entry(
     await entries.delete_entry(*caller, namespace, key, scope=scope, if_version=if_version)
 
 
-@router.post(
-    "/search", operation_id="search_entries", openapi_extra=client(reads=True), response_model=list[FoundEntryShown]
-)
-async def search_entries(caller: AgentCaller, wanted: EntrySearch) -> object:
+@router.post("/search", operation_id="search_entries", openapi_extra=client(reads=True))
+async def search_entries(caller: AgentCaller, wanted: EntrySearch) -> list[FoundEntry]:
     """Documents below a namespace, the latest first; with a `query`, those that answer it first."""
     return await entries.search_entries(*caller, **wanted.model_dump())
 

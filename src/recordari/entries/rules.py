@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.checks import check_text
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope
 from recordari.core.items import require_owner
 from recordari.errors import InvalidInput
@@ -35,6 +36,8 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(-?\d+|\*)\]")
 class Entry:
     """One document."""
 
+    __pydantic_config__ = DESCRIBED
+
     entry_id: UUID
     scope: Scope
     owner_id: str
@@ -43,6 +46,7 @@ class Entry:
     value: dict[str, Any]
     version: int
     item_id: UUID | None
+    """What recall finds of it; null: it is not indexed."""
     created_at: datetime
     updated_at: datetime
     expires_at: datetime | None
@@ -55,7 +59,10 @@ class Entry:
 class FoundEntry(Entry):
     """A document of an answer; `score` is None where nothing was asked, or nothing in it answers."""
 
+    __pydantic_config__ = DESCRIBED
+
     score: float | None
+    """Higher is better; null where nothing was asked, or nothing in it answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field
+from pydantic_core import to_json
 
 from recordari.errors import InvalidInput, Overloaded
 from recordari.events import follow, webhooks
-from recordari.events.rules import MAX_URL, Event, EventType
+from recordari.events.rules import MAX_URL, Event, EventType, Webhook
+from recordari.events.webhooks import NewWebhook
 from recordari.kit.problems import Problem
 from recordari.kit.rest import (
     PROBLEMS,
@@ -24,7 +24,6 @@ from recordari.kit.rest import (
     Cursor,
     Limit,
     Page,
-    Shown,
     Strict,
     client,
     cursor_of,
@@ -81,16 +80,6 @@ LastEventId = Annotated[
 ]
 
 
-class EventShown(Shown):
-    """One change, by ids and types only."""
-
-    position: int = Field(description="Its place in the feed.", examples=[17])
-    at: datetime
-    type: EventType
-    subject_id: UUID = Field(description="The item it happened to, or the erasure of a user.")
-    kind: str | None = Field(description="Kind of the item.", examples=["fact"])
-
-
 class WebhookRequest(Strict):
     """Where to send events."""
 
@@ -112,39 +101,17 @@ class WebhookChange(Strict):
     is_active: bool
 
 
-class WebhookShown(Shown):
-    """A webhook and how it fares."""
-
-    webhook_id: UUID
-    url: str = Field(examples=["https://example.org/hooks/memory"])
-    types: list[EventType] = Field(description="Empty: every type.")
-    is_active: bool
-    position: int = Field(description="The last event that it heard of.")
-    failing_since: datetime | None
-    failures: int = Field(description="Since the last success.")
-    last_error: str | None
-    delivered_at: datetime | None
-    created_at: datetime
-
-
-class NewWebhookShown(Shown):
-    """A webhook just made, with the secret that signs what it is sent; it is shown this once."""
-
-    webhook: WebhookShown
-    secret: str = Field(examples=["whsec_…"])
-
-
 @router.get(
     "",
     operation_id="list_events",
     openapi_extra=client(part="items"),
-    response_model=Page[EventShown],
+    response_model=Page[Event],
     responses={200: {"content": {STREAM: {}}}},
 )
 async def list_events(
     request: Request,
     caller: AdminCaller,
-    type: Types = None,  # noqa: A002 - the name of the parameter
+    types: Types = None,
     after: After = None,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -156,35 +123,33 @@ async def list_events(
     `Last-Event-ID` or `after` on. It ends after some minutes; a client comes back with the last id that it saw.
     """
     if wants_stream(request):
-        return await _stream(caller, type or [], _seen(last_event_id) if last_event_id else after)
+        return await _stream(caller, types or [], _seen(last_event_id) if last_event_id else after)
     start = number_position(cursor) if cursor is not None else after
-    found = await follow.list_events(*caller, after=start or 0, types=type or [], limit=limit + 1)
+    found = await follow.list_events(*caller, after=start or 0, types=types or [], limit=limit + 1)
     more = cursor_of(found[limit - 1].position) if len(found) > limit else None
     return {"items": found[:limit], "next_cursor": more}
 
 
-@webhooks_router.post(
-    "", operation_id="create_webhook", response_model=NewWebhookShown, status_code=201, responses=FULL
-)
-async def create_webhook(caller: AdminCaller, wanted: WebhookRequest) -> object:
+@webhooks_router.post("", operation_id="create_webhook", status_code=201, responses=FULL)
+async def create_webhook(caller: AdminCaller, wanted: WebhookRequest) -> NewWebhook:
     """Send what happens from now on to an address, signed. The secret is in this answer and nowhere else."""
     return await webhooks.create_webhook(*caller, wanted.url, types=wanted.types)
 
 
-@webhooks_router.get("", operation_id="list_webhooks", response_model=list[WebhookShown])
-async def list_webhooks(caller: AdminCaller) -> object:
+@webhooks_router.get("", operation_id="list_webhooks")
+async def list_webhooks(caller: AdminCaller) -> list[Webhook]:
     """The tenant's webhooks, and how each fares."""
     return await webhooks.list_webhooks(*caller)
 
 
-@webhooks_router.get("/{webhook_id}", operation_id="get_webhook", response_model=WebhookShown)
-async def get_webhook(caller: AdminCaller, webhook_id: UUID) -> object:
+@webhooks_router.get("/{webhook_id}", operation_id="get_webhook")
+async def get_webhook(caller: AdminCaller, webhook_id: UUID) -> Webhook:
     """One webhook."""
     return await webhooks.get_webhook(*caller, webhook_id)
 
 
-@webhooks_router.patch("/{webhook_id}", operation_id="set_webhook_active", response_model=WebhookShown)
-async def set_webhook_active(caller: AdminCaller, webhook_id: UUID, change: WebhookChange) -> object:
+@webhooks_router.patch("/{webhook_id}", operation_id="set_webhook_active")
+async def set_webhook_active(caller: AdminCaller, webhook_id: UUID, change: WebhookChange) -> Webhook:
     """Switch a webhook off, or on again: then it hears of everything since."""
     return await webhooks.set_webhook_active(*caller, webhook_id, is_active=change.is_active)
 
@@ -215,8 +180,7 @@ async def _stream(caller: AdminCaller, types: list[EventType], after: int | None
 def _told(event: Event | None) -> str:
     if event is None:
         return ": still here\n\n"
-    shown = EventShown.model_validate(event).model_dump(mode="json")
-    return event_text(json.dumps(shown), event=event.type, event_id=event.position)
+    return event_text(to_json(event).decode(), event=event.type, event_id=event.position)
 
 
 def _seen(last_event_id: str) -> int:

@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from pydantic import Field
+
+from recordari.core.described import DESCRIBED
 from recordari.errors import InvalidInput
 
 MOST_WEBHOOKS = 20
@@ -42,11 +45,16 @@ class EventType(StrEnum):
 class Event:
     """One change: what happened to which thing, at which place of the feed."""
 
+    __pydantic_config__ = DESCRIBED
+
     position: int
+    """Its place in the feed."""
     at: datetime
     type: EventType
     subject_id: UUID
+    """The item it happened to, or the erasure of a user."""
     kind: str | None
+    """Kind of the item."""
 
     def written(self) -> dict[str, Any]:
         """The event as a webhook carries it."""
@@ -63,14 +71,20 @@ class Event:
 class Webhook:
     """Where events are sent, and how that goes; the secret is encrypted."""
 
+    __pydantic_config__ = DESCRIBED
+
     webhook_id: UUID
     url: str
     types: tuple[EventType, ...]
-    secret: str
+    """Empty: every type."""
+    secret: Annotated[str, Field(exclude=True)] = ""
+    """Encrypted; no door shows it."""
     is_active: bool
     position: int
+    """The last event that it received."""
     failing_since: datetime | None
     failures: int
+    """Since the last success."""
     last_error: str | None
     delivered_at: datetime | None
     created_at: datetime

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity
 from recordari.core.ids import new_id
 from recordari.db import audit, outbox
@@ -49,6 +50,8 @@ LEASE = timedelta(seconds=15)  # shorter than the outbox's: whoever takes the wo
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewWebhook:
     """A webhook just made: the only moment at which its secret is known."""
+
+    __pydantic_config__ = DESCRIBED
 
     webhook: Webhook
     secret: str
@@ -224,10 +227,10 @@ async def find_address(url: str, *, allow_private: bool) -> str:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise ProviderError("the host name of the webhook cannot be looked up") from None
+        raise ProviderError("the host name of the webhook cannot be looked up", service="the webhook") from None
     addresses = [str(entry[4][0]).partition("%")[0] for entry in found]
     if not addresses:
-        raise ProviderError("the host name of the webhook has no address")
+        raise ProviderError("the host name of the webhook has no address", service="the webhook")
     if not allow_private and not all(is_public(address) for address in addresses):
         raise InvalidInput(
             "the address of a webhook must be a public one; RECORDARI_WEBHOOK_ALLOW_PRIVATE lets private ones be used",
@@ -259,6 +262,6 @@ async def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout: fl
         ):
             status = response.status_code
     except (httpx2.HTTPError, TimeoutError, OSError) as error:
-        raise ProviderError(f"the webhook cannot be reached ({type(error).__name__})") from None
+        raise ProviderError(f"the webhook cannot be reached ({type(error).__name__})", service="the webhook") from None
     if not 200 <= status < 300:
-        raise ProviderError(f"the webhook answered HTTP {status}", status=status)
+        raise ProviderError(f"the webhook answered HTTP {status}", status=status, service="the webhook")

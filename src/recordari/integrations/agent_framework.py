@@ -67,7 +67,7 @@ class RecordariContextProvider(ContextProvider):
 
 def _messages(said: Sequence[Message]) -> list[NewMessage]:
     return [
-        NewMessage(content=text, role=_role(str(one.role)), name=one.author_name or None)
+        NewMessage(content=text, role=_role(str(one.role)), speaker=one.author_name or None)
         for one in said
         if (text := (one.text or "").strip())
     ]

@@ -105,9 +105,9 @@ def _message(event: Event, place: str, metadata: dict[str, Any]) -> NewMessage |
     return NewMessage(
         content=text,
         role=role,
-        name=event.author,
+        speaker=event.author,
         message_id=f"{place}:{event.id}"[-200:],
-        at=datetime.fromtimestamp(event.timestamp, UTC),
+        event_time=datetime.fromtimestamp(event.timestamp, UTC),
         metadata=metadata,
     )
 

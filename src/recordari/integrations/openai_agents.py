@@ -44,14 +44,14 @@ class RecordariSession(SessionABC):
         *,
         user: str | None = None,
         agent: str | None = None,
-        idle_limit: timedelta = KEPT,
+        idle: timedelta = KEPT,
         session_settings: SessionSettings | None = None,
     ) -> None:
-        """`idle_limit`: after that time without a message the conversation begins anew; the old one stays recallable."""
+        """`idle`: after that time without a message the conversation begins anew; the old one stays recallable."""
         self.session_id = session_id
         self.session_settings = session_settings or SessionSettings()
         self._caller = Caller(memory).acting_as(user=user, agent=agent, session=session_id)
-        self._idle_limit = idle_limit
+        self._idle = idle
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The history, or the latest items of it, oldest first."""
@@ -76,7 +76,7 @@ class RecordariSession(SessionABC):
         await self._caller.run(self._clear())
 
     async def _open(self) -> tuple[str, int]:
-        opened = await self._caller.memory.open_session(self.session_id, idle_limit=self._idle_limit)
+        opened = await self._caller.memory.open_session(self.session_id, idle=self._idle)
         return opened.session.session_id, opened.session.messages
 
     async def _add(self, messages: list[NewMessage]) -> None:

@@ -19,6 +19,7 @@ from recordari.errors import (
     InvalidInput,
     NotFound,
     Overloaded,
+    ProviderError,
     QuotaExceeded,
     RecordariError,
     Unauthenticated,
@@ -72,6 +73,8 @@ def problem(error: RecordariError, *, errors: Sequence[FieldError] = ()) -> Prob
 
 def public_detail(error: RecordariError) -> str:
     """What a caller is told: of what is wrong with our own set-up, a stranger learns only that something is."""
+    if isinstance(error, ProviderError):
+        return f"An outside service failed: {error.service}. The log of the server says more."
     told = error.status < 500 or error.status == 503
     return error.message if told else (type(error).__doc__ or "").strip()
 

@@ -11,13 +11,16 @@ import binascii
 import hashlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Generic, TypeVar
+from types import NoneType
+from typing import Annotated, Any, Generic, TypeVar, get_args
 from uuid import UUID
 
 from fastapi import Depends, Header, Query, Request
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import to_json
 from starlette.types import Scope
 
 from recordari.core.identity import Identity, Role, narrowed
@@ -110,9 +113,26 @@ MAX_PAGE = 100
 
 
 class Strict(BaseModel):
-    """A body that is taken exactly: no unknown field, no text where a number belongs."""
+    """A body that is taken exactly: no unknown field, no text where a number belongs.
+
+    Null for an optional field means that it is left out.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_null(cls, given: object) -> object:
+        if not isinstance(given, dict) or None not in given.values():
+            return given
+        left_out = {
+            name for name, field in cls.model_fields.items() if not field.is_required() and not _nullable(field)
+        }
+        return {name: value for name, value in given.items() if value is not None or name not in left_out}
+
+
+def _nullable(field: FieldInfo) -> bool:
+    return NoneType in get_args(field.annotation)
 
 
 class Shown(BaseModel):
@@ -244,9 +264,9 @@ MISMATCH: dict[int | str, dict[str, Any]] = {
 }
 
 
-def etag_of(shown: BaseModel) -> str:
+def etag_of(shown: object) -> str:
     """The tag of a thing as it is shown: another one whenever anything of it changes."""
-    return f'"{hashlib.sha256(shown.model_dump_json().encode()).hexdigest()[:32]}"'
+    return f'"{hashlib.sha256(to_json(shown)).hexdigest()[:32]}"'
 
 
 def require_match(if_match: str | None, etag: str) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity
 from recordari.core.telemetry import get_log
 from recordari.db import audit
@@ -26,6 +27,8 @@ _FIRST = UUID(int=0)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecayResult:
     """What a pass over recent memory did."""
+
+    __pydantic_config__ = DESCRIBED
 
     examined: int
     archived: int

@@ -20,9 +20,9 @@ from recordari.db.database import RETENTION_ROLE
 from recordari.errors import Conflict, NotFound
 from recordari.kit.resources import Resources
 from recordari.lifetime import erase_storage
-from recordari.lifetime.erase_storage import Erasure
 from recordari.lifetime.forget import follow_up, forget_items, redact, remove_discarded
 from recordari.lifetime.journal import complete_journal, restore_tombstones
+from recordari.lifetime.rules import Erasure
 from recordari.sessions.cache import SessionCache
 from recordari.tenants.tenants import require_admin
 

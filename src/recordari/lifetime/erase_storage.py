@@ -11,6 +11,7 @@ from recordari.core.identity import RunId, SessionId, UserId
 from recordari.core.items import REDACTED
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
+from recordari.lifetime.rules import Erasure
 from recordari.lifetime.storage import Tombstone
 
 queries = Queries(__name__)
@@ -19,19 +20,6 @@ ERASED_TABLES = frozenset(
     {"api_keys", "erasures", "items", "profiles", "runs", "sessions", "state", "state_owners", "users", "vectors"}
 )
 """Every table with a column `user_id`; a test compares it with the schema, so that no new one is overlooked."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Erasure:
-    """How far the erasing of a user has come; the user's id is known only while it runs."""
-
-    erasure_id: UUID
-    user_id: UserId | None
-    user_hash: bytes
-    requested_at: datetime
-    items: int
-    sessions: int
-    finished_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,8 @@ from recordari.facts import storage as facts_storage
 from recordari.kit.resources import Resources
 from recordari.lifetime import storage
 from recordari.lifetime.journal import write_journal
-from recordari.lifetime.rules import without_fold
-from recordari.lifetime.storage import Hold, RedactionTarget, Summaries, Tombstone
+from recordari.lifetime.rules import Hold, without_fold
+from recordari.lifetime.storage import RedactionTarget, Summaries, Tombstone
 from recordari.memory import items
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.items import refuse_shared

@@ -135,7 +135,9 @@ def _append(path: Path, lines: Sequence[str], header: str) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise ProviderError(f"the journal of erasures cannot be written: {error.strerror}") from error
+        raise ProviderError(
+            f"the journal of erasures cannot be written: {error.strerror}", service="the journal of erasures"
+        ) from error
 
 
 def _read_file(path: Path) -> list[str]:
@@ -144,5 +146,7 @@ def _read_file(path: Path) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise ProviderError(f"the journal of erasures cannot be read: {error.strerror}") from error
+        raise ProviderError(
+            f"the journal of erasures cannot be read: {error.strerror}", service="the journal of erasures"
+        ) from error
     return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity
 from recordari.core.telemetry import get_log
 from recordari.db import audit
@@ -41,6 +42,8 @@ _FIRST = UUID(int=0)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
     """What a sweep did, or would do."""
+
+    __pydantic_config__ = DESCRIBED
 
     dry_run: bool
     counts: dict[Verdict, int]

@@ -13,9 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
+from pydantic import Field
+
+from recordari.core.described import DESCRIBED
+from recordari.core.identity import UserId
 from recordari.core.items import CORROBORATION, KINDS, REVIEWED_TRUST, Kind, Tier, Trust, Typology
 from recordari.errors import InvalidInput
 from recordari.sessions.rules.sessions import Fold
@@ -141,10 +145,12 @@ class Verdict(StrEnum):
 class RetentionPolicy:
     """How long a tenant keeps what it has ended."""
 
+    __pydantic_config__ = DESCRIBED
+
     deleted_days: int = 30  # seed 004
     superseded_days: int = 90  # seed 004
     archived_days: int | None = None
-    """Days after which archived memory goes; None: it stays."""
+    """Days after which archived memory goes; null: it stays."""
     transient_days: int = 30
     """Days for which memory of a run or session outlives it."""
     batch_size: int = 100
@@ -250,3 +256,31 @@ def without_fold(
         return (), min(0, folded_to) - 1, ()
     kept, told = folds[:first_told], folds[first_told:]
     return tuple(kept), told[0].first - 1, tuple(fold.summary_id for fold in told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """An action that rests on an item, which nothing may remove meanwhile."""
+
+    item_id: UUID
+    action_id: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """How far the erasing of a user has come; the user's id is known only while it runs."""
+
+    __pydantic_config__ = DESCRIBED
+
+    erasure_id: UUID
+    user_id: UserId | None
+    user_hash: Annotated[bytes, Field(exclude=True)] = b""
+    """No door shows it."""
+    requested_at: datetime
+    items: int
+    """Items erased so far."""
+    sessions: int
+    """Sessions erased so far."""
+    finished_at: datetime | None
+    """Null while it runs."""

@@ -13,7 +13,7 @@ from recordari.core.identity import Scope, SessionId
 from recordari.core.items import REDACTED, Kind, Tier, Trust
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.lifetime.rules import Ended, Trace
+from recordari.lifetime.rules import Ended, Hold, Trace
 from recordari.sessions.rules.sessions import Fold
 
 queries = Queries(__name__)
@@ -181,15 +181,6 @@ async def archive_faded(
 async def promote_items(tx: Transaction, item_ids: Sequence[UUID]) -> list[UUID]:
     """Let recent items last; which those were."""
     return [row["item_id"] for row in await tx.dicts(queries.promote_items, item_ids=list(item_ids))]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
-    """An action that rests on an item, which nothing may remove meanwhile."""
-
-    item_id: UUID
-    action_id: str
-    created_at: datetime
 
 
 async def insert_hold(tx: Transaction, item_id: UUID, action_id: str) -> bool:

@@ -11,6 +11,7 @@ from uuid import UUID
 import numpy as np
 
 from recordari.core.checks import Progress
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope, TenantId
 from recordari.core.items import Kind
 from recordari.db import audit, outbox
@@ -55,10 +56,13 @@ _FIRST = UUID(int=0)
 class Reembedding:
     """How far a change of the embedding model has come."""
 
+    __pydantic_config__ = DESCRIBED
+
     model_id: str
     done: int
     total: int
     switched: bool
+    """False: recall still uses the model before."""
 
 
 async def derive(resources: Resources, texts: Sequence[tuple[str, str | None]], *, language: str) -> list[Indexed]:
@@ -96,7 +100,9 @@ async def embed(resources: Resources, identity: Identity, batch: Batch) -> None:
     for model_id in filter(None, wanted):
         embedder = resources.embedders.of(model_id)
         if embedder is None:
-            raise ProviderError("the tenant's embedding model is not available here", model_id=model_id)
+            raise ProviderError(
+                "the tenant's embedding model is not available here", model_id=model_id, service="the embedding model"
+            )
         matrices[model_id] = await _vectors_of(embedder, texts)
     named: list[tuple[UUID, Entity]] = [
         (text.item_id, entity) for text in texts for entity in entities_in(text.content, speaker=text.speaker)

@@ -61,7 +61,7 @@ def key_of(owner: str, body: bytes) -> str:
     """The key of an owner's body."""
     tenant = owner.partition("/")[0]
     if not _TENANT.fullmatch(tenant):
-        raise ProviderError("an object belongs to a tenant")
+        raise ProviderError("an object belongs to a tenant", service="the object store")
     digest = hashlib.sha256(owner.encode() + b"\x00" + body).hexdigest()
     return f"{tenant}/{digest}"
 
@@ -69,7 +69,7 @@ def key_of(owner: str, body: bytes) -> str:
 def checked_key(key: str) -> str:
     """The key, if it is one: nothing else names a file."""
     if not _KEY.fullmatch(key):
-        raise ProviderError("not the key of an object")
+        raise ProviderError("not the key of an object", service="the object store")
     return key
 
 
@@ -137,7 +137,9 @@ class LocalObjects:
             temporary.replace(path)
         except OSError as error:
             temporary.unlink(missing_ok=True)
-            raise ProviderError(f"the object store cannot be written: {error.strerror}") from error
+            raise ProviderError(
+                f"the object store cannot be written: {error.strerror}", service="the object store"
+            ) from error
 
     @staticmethod
     def _remove_older(path: Path, before: float) -> bool:
@@ -165,7 +167,9 @@ class LocalObjects:
                 file.seek(start)
                 return file.read(-1 if length is None else length)
         except OSError as error:
-            raise ProviderError(f"the object store cannot be read: {error.strerror}") from error
+            raise ProviderError(
+                f"the object store cannot be read: {error.strerror}", service="the object store"
+            ) from error
 
 
 def _is_renewed(path: Path) -> bool:
@@ -271,9 +275,13 @@ class S3Objects:
         try:
             yield
         except FileNotFoundError:
-            raise ProviderError(f"the object store cannot be {verb}: the object is not there") from None
+            raise ProviderError(
+                f"the object store cannot be {verb}: the object is not there", service="the object store"
+            ) from None
         except (self._error, OSError) as error:
-            raise ProviderError(f"the object store cannot be {verb} ({type(error).__name__})") from None
+            raise ProviderError(
+                f"the object store cannot be {verb} ({type(error).__name__})", service="the object store"
+            ) from None
 
 
 class StoresByKey(Objects, Protocol):
@@ -342,11 +350,15 @@ class EncryptedObjects:
         head = len(_MARK) + _KEY_ID
         cipher = self._ciphers.get(stored[len(_MARK) : head])
         if cipher is None:
-            raise ProviderError("this object was encrypted with a key that RECORDARI_OBJECT_KEYS lacks")
+            raise ProviderError(
+                "this object was encrypted with a key that RECORDARI_OBJECT_KEYS lacks", service="the object store"
+            )
         try:
             body: bytes = cipher.decrypt(stored[head : head + _NONCE], stored[head + _NONCE :], key.encode())
         except InvalidTag:
-            raise ProviderError("an object was changed in its store and is not shown") from None
+            raise ProviderError(
+                "an object was changed in its store and is not shown", service="the object store"
+            ) from None
         return body
 
 

@@ -121,5 +121,5 @@ def unit_rows(rows: NDArray[np.floating[Any]], *, model_id: str) -> Matrix:
     """
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     if not np.isfinite(lengths).all() or not (lengths > 0).all():
-        raise ProviderError(f"{model_id} gave a vector that is zero or not finite.")
+        raise ProviderError(f"{model_id} gave a vector that is zero or not finite.", service="the embedding model")
     return np.asarray(rows / lengths, dtype=np.float32)

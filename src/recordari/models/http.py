@@ -22,8 +22,8 @@ REFUSED_CONTENT = frozenset({400, 413, 422})  # the service works; it does not t
 class _Temporary(ProviderError):
     """The service may answer when asked again."""
 
-    def __init__(self, message: str, *, wait: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, service: str, wait: float | None = None) -> None:
+        super().__init__(message, service=service)
         self.wait = wait
 
 
@@ -110,17 +110,17 @@ class JsonService:
         try:
             response = await self._client.post(self.address(path), json=body)
         except httpx2.HTTPError as error:
-            raise _Temporary(f"{self.name} cannot be reached ({type(error).__name__}).") from error
+            raise _Temporary(f"{self.name} cannot be reached ({type(error).__name__}).", service=self.name) from error
         status = response.status_code
         if status in {408, 429} or status >= 500:
-            raise _Temporary(f"{self.name} answered HTTP {status}.", wait=_retry_after(response))
+            raise _Temporary(f"{self.name} answered HTTP {status}.", service=self.name, wait=_retry_after(response))
         if status != 200:
             hint = " Check the API key." if status in {401, 403} else ""
-            raise ProviderError(f"{self.name} answered HTTP {status}.{hint}", status=status)
+            raise ProviderError(f"{self.name} answered HTTP {status}.{hint}", status=status, service=self.name)
         try:
             return response.json()
         except ValueError as error:
-            raise ProviderError(f"{self.name} answered something that is not JSON.") from error
+            raise ProviderError(f"{self.name} answered something that is not JSON.", service=self.name) from error
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
@@ -183,6 +183,7 @@ class CircuitBreaker:
                     f"{self.name} failed {self._failed} times in a row and is left alone; "
                     f"the next attempt is in {remaining:.0f} s.",
                     retry_after=remaining,
+                    service=self.name,
                 )
             self._probe_at = now
 

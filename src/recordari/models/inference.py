@@ -63,7 +63,7 @@ class InferenceThread:
         job = _Job(urgency=urgency, number=next(self._numbers), call=call)
         with self._lock:
             if self._closed:
-                raise ProviderError(f"{self._name} is closed.")
+                raise ProviderError(f"{self._name} is closed.", service=self._name)
             if self._thread is None:
                 self._thread = threading.Thread(target=_work, args=(self._jobs,), name=self._name, daemon=True)
                 self._thread.start()
@@ -82,7 +82,7 @@ class InferenceThread:
         while not self._jobs.empty():
             waiting = self._jobs.get_nowait().future
             if waiting.set_running_or_notify_cancel():
-                waiting.set_exception(ProviderError(f"{self._name} is closed."))
+                waiting.set_exception(ProviderError(f"{self._name} is closed.", service=self._name))
 
 
 def _work(jobs: queue.PriorityQueue[_Job]) -> None:
@@ -148,7 +148,9 @@ class LazyModel(Generic[M]):
         except ProviderError:
             raise
         except Exception as error:  # the classes that runtimes raise have no root in common
-            raise ProviderError(f"The model {self._model_id} failed ({type(error).__name__}).") from error
+            raise ProviderError(
+                f"The model {self._model_id} failed ({type(error).__name__}).", service=f"the model {self._model_id}"
+            ) from error
 
     def _loaded(self) -> M:
         if self._model is None:
@@ -162,7 +164,8 @@ class LazyModel(Generic[M]):
                 self._loading.failed()
                 raise ProviderError(
                     f"The model {self._model_id} could not be loaded ({type(error).__name__}); "
-                    f"`recordari models verify` checks its files."
+                    f"`recordari models verify` checks its files.",
+                    service=f"the model {self._model_id}",
                 ) from error
             self._loading.succeeded()
         return self._model
@@ -214,7 +217,10 @@ class ThreadedEmbedder:
     def dimensions(self) -> int:
         """Length of each vector; known for every model after `ready()`."""
         if self._dimensions is None:
-            raise ProviderError(f"The dimensions of {self._model_id} are known only once it has been used.")
+            raise ProviderError(
+                f"The dimensions of {self._model_id} are known only once it has been used.",
+                service=f"the model {self._model_id}",
+            )
         return self._dimensions
 
     async def ready(self) -> None:

@@ -57,7 +57,9 @@ class LanguageModel:
                 result = await agent.run(prompt, instructions=instructions)
         except (AgentRunError, TimeoutError) as error:
             self.breaker.failed()
-            raise ProviderError(f"the language model failed ({type(error).__name__})") from None
+            raise ProviderError(
+                f"the language model failed ({type(error).__name__})", service="the language model"
+            ) from None
         except asyncio.CancelledError:
             self.breaker.failed()
             raise

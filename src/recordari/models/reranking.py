@@ -124,7 +124,7 @@ class HttpReranker:
         self._model = model
         self._model_id = f"{dialect}/{model}"
         self._service = JsonService(
-            f"The rerank service {self._model_id}",
+            f"the rerank service {self._model_id}",
             base_url=base_url,
             api_key=api_key,
             timeout=timeout,
@@ -153,11 +153,17 @@ class HttpReranker:
         try:
             found = {int(entry["index"]): float(entry[self._dialect.score]) for entry in self._dialect.results(answer)}
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise ProviderError(f"The answer of {self._model_id} is not a list of scores.") from error
+            raise ProviderError(
+                f"The answer of {self._model_id} is not a list of scores.", service="the reranker"
+            ) from error
         if sorted(found) != list(range(expected)):
-            raise ProviderError(f"The answer of {self._model_id} does not score each of {expected} passages.")
+            raise ProviderError(
+                f"The answer of {self._model_id} does not score each of {expected} passages.", service="the reranker"
+            )
         if not all(math.isfinite(score) for score in found.values()):
-            raise ProviderError(f"The answer of {self._model_id} has a score that is not a number.")
+            raise ProviderError(
+                f"The answer of {self._model_id} has a score that is not a number.", service="the reranker"
+            )
         scores = [found[position] for position in range(expected)]
         if all(0.0 <= score <= 1.0 for score in scores):
             return scores

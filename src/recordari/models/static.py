@@ -196,9 +196,9 @@ def read_table(path: Path, name: str) -> Matrix:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if not 0 < length <= HEADER_LIMIT:
-            raise ProviderError(f"{path.name} is not a safetensors file.")
+            raise ProviderError(f"{path.name} is not a safetensors file.", service="the embedding model")
         entry = json.loads(file.read(length)).get(name)
     if entry is None or entry["dtype"] != "F32" or len(entry["shape"]) != 2:
-        raise ProviderError(f"{path.name} has no float32 matrix {name!r}.")
+        raise ProviderError(f"{path.name} has no float32 matrix {name!r}.", service="the embedding model")
     offset = 8 + length + entry["data_offsets"][0]
     return np.memmap(path, dtype="<f4", mode="r", offset=offset, shape=tuple(entry["shape"]))

@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from typing import Any
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity
 from recordari.core.ids import new_id
 from recordari.db import jobs, outbox
@@ -98,6 +99,8 @@ LIVE = "live"
 class Stats:
     """The figures of a tenant's memory; what is counted by kind, tier and scope is live."""
 
+    __pydantic_config__ = DESCRIBED
+
     items: int
     by_state: dict[str, int]
     by_kind: dict[str, int]
@@ -107,13 +110,15 @@ class Stats:
     content_bytes: int
     others: OtherCounts
     pending_embeddings: int
+    """Items that are found by keyword and not yet by meaning."""
     embedding_model: str | None
-    """The model that recall uses; None until something is embedded."""
+    """The model that recall uses; null until something is embedded."""
     reembedding: Reembedding | None
-    """How far the move to another model has come, while there is one."""
+    """Null unless the tenant is moved to another model."""
     waiting: dict[str, int]
     """Work that follows from writes, by topic."""
     dead_letters: int
+    """Work that was given up and waits for a person."""
     quota: QuotaUsage
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from datetime import date, datetime
+from datetime import date
 from importlib.metadata import version
-from typing import Any
 from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
@@ -28,7 +27,6 @@ from recordari.kit.rest import (
     Cursor,
     Limit,
     Page,
-    Shown,
     bearer,
     client,
     host_name,
@@ -36,8 +34,10 @@ from recordari.kit.rest import (
     position,
 )
 from recordari.operations import reports
-from recordari.operations.rules import Report, ReportKind
+from recordari.operations.reports import Stats
+from recordari.operations.rules import Report
 from recordari.tenants import usage as usage_verbs
+from recordari.tenants.usage import QuotaUsage
 
 READY_SECONDS = 1.5
 FORWARDING = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
@@ -119,23 +119,11 @@ def _from_this_machine(request: Request) -> bool:
 reports_router = APIRouter(prefix="/v1/reports", tags=["reports"], responses=PROBLEMS)
 
 
-class ReportShown(Shown):
-    """A report as it was written."""
-
-    report_id: UUID
-    kind: ReportKind
-    day: date
-    body: str
-    figures: dict[str, Any]
-    warnings: list[str]
-    created_at: datetime
-
-
 @reports_router.get(
     "",
     operation_id="list_reports",
     openapi_extra=client(part="items", cursor="before"),
-    response_model=Page[ReportShown],
+    response_model=Page[Report],
 )
 async def list_reports(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """Daily briefs, newest first."""
@@ -143,13 +131,13 @@ async def list_reports(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = 
     return page_of(found, limit, lambda report: report.day)
 
 
-@reports_router.post("/daily_brief", operation_id="make_daily_brief", response_model=ReportShown)
+@reports_router.post("/daily_brief", operation_id="make_daily_brief")
 async def make_daily_brief(caller: AdminCaller) -> Report:
     """Write today's brief now instead of at its time."""
     return await reports.make_daily_brief(*caller)
 
 
-@reports_router.get("/{report_id}", operation_id="get_report", response_model=ReportShown)
+@reports_router.get("/{report_id}", operation_id="get_report")
 async def get_report(caller: AdminCaller, report_id: UUID) -> Report:
     """One report."""
     return await reports.get_report(*caller, report_id)
@@ -165,79 +153,13 @@ def _day(written: str | None) -> date | None:
 stats_router = APIRouter(prefix="/v1", tags=["stats"], responses=PROBLEMS)
 
 
-class LimitsShown(Shown):
-    """The limits of a plan; null: none."""
-
-    items: int | None
-    bytes: int | None
-    writes_per_day: int | None
-
-
-class UsageShown(Shown):
-    """What is used of them."""
-
-    items: int
-    bytes: int
-    writes: int
-    day: date
-
-
-class QuotaShown(Shown):
-    """A tenant's limits and how much of them is used."""
-
-    quota: LimitsShown
-    usage: UsageShown
-    shares: dict[str, float] = Field(description="Used part of each limit; 1 is all of it.")
-    warnings: list[str]
-
-
-class OthersShown(Shown):
-    """What there is beside items."""
-
-    vectors: int
-    payloads: int
-    payload_bytes: int
-    open_sessions: int
-    closed_sessions: int
-    runs: int
-    holds: int
-
-
-class ReembeddingShown(Shown):
-    """How far the move to another embedding model has come."""
-
-    model_id: str
-    done: int
-    total: int
-    switched: bool = Field(description="False: recall still uses the model before.")
-
-
-class StatsShown(Shown):
-    """The figures of a tenant's memory; what is counted by kind, tier and scope is live."""
-
-    items: int
-    by_state: dict[str, int] = Field(examples=[{"live": 120, "superseded": 4}])
-    by_kind: dict[str, int] = Field(examples=[{"fact": 20, "chat_message": 100}])
-    by_tier: dict[str, int]
-    by_scope: dict[str, int]
-    pinned: int
-    content_bytes: int
-    others: OthersShown
-    pending_embeddings: int = Field(description="Items that are found by keyword and not yet by meaning.")
-    embedding_model: str | None = Field(description="The model that recall uses; null until something is embedded.")
-    reembedding: ReembeddingShown | None = Field(description="Not null while the tenant is moved to another model.")
-    waiting: dict[str, int] = Field(description="Work that follows from writes, by topic.")
-    dead_letters: int = Field(description="Work that was given up and waits for a person.")
-    quota: QuotaShown
-
-
-@stats_router.get("/stats", operation_id="memory_stats", response_model=StatsShown)
-async def memory_stats(caller: AdminCaller) -> object:
+@stats_router.get("/stats", operation_id="memory_stats")
+async def memory_stats(caller: AdminCaller) -> Stats:
     """What memory holds, what waits, what was given up, how large it is."""
     return await reports.memory_stats(*caller)
 
 
-@stats_router.get("/quota", operation_id="quota_usage", response_model=QuotaShown)
-async def quota_standing(caller: AdminCaller) -> object:
+@stats_router.get("/quota", operation_id="quota_usage")
+async def quota_standing(caller: AdminCaller) -> QuotaUsage:
     """How much of its plan the tenant uses."""
     return await usage_verbs.quota_usage(*caller)

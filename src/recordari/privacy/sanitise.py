@@ -16,8 +16,14 @@ from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.privacy import storage
 from recordari.privacy.rules.findings import DataType
-from recordari.privacy.rules.masking import Action, PrivacyPolicy, holds_secret, sanitise, sanitise_value
-from recordari.privacy.storage import ProtectedSource
+from recordari.privacy.rules.masking import (
+    Action,
+    PrivacyPolicy,
+    ProtectedSource,
+    holds_secret,
+    sanitise,
+    sanitise_value,
+)
 from recordari.tenants.cache import TenantCache
 from recordari.tenants.tenants import require_admin, update_tenant
 

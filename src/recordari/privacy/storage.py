@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
+from recordari.privacy.rules.masking import ProtectedSource
 
 queries = Queries(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProtectedSource:
-    """A source that memory must not copy."""
-
-    source_id: UUID
-    protected_at: datetime
-    texts: int
 
 
 async def protect_source(tx: Transaction, source_id: UUID) -> int:

@@ -215,7 +215,7 @@ class RedisCache:
             if not isinstance(error, self._library.ResponseError):  # it did answer: full, or read-only
                 self.breaker.failed()
             log.warning("cache_failed", operation=operation, error=type(error).__name__)
-            raise ProviderError("Redis did not do as asked in time") from error
+            raise ProviderError("Redis did not do as asked in time", service="Redis") from error
         finally:
             if link is not None and is_good:
                 self._idle.append(link)

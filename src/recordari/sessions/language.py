@@ -105,7 +105,7 @@ class ModelRules:
         answer = await self._model.answer(Decisions, pairs, instructions=_JUDGE)
         verdicts = {one.number: one.verdict for one in answer.decisions}
         if sorted(one.number for one in answer.decisions) != list(range(1, len(others) + 1)):
-            raise ProviderError("the language model did not rule on each pair once")
+            raise ProviderError("the language model did not rule on each pair once", service="the language model")
         ended = Ruling(verdict=Verdict.SUPERSEDE, rule=RULE)
         return [ended if verdicts[place] is Verdict.SUPERSEDE else KEEP for place in range(1, len(others) + 1)]
 
@@ -127,7 +127,7 @@ class ModelSummariser:
         prompt = f"At most {most_tokens} tokens.\n\n{fenced('summary', previous)}\n\n{fenced('said', told)}"
         answer = await self._model.answer(Summary, prompt, instructions=_SUMMARISE)
         if not answer.text.strip():
-            raise ProviderError("the language model wrote no summary")
+            raise ProviderError("the language model wrote no summary", service="the language model")
         return answer.text
 
 

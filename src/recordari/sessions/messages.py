@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope, SessionId, checked_id, optional_choice
 from recordari.core.ids import new_id
 from recordari.core.items import REVIEWED_TRUST, Kind, NewItem, Tier, Trust
@@ -62,6 +63,8 @@ _NOTED_ROLES = {MessageRole.USER, MessageRole.ASSISTANT}  # a tool's output is n
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
     """Where messages were kept, and how full the window is now."""
+
+    __pydantic_config__ = DESCRIBED
 
     session_id: SessionId
     """The session they are in: a successor when the one named was closed or idle."""
@@ -123,8 +126,8 @@ def _item(message: NewMessage, scope: Scope | None) -> NewItem:
         scope=scope,
         # Never made from the text: people repeat themselves, even within one call.
         source_ref=message.message_id or str(new_id()),
-        speaker=message.name or message.role,
-        event_time=message.at,
+        speaker=message.speaker or message.role,
+        event_time=message.event_time,
         trust=TRUST[message.role],
         metadata={**metadata, "role": message.role},
     )

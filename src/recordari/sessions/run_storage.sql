@@ -7,8 +7,8 @@ WITH started AS (
         %(tenant_id)s, %(run_id)s, %(run_ref)s, %(session_id)s, %(user_id)s, %(agent_id)s, %(input)s, %(currency)s, 1,
         %(metadata)s, %(now)s)
     ON CONFLICT DO NOTHING
-    RETURNING run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out, cost,
-        currency, turns, calls, metadata, started_at, ended_at
+    RETURNING run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out,
+        trim_scale(cost) AS cost, currency, turns, calls, metadata, started_at, ended_at
 ), logged AS (
     INSERT INTO turns (tenant_id, run_id, number, episodes, started_at)
     SELECT %(tenant_id)s::uuid, run_id, 1, %(episodes)s::uuid[], started_at FROM started
@@ -22,20 +22,20 @@ SELECT * FROM started
 
 -- name: find_run
 -- One run.
-SELECT run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out, cost,
-    currency, turns, calls, metadata, started_at, ended_at
+SELECT run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out,
+    trim_scale(cost) AS cost, currency, turns, calls, metadata, started_at, ended_at
 FROM runs WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s
 
 -- name: lock_run
 -- One run, locked.
-SELECT run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out, cost,
-    currency, turns, calls, metadata, started_at, ended_at
+SELECT run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out,
+    trim_scale(cost) AS cost, currency, turns, calls, metadata, started_at, ended_at
 FROM runs WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s FOR UPDATE
 
 -- name: list_runs
 -- Runs, newest first, by agent, session, how they stand and when they started.
-SELECT run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out, cost,
-    currency, turns, calls, metadata, started_at, ended_at
+SELECT run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out,
+    trim_scale(cost) AS cost, currency, turns, calls, metadata, started_at, ended_at
 FROM runs
 WHERE tenant_id = %(tenant_id)s AND run_ref < %(before)s AND started_at >= %(since)s AND started_at < %(until)s
     AND (%(agent_id)s::text IS NULL OR agent_id = %(agent_id)s)
@@ -57,7 +57,8 @@ WITH counted AS (
 )
 INSERT INTO turns (tenant_id, run_id, number, episodes, started_at)
 SELECT %(tenant_id)s, run_id, turns, %(episodes)s::uuid[], %(now)s FROM counted
-RETURNING number, status, episodes, prompt_tokens, tokens_in, tokens_out, cost, error, started_at, ended_at
+RETURNING number, status, episodes, prompt_tokens, tokens_in, tokens_out,
+    trim_scale(cost) AS cost, error, started_at, ended_at
 
 -- name: end_turn
 -- The end of a turn, with what it cost; its run's cost grows by it.
@@ -66,7 +67,8 @@ WITH ended AS (
         status = %(status)s, prompt_tokens = %(prompt_tokens)s, tokens_in = %(tokens_in)s, tokens_out = %(tokens_out)s,
         cost = %(cost)s, error = %(error)s, ended_at = %(now)s
     WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s AND number = %(number)s AND status = 'running'
-    RETURNING number, status, episodes, prompt_tokens, tokens_in, tokens_out, cost, error, started_at, ended_at
+    RETURNING number, status, episodes, prompt_tokens, tokens_in, tokens_out,
+        trim_scale(cost) AS cost, error, started_at, ended_at
 ), grown AS (
     UPDATE runs r SET
         tokens_in = r.tokens_in + e.tokens_in, tokens_out = r.tokens_out + e.tokens_out, cost = r.cost + e.cost
@@ -85,12 +87,13 @@ UPDATE runs SET
     status = %(status)s, output = %(output)s, error = %(error)s, ended_at = %(now)s,
     tokens_in = tokens_in + %(tokens_in)s, tokens_out = tokens_out + %(tokens_out)s, cost = cost + %(cost)s
 WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s AND status = 'running'
-RETURNING run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out, cost,
-    currency, turns, calls, metadata, started_at, ended_at
+RETURNING run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out,
+    trim_scale(cost) AS cost, currency, turns, calls, metadata, started_at, ended_at
 
 -- name: list_turns
 -- The log of a run.
-SELECT number, status, episodes, prompt_tokens, tokens_in, tokens_out, cost, error, started_at, ended_at
+SELECT number, status, episodes, prompt_tokens, tokens_in, tokens_out,
+    trim_scale(cost) AS cost, error, started_at, ended_at
 FROM turns WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s ORDER BY number
 
 -- name: find_turn_state

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.checks import check_times
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import (
     AgentId,
     Identity,
@@ -63,6 +64,8 @@ class Opened:
 class Resumed:
     """Everything to go on from, without a replay of what was said."""
 
+    __pydantic_config__ = DESCRIBED
+
     session: Session
     summary: str
     window: Window
@@ -77,12 +80,12 @@ async def open_session(
     identity: Identity,
     session_id: str | None = None,
     *,
-    idle_limit: timedelta | None = None,
+    idle: timedelta | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Opened:
     """Open the session of that id or make it; without an id, make one. One that was closed has a successor."""
     wanted = session_id or identity.session_id
-    async with entered(resources, identity, wanted, idle_limit=idle_limit, metadata=metadata) as (
+    async with entered(resources, identity, wanted, idle=idle, metadata=metadata) as (
         tx,
         standing,
         was_new,
@@ -98,7 +101,7 @@ async def entered(
     identity: Identity,
     session_id: str | None,
     *,
-    idle_limit: timedelta | None = None,
+    idle: timedelta | None = None,
     metadata: Mapping[str, Any] | None = None,
     create: bool = True,
 ) -> AsyncIterator[tuple[Transaction, SessionWithModel, bool]]:
@@ -107,9 +110,7 @@ async def entered(
     An idle one is closed here, lazily, and its successor opened in the same transaction (T1).
     """
     async with resources.database.transaction(identity) as tx:
-        standing, was_new = await _enter(
-            resources, tx, session_id, idle_limit=idle_limit, metadata=metadata, create=create
-        )
+        standing, was_new = await _enter(resources, tx, session_id, idle=idle, metadata=metadata, create=create)
         yield tx, standing, was_new
     if was_new and standing.session.continues is not None:
         await resources.get(SessionCache).drop(identity.tenant_id, standing.session.continues)
@@ -120,7 +121,7 @@ async def _enter(
     tx: Transaction,
     session_id: str | None,
     *,
-    idle_limit: timedelta | None,
+    idle: timedelta | None,
     metadata: Mapping[str, Any] | None,
     create: bool,
 ) -> tuple[SessionWithModel, bool]:
@@ -139,7 +140,7 @@ async def _enter(
             before = shown(tx.identity, newest).session
     if before is None and not create:
         raise NotFound(NO_SUCH_SESSION)
-    new = await _new_session(tx, wanted, before, idle_limit=idle_limit, metadata=metadata)
+    new = await _new_session(tx, wanted, before, idle=idle, metadata=metadata)
     was_new = await storage.insert_session(tx, new, now=now)
     entered = await storage.lock_open(tx, new.root_id)
     if entered is None:  # the id is taken by a session that this identity may not see
@@ -152,7 +153,7 @@ async def _new_session(
     wanted: SessionId | None,
     before: Session | None,
     *,
-    idle_limit: timedelta | None,
+    idle: timedelta | None,
     metadata: Mapping[str, Any] | None,
 ) -> NewSession:
     tenant = await tenants_storage.find_tenant(tx)
@@ -161,7 +162,7 @@ async def _new_session(
     session_id = SessionId(str(ref)) if wanted is None or before is not None else wanted
     user_id = who.user_id or (before.user_id if before else None)
     agent_id = who.agent_id or (before.agent_id if before else None)
-    limit = checked_limit(idle_limit) if idle_limit else policy.idle_limit(user_id=user_id, agent_id=agent_id)
+    limit = checked_limit(idle) if idle else policy.idle_limit(user_id=user_id, agent_id=agent_id)
     return NewSession(
         session_id=session_id,
         session_ref=ref,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
@@ -17,31 +16,17 @@ from recordari.kit.rest import (
     Cursor,
     Limit,
     Page,
-    Shown,
     Strict,
     client,
     page_of,
     position,
 )
 from recordari.sharing import copy_agent
+from recordari.sharing.copy_agent import Copied
 from recordari.tenants import tenants
 from recordari.tenants.rules import Agent, AgentDefinition
 
 router = APIRouter(prefix="/v1/agents", tags=["agents"], responses=PROBLEMS)
-
-
-class AgentShown(Shown):
-    """An agent's definition."""
-
-    agent_id: str = Field(examples=["support"])
-    display_name: str | None
-    core: str
-    characteristics: str
-    model: str | None
-    window_tokens: int
-    version: int
-    created_at: datetime
-    updated_at: datetime
 
 
 class AgentChange(Strict):
@@ -69,13 +54,6 @@ class CopyRequest(Strict):
     template: str = Field(min_length=1, max_length=200)
 
 
-class CopiedShown(Shown):
-    """How much was copied; what the agent had already is not counted."""
-
-    items: int
-    workflows: int
-
-
 IfMatch = Annotated[
     str | None,
     Header(alias="If-Match", max_length=100, description="Save only over this version (the ETag)."),
@@ -87,7 +65,7 @@ IfNoneMatch = Annotated[
 
 
 @router.get(
-    "", operation_id="list_agents", openapi_extra=client(part="items", cursor="after"), response_model=Page[AgentShown]
+    "", operation_id="list_agents", openapi_extra=client(part="items", cursor="after"), response_model=Page[Agent]
 )
 async def list_agents(caller: AgentCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """Definitions by id."""
@@ -98,7 +76,7 @@ async def list_agents(caller: AgentCaller, limit: Limit = 50, cursor: Cursor = N
     )
 
 
-@router.get("/{agent_id}", operation_id="get_agent", response_model=AgentShown)
+@router.get("/{agent_id}", operation_id="get_agent")
 async def get_agent(caller: AgentCaller, agent_id: str, response: Response) -> Agent:
     """One agent's definition."""
     return _tagged(await tenants.get_agent(*caller, agent_id), response)
@@ -107,7 +85,6 @@ async def get_agent(caller: AgentCaller, agent_id: str, response: Response) -> A
 @router.put(
     "/{agent_id}",
     operation_id="save_agent",
-    response_model=AgentShown,
     responses={412: {"model": Problem, "description": "Not at the version named."}},
 )
 async def save_agent(
@@ -133,8 +110,8 @@ async def save_agent(
     return _tagged(agent, response)
 
 
-@router.post("/{agent_id}/copy", operation_id="copy_memories", response_model=CopiedShown)
-async def copy_memories(caller: AdminCaller, agent_id: str, wanted: CopyRequest) -> object:
+@router.post("/{agent_id}/copy", operation_id="copy_memories")
+async def copy_memories(caller: AdminCaller, agent_id: str, wanted: CopyRequest) -> Copied:
     """Give an agent what another one knows for good; done again, only what is new."""
     return await copy_agent.copy_memories(*caller, wanted.template, agent_id)
 

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from recordari.errors import InvalidInput
-from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, Page, Shown, Strict, client, page_of, position
+from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, Page, Strict, client, page_of, position
 from recordari.sharing import share as share_verbs
-from recordari.sharing.rules import LinkStatus, Share
+from recordari.sharing.rules import Membership, Share, ShareLink
+from recordari.sharing.share import Shared
 
 router = APIRouter(prefix="/v1/shares", tags=["sharing"], responses=PROBLEMS)
 links_router = APIRouter(prefix="/v1/share_links", tags=["sharing"], responses=PROBLEMS)
 
 TenantName = Annotated[str, Field(min_length=1, max_length=200)]
-
-
-class OrganisationShown(Shown):
-    """The organisation of the tenant."""
-
-    organisation: str = Field(examples=["acme"])
-    joined_at: datetime
 
 
 class ShareRequest(Strict):
@@ -40,54 +33,26 @@ class ShareRequest(Strict):
     tenants: list[TenantName] = Field(min_length=1, max_length=100)
 
 
-class SharedShown(Shown):
-    """What became of one memory given to one tenant."""
-
-    item_id: UUID
-    tenant: str
-    was_new: bool = Field(description="False: it was shared with that tenant already.")
-    delivered: bool = Field(description="False: the receiver has not accepted yet, or cannot take it.")
-
-
-class ShareShown(Shown):
-    """One memory given to one tenant."""
-
-    item_id: UUID
-    tenant: str
-    shared_by: str
-    shared_at: datetime
-
-
-class WithdrawnShown(Shown):
+class Withdrawn(BaseModel):
     """From how many tenants a memory was taken back."""
 
     tenants: int
 
 
-class LinkShown(Shown):
-    """A tenant that shares with this one."""
-
-    tenant: str
-    status: LinkStatus
-    offered_at: datetime
-    decided_at: datetime | None
-    items: int = Field(description="How many memories of it are here.")
-
-
-@router.get("/organisation", operation_id="get_organisation", response_model=OrganisationShown)
-async def get_organisation(caller: AdminCaller) -> object:
+@router.get("/organisation", operation_id="get_organisation")
+async def get_organisation(caller: AdminCaller) -> Membership:
     """The organisation that the tenant belongs to; an operator sets it up."""
     return await share_verbs.get_organisation(*caller)
 
 
-@router.post("", operation_id="share", response_model=list[SharedShown])
-async def share(caller: AdminCaller, wanted: ShareRequest) -> object:
+@router.post("", operation_id="share")
+async def share(caller: AdminCaller, wanted: ShareRequest) -> list[Shared]:
     """Give memories to tenants of the organisation; each arrives once its receiver has accepted."""
     return await share_verbs.share(*caller, wanted.item_ids, wanted.tenants)
 
 
 @router.get(
-    "", operation_id="list_shares", openapi_extra=client(part="items", cursor="before"), response_model=Page[ShareShown]
+    "", operation_id="list_shares", openapi_extra=client(part="items", cursor="before"), response_model=Page[Share]
 )
 async def list_shares(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """What is shared and with whom, newest items first."""
@@ -95,34 +60,32 @@ async def list_shares(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = N
     return page_of(found, limit, _key)
 
 
-@router.delete(
-    "/{item_id}", operation_id="withdraw", openapi_extra=client(part="tenants"), response_model=WithdrawnShown
-)
+@router.delete("/{item_id}", operation_id="withdraw", openapi_extra=client(part="tenants"))
 async def withdraw(
     caller: AdminCaller,
     item_id: UUID,
     tenant: Annotated[str | None, Query(min_length=1, max_length=200, description="Only from this one.")] = None,
-) -> object:
+) -> Withdrawn:
     """Take a memory back; it is gone there when this answers."""
-    return {"tenants": await share_verbs.withdraw(*caller, item_id, tenant=tenant)}
+    return Withdrawn(tenants=await share_verbs.withdraw(*caller, item_id, tenant=tenant))
 
 
-@links_router.get("", operation_id="list_share_links", response_model=list[LinkShown])
-async def list_share_links(caller: AdminCaller) -> object:
+@links_router.get("", operation_id="list_share_links")
+async def list_share_links(caller: AdminCaller) -> list[ShareLink]:
     """Which tenants share with this one, and whether that was accepted."""
     return await share_verbs.list_share_links(*caller)
 
 
-@links_router.post("/{tenant_name}/accept", operation_id="accept_share_link", response_model=LinkShown)
-async def accept_share_link(caller: AdminCaller, tenant_name: str) -> object:
+@links_router.post("/{tenant}/accept", operation_id="accept_share_link")
+async def accept_share_link(caller: AdminCaller, tenant: str) -> ShareLink:
     """Let arrive what a tenant shares."""
-    return await share_verbs.accept_share_link(*caller, tenant_name)
+    return await share_verbs.accept_share_link(*caller, tenant)
 
 
-@links_router.post("/{tenant_name}/decline", operation_id="decline_share_link", response_model=LinkShown)
-async def decline_share_link(caller: AdminCaller, tenant_name: str) -> object:
+@links_router.post("/{tenant}/decline", operation_id="decline_share_link")
+async def decline_share_link(caller: AdminCaller, tenant: str) -> ShareLink:
     """Take nothing from a tenant, or nothing any more: what came from it is gone when this answers."""
-    return await share_verbs.decline_share_link(*caller, tenant_name)
+    return await share_verbs.decline_share_link(*caller, tenant)
 
 
 def _key(share: Share) -> str:

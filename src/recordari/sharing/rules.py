@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import TenantId
 from recordari.core.items import Kind, Trust
 
@@ -50,6 +51,8 @@ class Member:
 class Share:
     """One memory given to one tenant."""
 
+    __pydantic_config__ = DESCRIBED
+
     item_id: UUID
     to_tenant_id: TenantId
     tenant: str
@@ -61,6 +64,8 @@ class Share:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareLink:
     """A tenant that shares with this one, and whether that was accepted."""
+
+    __pydantic_config__ = DESCRIBED
 
     from_tenant_id: TenantId
     tenant: str

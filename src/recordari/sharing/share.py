@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Role, TenantId, checked_id, tenant_id_of
 from recordari.core.items import Kind
 from recordari.core.telemetry import get_log
@@ -45,9 +46,12 @@ NO_SUCH_LINK = "no tenant of that name shares with you"
 class Shared:
     """What became of one memory given to one tenant."""
 
+    __pydantic_config__ = DESCRIBED
+
     item_id: UUID
     tenant: str
     was_new: bool
+    """False: it was shared with that tenant already."""
     delivered: bool
     """False: the receiver has not accepted yet, or cannot take it."""
 
@@ -62,24 +66,24 @@ async def get_organisation(resources: Resources, identity: Identity) -> Membersh
 
 
 async def share(
-    resources: Resources, identity: Identity, item_ids: Sequence[UUID], with_tenants: Sequence[str]
+    resources: Resources, identity: Identity, item_ids: Sequence[UUID], tenants: Sequence[str]
 ) -> list[Shared]:
     """Give memories to tenants of the same organisation; each arrives once its receiver has accepted."""
     require_admin(identity)
-    if not item_ids or not with_tenants:
+    if not item_ids or not tenants:
         raise InvalidInput("name at least one memory and one tenant")
-    if len(item_ids) * len(with_tenants) > MOST_AT_ONCE:
+    if len(item_ids) * len(tenants) > MOST_AT_ONCE:
         raise InvalidInput(f"at most {MOST_AT_ONCE} memories times tenants at a time; send the rest in another call")
     await get_organisation(resources, identity)
     owner = await get_tenant(resources, identity)
     wanted = sorted(set(item_ids))
     fresh: set[tuple[UUID, str]] = set()
     # One tenant after the other, in the same order for all, so that no two givers wait for each other.
-    for name in sorted(set(with_tenants), key=lambda one: str(tenant_id_of(one))):
+    for name in sorted(set(tenants), key=lambda one: str(tenant_id_of(one))):
         made = await _give(resources, identity, owner, wanted, name)
         fresh |= {(item_id, name) for item_id in made}
     answers = []
-    for name in dict.fromkeys(with_tenants):
+    for name in dict.fromkeys(tenants):
         for item_id in wanted:
             delivered = await _deliver(resources, identity, owner, item_id, tenant_id_of(name))
             answers.append(Shared(item_id=item_id, tenant=name, was_new=(item_id, name) in fresh, delivered=delivered))

@@ -101,9 +101,9 @@ def create_key(
         tenant,
     )
     return Answer(
-        {"key": made.text, **record(made.key, without=HASH)},
-        made.text,
-        Note(f"key {made.key.key_id} ({made.key.role} of tenant {tenant}); it is not shown again"),
+        record(made, without=HASH),
+        made.key,
+        Note(f"key {made.key_id} ({made.role} of tenant {tenant}); it is not shown again"),
     )
 
 

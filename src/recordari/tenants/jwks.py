@@ -91,7 +91,10 @@ class TokenVerifier:
             if since_try >= UNKNOWN_KEY_SECONDS and (unknown or age >= REFRESH_SECONDS):
                 await self._refresh()
         if self._monotonic() - self._fetched_at >= STALE_SECONDS:
-            raise ProviderError("the key set of the token issuer cannot be fetched; check RECORDARI_JWT_JWKS_URL")
+            raise ProviderError(
+                "the key set of the token issuer cannot be fetched; check RECORDARI_JWT_JWKS_URL",
+                service="the token issuer",
+            )
         key = self._find(kid)
         if key is None:
             raise Unauthenticated

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -10,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import ConfigDict, Field
 
 from recordari.core.identity import Identity, Role
+from recordari.db.audit import AuditEntry
 from recordari.errors import InvalidInput
 from recordari.kit.rest import (
     PROBLEMS,
@@ -19,7 +19,6 @@ from recordari.kit.rest import (
     Limit,
     Moment,
     Page,
-    Shown,
     Strict,
     client,
     id_position,
@@ -29,19 +28,9 @@ from recordari.kit.rest import (
 from recordari.tenants import tenants
 from recordari.tenants.auth import Authenticator
 from recordari.tenants.rules import ApiKey, Tenant, User
+from recordari.tenants.tenants import NewKey
 
 tenants_router = APIRouter(prefix="/v1", tags=["tenant"], responses=PROBLEMS)
-
-
-class TenantShown(Shown):
-    """A tenant."""
-
-    tenant_id: UUID
-    name: str = Field(examples=["acme"])
-    language: str = Field(examples=["english"])
-    plan: str = Field(examples=["standard"])
-    settings: dict[str, Any]
-    created_at: datetime
 
 
 class TenantChange(Strict):
@@ -55,46 +44,25 @@ class TenantChange(Strict):
     settings: dict[str, Any] | None = Field(default=None, max_length=100, description="Merged key by key.")
 
 
-class IdentityShown(Shown):
-    """Who a request acts as."""
-
-    tenant_id: UUID
-    user_id: str | None
-    agent_id: str | None
-    session_id: str | None
-    run_id: str | None
-    role: Role
-    actor: str = Field(description="The credential, as the audit writes it.")
-
-
-@tenants_router.get("/tenant", operation_id="get_tenant", response_model=TenantShown)
+@tenants_router.get("/tenant", operation_id="get_tenant")
 async def get_tenant(caller: AgentCaller) -> Tenant:
     """The tenant of the credential."""
     return await tenants.get_tenant(*caller)
 
 
-@tenants_router.patch("/tenant", operation_id="update_tenant", response_model=TenantShown)
+@tenants_router.patch("/tenant", operation_id="update_tenant")
 async def update_tenant(caller: AdminCaller, change: TenantChange) -> Tenant:
     """Change the tenant's language or settings. Its plan is the operator's to set."""
     return await tenants.update_tenant(*caller, language=change.language, settings=change.settings)
 
 
-@tenants_router.get("/whoami", operation_id="whoami", response_model=IdentityShown)
+@tenants_router.get("/whoami", operation_id="whoami")
 async def whoami(caller: AgentCaller) -> Identity:
     """Who this request acts as: the credential, narrowed by the request's headers."""
     return caller.identity
 
 
 users_router = APIRouter(prefix="/v1/users", tags=["users"], responses=PROBLEMS)
-
-
-class UserShown(Shown):
-    """A user."""
-
-    user_id: str = Field(examples=["jane"])
-    display_name: str | None = Field(examples=["Jane"])
-    time_zone: str = Field(examples=["Europe/Stockholm"])
-    created_at: datetime
 
 
 class UserChange(Strict):
@@ -109,7 +77,7 @@ class UserChange(Strict):
 
 
 @users_router.get(
-    "", operation_id="list_users", openapi_extra=client(part="items", cursor="after"), response_model=Page[UserShown]
+    "", operation_id="list_users", openapi_extra=client(part="items", cursor="after"), response_model=Page[User]
 )
 async def list_users(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """Users by id."""
@@ -120,13 +88,13 @@ async def list_users(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = No
     )
 
 
-@users_router.get("/{user_id}", operation_id="get_user", response_model=UserShown)
+@users_router.get("/{user_id}", operation_id="get_user")
 async def get_user(caller: AgentCaller, user_id: str) -> User:
     """One user."""
     return await tenants.get_user(*caller, user_id)
 
 
-@users_router.put("/{user_id}", operation_id="save_user", response_model=UserShown)
+@users_router.put("/{user_id}", operation_id="save_user")
 async def save_user(caller: AgentCaller, user_id: str, change: UserChange) -> User:
     """Create or change a user: an administrator any, another key only the user it acts for."""
     return await tenants.save_user(*caller, user_id, display_name=change.display_name, time_zone=change.time_zone)
@@ -135,25 +103,12 @@ async def save_user(caller: AgentCaller, user_id: str, change: UserChange) -> Us
 audit_router = APIRouter(prefix="/v1/audit", tags=["audit"], responses=PROBLEMS)
 
 
-class AuditShown(Shown):
-    """One line of the audit."""
-
-    audit_id: UUID
-    at: datetime
-    actor: str
-    action: str = Field(examples=["key.create"])
-    subject_kind: str = Field(examples=["key"])
-    subject_id: str
-    reason: str | None
-    details: dict[str, Any]
-
-
 SubjectKind = Annotated[str | None, Query(max_length=100, description="With `subject_id`: only of that subject.")]
 SubjectId = Annotated[str | None, Query(max_length=200)]
 
 
 @audit_router.get(
-    "", operation_id="list_audit", openapi_extra=client(part="items", cursor="before"), response_model=Page[AuditShown]
+    "", operation_id="list_audit", openapi_extra=client(part="items", cursor="before"), response_model=Page[AuditEntry]
 )
 async def list_audit(
     caller: AdminCaller,
@@ -174,19 +129,6 @@ async def list_audit(
 keys_router = APIRouter(prefix="/v1/keys", tags=["keys"], responses=PROBLEMS)
 
 
-class KeyShown(Shown):
-    """A key as it can be seen later, without its secret."""
-
-    key_id: UUID
-    name: str = Field(examples=["support agent"])
-    role: Role
-    user_id: str | None
-    agent_id: str | None
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-
-
 class KeyRequest(Strict):
     """The key to make. One bound to a user or agent can act for no other."""
 
@@ -199,15 +141,8 @@ class KeyRequest(Strict):
     expires_at: Moment | None = None
 
 
-class NewKeyShown(Shown):
-    """A key just made."""
-
-    key: KeyShown
-    text: str = Field(description="The key itself. It is shown this once; keep it safe.")
-
-
-@keys_router.post("", operation_id="create_key", response_model=NewKeyShown, status_code=201)
-async def create_key(caller: AdminCaller, wanted: KeyRequest) -> object:
+@keys_router.post("", operation_id="create_key", status_code=201)
+async def create_key(caller: AdminCaller, wanted: KeyRequest) -> NewKey:
     """Make an API key; its text is in this answer and nowhere else."""
     return await tenants.create_key(
         *caller,
@@ -219,13 +154,13 @@ async def create_key(caller: AdminCaller, wanted: KeyRequest) -> object:
     )
 
 
-@keys_router.get("", operation_id="list_keys", openapi_extra=client(part="items"), response_model=Page[KeyShown])
+@keys_router.get("", operation_id="list_keys", openapi_extra=client(part="items"), response_model=Page[ApiKey])
 async def list_keys(caller: AdminCaller) -> object:
     """The tenant's keys, newest first, revoked ones too."""
     return {"items": await tenants.list_keys(*caller), "next_cursor": None}
 
 
-@keys_router.delete("/{key_id}", operation_id="revoke_key", response_model=KeyShown)
+@keys_router.delete("/{key_id}", operation_id="revoke_key")
 async def revoke_key(caller: AdminCaller, key_id: UUID, request: Request) -> ApiKey:
     """Close a key: at once in this process, within `key_cache_seconds` in others."""
     key = await tenants.revoke_key(*caller, key_id)

@@ -8,9 +8,12 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
+from pydantic import Field
+
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import AgentId, Role, TenantId, UserId
 from recordari.errors import QuotaExceeded
 
@@ -70,6 +73,8 @@ class AgentDefinition:
 class ApiKey:
     """A key as it can be seen later: never the secret, which is shown once."""
 
+    __pydantic_config__ = DESCRIBED
+
     key_id: UUID
     name: str
     role: Role
@@ -78,8 +83,8 @@ class ApiKey:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
-    key_hash: bytes = field(default=b"", repr=False)
-    """Empty where the key was seen through a door, which shows no hash."""
+    key_hash: Annotated[bytes, Field(exclude=True)] = field(default=b"", repr=False)
+    """No door shows it."""
 
     def valid_at(self, moment: datetime) -> bool:
         """Whether the key opens anything at that moment."""

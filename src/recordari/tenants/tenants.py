@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -41,11 +41,11 @@ MAX_PAGE = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewKey:
+class NewKey(ApiKey):
     """A key just made: the only moment at which its text is known."""
 
-    key: ApiKey
-    text: str
+    key: str = field(repr=False)
+    """The key itself. It is shown this once; keep it safe."""
 
 
 def require_admin(identity: Identity) -> None:
@@ -227,7 +227,7 @@ async def create_key(
             expires_at=expires_at,
         )
         await audit.record(tx, "key.create", "key", key_id, role=role)
-    return NewKey(key=key, text=written_key(identity.tenant_id, key_id, secret))
+    return NewKey(**asdict(key), key=written_key(identity.tenant_id, key_id, secret))
 
 
 async def list_keys(resources: Resources, identity: Identity) -> list[ApiKey]:

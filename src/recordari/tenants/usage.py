@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from recordari.core.described import DESCRIBED
 from recordari.core.flushing import LaterFlush
 from recordari.core.identity import Identity, TenantId
 from recordari.core.telemetry import get_log
@@ -145,9 +146,12 @@ class Usages:
 class QuotaUsage:
     """A tenant's limits and how much of them is used."""
 
+    __pydantic_config__ = DESCRIBED
+
     quota: Quota
     usage: Usage
     shares: dict[str, float]
+    """Used part of each limit; 1 is all of it."""
     warnings: list[str]
 
 

@@ -316,8 +316,8 @@ def _message(said: dict[str, Any], at: datetime | None) -> NewMessage:
     return NewMessage(
         content=content,
         role=MessageRole(role) if role in set(MessageRole) else MessageRole.USER,
-        name=said.get("name"),
-        at=at,
+        speaker=said.get("name"),
+        event_time=at,
     )
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from datetime import datetime
-from typing import Annotated, Any
-from uuid import UUID
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json
 
-from recordari.db.jobs import DeadLetterKind, JobStatus
+from recordari.db.jobs import DeadLetter, JobCounts, JobRecord, JobStatus
 from recordari.events.follow import LOOK_SECONDS, STREAM_SECONDS
 from recordari.events.rest import STREAM, event_text, streamed, wants_stream
 from recordari.kit.rest import (
@@ -22,7 +21,6 @@ from recordari.kit.rest import (
     Cursor,
     Limit,
     Page,
-    Shown,
     Strict,
     client,
     number_position,
@@ -36,32 +34,6 @@ router = APIRouter(prefix="/v1", tags=["jobs"], responses=PROBLEMS)
 Status = Annotated[JobStatus | None, Query(description="Only jobs that stand here.")]
 JobId = Annotated[int, Path(ge=1, le=2**62)]
 LetterId = Annotated[str, Path(max_length=100, description="Such as `job:17` or `outbox:17`.")]
-
-
-class JobShown(Shown):
-    """A job of the tenant."""
-
-    job_id: int
-    job: str = Field(examples=["reindex"])
-    status: JobStatus
-    attempts: int
-    scheduled_at: datetime | None
-    last_at: datetime | None
-    args: dict[str, Any]
-    last_error: str | None
-
-
-class DeadLetterShown(Shown):
-    """Work that was given up after its last try."""
-
-    dead_letter_id: str = Field(examples=["outbox:17"])
-    kind: DeadLetterKind
-    number: int
-    name: str = Field(examples=["embed"])
-    attempts: int
-    last_error: str | None
-    failed_at: datetime | None
-    ref: UUID | None = Field(description="The item it is about, where it is about one.")
 
 
 class Started(BaseModel):
@@ -79,15 +51,7 @@ class JobRequest(Strict):
     job: str = Field(min_length=1, max_length=100, description="Its name; a wrong one is answered with all names.")
 
 
-class CountsShown(Shown):
-    """How much work of the tenant there is."""
-
-    jobs: dict[JobStatus, int]
-    outbox_pending: dict[str, int] = Field(description="What follows from writes and waits, by topic.")
-    outbox_parked: dict[str, int] = Field(description="What was given up, by topic.")
-
-
-class ReplayedShown(BaseModel):
+class Replayed(BaseModel):
     """How many dead letters got their tries back."""
 
     replayed: int
@@ -107,7 +71,6 @@ class ReembedRequest(Strict):
     "/reindex",
     operation_id="start_reindex",
     openapi_extra=client(part="job_id"),
-    response_model=Started,
     status_code=202,
 )
 async def reindex(caller: AdminCaller) -> Started:
@@ -119,7 +82,6 @@ async def reindex(caller: AdminCaller) -> Started:
     "/reembed",
     operation_id="start_reembed",
     openapi_extra=client(part="job_id"),
-    response_model=Started,
     status_code=202,
 )
 async def reembed(caller: AdminCaller, wanted: ReembedRequest) -> Started:
@@ -127,23 +89,21 @@ async def reembed(caller: AdminCaller, wanted: ReembedRequest) -> Started:
     return Started(job="reembed", job_id=await jobs_verbs.start_reembed(*caller, model_id=wanted.model_id))
 
 
-@router.get("/jobs", operation_id="list_jobs", openapi_extra=client(part="items"), response_model=Page[JobShown])
+@router.get("/jobs", operation_id="list_jobs", openapi_extra=client(part="items"), response_model=Page[JobRecord])
 async def list_jobs(caller: AdminCaller, status: Status = None, limit: Limit = 50, cursor: Cursor = None) -> object:
     """The tenant's jobs, newest first."""
     found = await jobs_verbs.list_jobs(*caller, status=status, before=number_position(cursor), limit=limit + 1)
     return page_of(found, limit, lambda job: job.job_id)
 
 
-@router.post(
-    "/jobs", operation_id="enqueue_job", openapi_extra=client(part="job_id"), response_model=Started, status_code=202
-)
+@router.post("/jobs", operation_id="enqueue_job", openapi_extra=client(part="job_id"), status_code=202)
 async def enqueue_job(caller: AdminCaller, wanted: JobRequest) -> Started:
     """Run a job of the tenant now instead of at its time, in the background."""
     return Started(job=wanted.job, job_id=await jobs_verbs.enqueue_job(*caller, wanted.job))
 
 
-@router.get("/jobs/counts", operation_id="job_counts", response_model=CountsShown)
-async def job_counts(caller: AdminCaller) -> object:
+@router.get("/jobs/counts", operation_id="job_counts")
+async def job_counts(caller: AdminCaller) -> JobCounts:
     """How much work waits, runs, is done and was given up."""
     return await jobs_verbs.job_counts(*caller)
 
@@ -152,7 +112,7 @@ async def job_counts(caller: AdminCaller) -> object:
     "/jobs/dead_letters",
     operation_id="list_dead_letters",
     openapi_extra=client(part="items"),
-    response_model=Page[DeadLetterShown],
+    response_model=Page[DeadLetter],
 )
 async def list_dead_letters(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """What was given up after its last try and waits for a person."""
@@ -164,11 +124,10 @@ async def list_dead_letters(caller: AdminCaller, limit: Limit = 50, cursor: Curs
     "/jobs/dead_letters/replay",
     operation_id="replay_dead_letters",
     openapi_extra=client(part="replayed"),
-    response_model=ReplayedShown,
 )
-async def replay_dead_letters(caller: AdminCaller) -> ReplayedShown:
+async def replay_dead_letters(caller: AdminCaller) -> Replayed:
     """Give every dead letter its tries back."""
-    return ReplayedShown(replayed=await jobs_verbs.replay_dead_letters(*caller))
+    return Replayed(replayed=await jobs_verbs.replay_dead_letters(*caller))
 
 
 @router.post("/jobs/dead_letters/{dead_letter_id}/replay", operation_id="replay_dead_letter", status_code=204)
@@ -184,7 +143,7 @@ async def discard_dead_letter(caller: AdminCaller, dead_letter_id: LetterId) -> 
 
 
 @router.get(
-    "/jobs/{job_id}", operation_id="get_job", response_model=JobShown, responses={200: {"content": {STREAM: {}}}}
+    "/jobs/{job_id}", operation_id="get_job", response_model=JobRecord, responses={200: {"content": {STREAM: {}}}}
 )
 async def get_job(request: Request, caller: AdminCaller, job_id: JobId) -> object:
     """One job. With `Accept: text/event-stream` the answer tells each change of it until it is over."""
@@ -196,7 +155,7 @@ async def get_job(request: Request, caller: AdminCaller, job_id: JobId) -> objec
         seen, end = "", time.monotonic() + STREAM_SECONDS
         while time.monotonic() < end:
             found = await jobs_verbs.get_job(*caller, job_id)
-            shown = JobShown.model_validate(found).model_dump_json()
+            shown = to_json(found).decode()
             if shown != seen:
                 yield event_text(shown, event="job")
                 seen = shown

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("default")
 @pytest.fixture
 def admin_key(settings: Settings) -> str:
     with sync.Memory.open(settings=settings, tenant="test", worker=False) as memory:
-        text: str = memory.create_key("admin", role="admin").text
+        text: str = memory.create_key("admin", role="admin").key
         return text
 
 
@@ -152,9 +152,9 @@ def test_a_wrong_key_and_a_foreign_memory_are_refused(address: str, client: Any,
         MemoryClient(api_key="rcd_nonsense", host=address)
     (made,) = client.add("Ana lives in Porto", user_id="ana", infer=False)["results"]
     with sync.Memory.open(settings=settings, tenant="elsewhere", worker=False) as other:
-        foreign_key = other.create_key("agent").text
+        foreign_key = other.create_key("agent").key
     with sync.Memory.open(settings=settings, tenant="test", worker=False) as ours:
-        bound_key = ours.create_key("bo", user_id="bo").text
+        bound_key = ours.create_key("bo", user_id="bo").key
     for other_key in (foreign_key, bound_key):
         other_client = MemoryClient(api_key=other_key, host=address)
         for call in (other_client.get, other_client.delete, other_client.history):

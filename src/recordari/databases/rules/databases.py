@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.errors import InvalidInput
 from recordari.privacy.rules.masking import find
 
@@ -69,12 +70,14 @@ class AllowedTable:
 class ConnectedDatabase:
     """A database as it is shown: everything but how to get in."""
 
+    __pydantic_config__ = DESCRIBED
+
     database_id: UUID
     name: str
     description: str
     engine: Engine
     tables: dict[str, list[str] | None]
-    """The allowed tables, each with its allowed columns; None: all of them."""
+    """The allowed tables, each with its allowed columns; null: all of them."""
     schema: list[dict[str, Any]] = field(default_factory=list)
     """What was last seen of them: columns, types, comments and sample values."""
     warnings: list[str] = field(default_factory=list)
@@ -132,6 +135,8 @@ def sample_values(values: Sequence[Any]) -> list[str]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataAnswer:
     """What a database answered: rows as JSON values, and the statement that ran."""
+
+    __pydantic_config__ = DESCRIBED
 
     database: str
     sql: str

@@ -127,7 +127,7 @@ def _print_key(made: NewKey | None) -> None:
     """Print the first key as soon as it is made: it cannot be read later."""
     if made is not None:
         print_line(f"development key (admin of the tenant {DEVELOPMENT_TENANT!r}), shown this once:")
-        print_line(f"  {made.text}")
+        print_line(f"  {made.key}")
         print_line("make another with `recordari key create`")
         print_line()
 

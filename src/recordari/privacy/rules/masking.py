@@ -10,9 +10,12 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.errors import InvalidInput
 from recordari.privacy.rules.contacts import addresses_in, births_in, emails_in, machines_in, phones_in
 from recordari.privacy.rules.findings import DataType, Finding, Text
@@ -220,3 +223,15 @@ def _in_original(found: Iterable[Finding], removed: Removed) -> tuple[Finding, .
         )
         for each in found
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtectedSource:
+    """A source that memory must not copy."""
+
+    __pydantic_config__ = DESCRIBED
+
+    source_id: UUID
+    protected_at: datetime
+    texts: int
+    """Texts of it that are guarded."""

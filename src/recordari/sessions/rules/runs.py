@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
+from pydantic import Field
+
 from recordari.core.checks import check_moment, check_text, check_times, json_text
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import AgentId, RunId, SessionId, UserId, checked_id
 from recordari.core.items import Item
 from recordari.errors import Conflict, InvalidInput
@@ -75,9 +78,12 @@ class Run:
 class Turn:
     """A row of the log: one turn of a run."""
 
+    __pydantic_config__ = DESCRIBED
+
     number: int
     status: RunStatus
     episodes: tuple[UUID, ...]
+    """The episodes that it began with."""
     prompt_tokens: int | None
     tokens_in: int
     tokens_out: int
@@ -124,19 +130,22 @@ class NewToolCall:
 class ToolCall:
     """A tool call of a run, in its place."""
 
+    __pydantic_config__ = DESCRIBED
+
     number: int
     call_id: str | None
     turn: int
     name: str
     arguments: str
+    """The exact text that was recorded."""
     result_id: UUID | None
     result_key: str | None
     result_bytes: int | None
     error: str | None
     latency_ms: float | None
     started_at: datetime
-    result_sha256: bytes | None = None
-    """None also where the call was seen through a door, which does not show it."""
+    result_sha256: Annotated[bytes | None, Field(exclude=True)] = None
+    """No door shows it."""
     result: str | None = None
     """The whole result where it was asked for and is still kept."""
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import AgentId, Identity, Role, SessionId, UserId
 from recordari.errors import InvalidInput
 
@@ -60,10 +61,15 @@ class Fold:
 class Session:
     """One session as it stands."""
 
+    __pydantic_config__ = DESCRIBED
+
     session_id: SessionId
     session_ref: UUID
+    """The server's own id; cursors are made from it."""
     root_id: SessionId
+    """The first session of its line."""
     continues: SessionId | None
+    """The closed session that it goes on from."""
     user_id: UserId | None
     agent_id: AgentId | None
     status: SessionStatus
@@ -179,5 +185,5 @@ def may_see(identity: Identity, *, user_id: UserId | None, agent_id: AgentId | N
 def checked_limit(limit: timedelta) -> timedelta:
     """Return an idle limit that a caller gave, if it can be one."""
     if not timedelta(seconds=1) <= limit <= LONGEST_LIMIT:
-        raise InvalidInput("idle_limit must lie between a second and ten years", field="idle_limit")
+        raise InvalidInput("idle must lie between a second and ten years", field="idle")
     return limit

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from recordari.core.checks import json_text
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, checked_id
 from recordari.errors import Conflict, InvalidInput, PreconditionFailed, QuotaExceeded
 
@@ -39,6 +40,8 @@ class Owner:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateEntry:
     """One key and its value."""
+
+    __pydantic_config__ = DESCRIBED
 
     key: str
     value: Any

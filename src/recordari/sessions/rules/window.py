@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Scope, SessionId
 from recordari.core.items import Trust
 from recordari.core.tokens import MESSAGE_OVERHEAD, cut_to_tokens, message_tokens
@@ -60,15 +61,17 @@ class NewMessage:
     role: MessageRole = MessageRole.USER
     message_id: str | None = None
     """Sent again with the same id it is the same message; without one, every call adds another."""
-    name: str | None = None
+    speaker: str | None = None
     """Who speaks, where that is more than the role."""
-    at: datetime | None = None
+    event_time: datetime | None = None
     metadata: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """A message as it was kept."""
+
+    __pydantic_config__ = DESCRIBED
 
     item_id: UUID
     position: int
