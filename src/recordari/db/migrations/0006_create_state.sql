@@ -1,4 +1,4 @@
--- Keyed state of runs and sessions; procedures with their posteriors; what the cache in front of us may be trusted for.
+-- Keyed state of runs and sessions; procedures with their posteriors.
 
 -- One row for whatever owns state. Writers lock it, so that a budget holds for writes at the same moment; its version
 -- counts on when a key is deleted and made again, so that no old version ever fits a new value.
@@ -109,13 +109,3 @@ BEGIN
                  USING (tenant_id = current_tenant()) WITH CHECK (tenant_id = current_tenant())', table_name);
     END LOOP;
 END $$;
-
--- At most one row: which generation of cached entries counts, and from when the cache may be used. It is unlogged
--- because losing it is safe: a new generation begins, and whatever was cached before is no longer believed.
-CREATE UNLOGGED TABLE recordari_queue.cache_term (
-    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    generation uuid NOT NULL,
-    suspended_at timestamptz NOT NULL,
-    resumes_at timestamptz NOT NULL
-);
-GRANT SELECT, INSERT, UPDATE ON recordari_queue.cache_term TO recordari_app;
