@@ -40,7 +40,7 @@ from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.recall.accesses import AccessCounts
 from recordari.recall.answer_cache import RecallCache
 from recordari.recall.process_cache import SnapshotCache
-from recordari.sessions.cache import Cache, NoCache, RedisCache, SessionCache
+from recordari.sessions.cache import SessionCache
 from recordari.sessions.language import ModelRules, ModelSplitter, ModelSummariser
 from recordari.sessions.messages import OfflineSummariser, Summariser
 from recordari.tenants.cache import TenantCache
@@ -79,10 +79,8 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             stack.push_async_callback(reranker.close)
         if settings.window_override is not None:
             log.warning("window_override_is_set", tokens=settings.window_override)
-        cache = make_cache(settings)
-        stack.push_async_callback(cache.close)
-        parts = make_parts(settings, database, cache, owner_dsn=address.owner_dsn)
-        for kind in (AccessCounts, Usages, TenantViews):
+        parts = make_parts(settings, database, owner_dsn=address.owner_dsn)
+        for kind in (AccessCounts, SessionCache, Usages, TenantViews):
             stack.push_async_callback(parts[kind].close)
         telemetry.watch("recordari_recall_cache", "Answers kept for contexts.", parts[RecallCache].statistics)
         telemetry.watch(
@@ -106,7 +104,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
         )
 
 
-def make_parts(settings: Settings, database: Database, cache: Cache, *, owner_dsn: str | None) -> dict[type, Any]:
+def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None) -> dict[type, Any]:
     """What rooms keep for the whole process, by class or protocol."""
     parts: dict[type, Any] = {
         AccessCounts: AccessCounts(database),
@@ -116,7 +114,7 @@ def make_parts(settings: Settings, database: Database, cache: Cache, *, owner_ds
         Objects: make_objects(settings),
         QueryPlaces: QueryPlaces(),
         RecallCache: RecallCache(),
-        SessionCache: SessionCache(cache, database),
+        SessionCache: SessionCache(settings.redis_url.get_secret_value() if settings.redis_url else None),
         SnapshotCache: SnapshotCache(),
         Summariser: OfflineSummariser(),
         TenantCache: TenantCache(),
@@ -166,15 +164,6 @@ def make_tasks(settings: Settings) -> dict[type, Any]:
         "sql": (SqlWriter, ModelSqlWriter(model)),
     }
     return dict(tasks[task] for task in settings.llm_tasks)
-
-
-def make_cache(settings: Settings) -> Cache:
-    """The configured Redis; without one, nothing is cached and its package is not imported."""
-    if settings.redis_url is None:
-        return NoCache()
-    return RedisCache(
-        settings.redis_url.get_secret_value(), timeout=settings.redis_timeout, ttl=settings.redis_ttl_seconds
-    )
 
 
 def make_objects(settings: Settings) -> Objects:
