@@ -20,7 +20,7 @@ from recordari.databases.ask import ModelSqlWriter, QueryPlaces, SqlWriter
 from recordari.db.address import bring_up_to_date, open_address
 from recordari.db.database import Database
 from recordari.db.outbox import Wakeups
-from recordari.db.pool import PoolOptions
+from recordari.db.pool import MIN_SIZE, PoolOptions
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.facts.language import LLM, OfflineRules, Splitter
 from recordari.kit.resources import Resources
@@ -59,7 +59,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
         database = Database(
             address.dsn,
             PoolOptions(
-                min_size=settings.pool_min_size,
+                min_size=min(MIN_SIZE, settings.pool_max_size),
                 max_size=settings.pool_max_size,
                 timeout=settings.pool_timeout,
                 statement_timeout=settings.statement_timeout,
@@ -112,6 +112,7 @@ def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None)
         Extractor: Extractor(),
         LLM: OfflineRules(),
         Objects: make_objects(settings),
+        dispatch.Pace: dispatch.Pace(),
         QueryPlaces: QueryPlaces(),
         RecallCache: RecallCache(),
         SessionCache: SessionCache(settings.redis_url.get_secret_value() if settings.redis_url else None),
@@ -206,7 +207,7 @@ def _embedding_spec(settings: Settings, *, model: str | None = None) -> Embeddin
     key = settings.embedding_api_key
     return EmbeddingSpec(
         provider=EmbeddingProvider.LOCAL if model else EmbeddingProvider(settings.embedding_provider),
-        model=model or settings.embedding_model or install.PROFILES[settings.profile],
+        model=model or settings.embedding_model or install.PROFILES[settings.embedding_profile],
         base_url=settings.embedding_url,
         api_key=key.get_secret_value() if key else None,
         dimensions=settings.embedding_dimensions,
@@ -214,7 +215,6 @@ def _embedding_spec(settings: Settings, *, model: str | None = None) -> Embeddin
         passage_prefix=settings.embedding_passage_prefix,
         cache_dir=install.models_dir(settings),
         mirror=settings.model_mirror,
-        threads=settings.embedding_threads,
         offline=settings.offline,
     )
 

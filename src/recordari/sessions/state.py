@@ -13,6 +13,7 @@ from recordari.kit.resources import Resources
 from recordari.sessions import run_storage
 from recordari.sessions.cache import SessionCache
 from recordari.sessions.rules.state import (
+    DEFAULT_TTL,
     DELEGATED_PREFIX,
     OWNERS_KEPT,
     NewState,
@@ -47,11 +48,10 @@ async def set_state(
 ) -> StateEntry:
     """Keep a value under a key; with `if_version` (0: none yet) only if the key is at that version.
 
-    Without `ttl` it lives for the setting `state_ttl_seconds` from now on.
+    Without `ttl` it lives for an hour from now on.
     """
     owner = checked_choice("owner", OwnerKind, owner)
-    lifetime = ttl if ttl is not None else timedelta(seconds=resources.settings.state_ttl_seconds)
-    new = new_state(key, value, now=resources.clock(), ttl=lifetime)
+    new = new_state(key, value, now=resources.clock(), ttl=DEFAULT_TTL if ttl is None else ttl)
     return await _write(resources, identity, owner_of(identity, owner, owner_id), new, if_version=if_version)
 
 
