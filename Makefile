@@ -1,5 +1,5 @@
 # Everything a developer runs. Each target makes what it needs, once: `make test` on a fresh clone is enough.
-## PYTHON=…           the Python to make .venv with (3.11 to 3.13; found by itself otherwise)
+## PYTHON=…           the Python to make .venv with (3.11 to 3.14; found by itself otherwise)
 ## ARGS=…             further arguments for the program of the target (pytest, recordari serve, a benchmark)
 ## WORKERS=2          processes that share the tests of `make test`
 ## DATA=…             folder of data sets, for the benchmarks that need one
@@ -125,15 +125,15 @@ clean: ## Remove .venv, caches and build products; never data
 
 # --- the environment ------------------------------------------------------------------------------------------
 
-# The first of these that is Python 3.11 to 3.13 and can make environments. It is asked, not only looked for: a
+# The first of these that is Python 3.11 to 3.14 and can make environments. It is asked, not only looked for: a
 # launcher of some version manager may exist without a Python behind it.
 define make_venv
-for python in $(or $(PYTHON),python3.13 python3.12 python3.11 python3); do \
-    if "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+for python in $(or $(PYTHON),python3.13 python3.12 python3.11 python3.14 python3); do \
+    if "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' \
         2>/dev/null; then found=$$python; break; fi; \
 done; \
 if [ -z "$${found:-}" ]; then \
-    echo "no Python 3.11, 3.12 or 3.13 with its venv module was found; install one (on Debian: python3 and" \
+    echo "no Python 3.11, 3.12, 3.13 or 3.14 with its venv module was found; install one (on Debian: python3 and" \
         "python3-venv) or name it: make PYTHON=/path/to/python3" >&2; exit 1; \
 fi; \
 "$$found" -m venv "$(1)"

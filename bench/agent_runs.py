@@ -92,7 +92,7 @@ async def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]
     runs = json.loads((arguments.data / "agent_runs" / "tau_bench_gpt4o_airline.json").read_text())[: arguments.runs]
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        settings = Settings(home=Path(folder) / "home", profile="fast")
+        settings = Settings(home=Path(folder) / "home", embedding_profile="fast")
         async with Memory.open(settings=settings) as memory:
             await memory.update_tenant(settings={"privacy": {"enabled": False}})  # what is compared is every byte
             started = time.perf_counter()

@@ -155,7 +155,7 @@ async def measure(
 async def run(arguments: argparse.Namespace, home: Path) -> list[dict[str, Any]]:
     """Load what is missing, then measure."""
     settings = Settings(
-        home=home, worker=False, pool_max_size=8, pool_timeout=60.0, profile=arguments.profile, rate_limit=""
+        home=home, worker=False, pool_max_size=8, pool_timeout=60.0, embedding_profile=arguments.profile, rate_limit=""
     )
     async with open_address(settings) as address:
         await bring_up_to_date(settings, address)

@@ -51,7 +51,9 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        found = asyncio.run(measure(Settings(home=Path(folder) / "home", profile=arguments.profile), arguments.writes))
+        found = asyncio.run(
+            measure(Settings(home=Path(folder) / "home", embedding_profile=arguments.profile), arguments.writes)
+        )
     table = Table(
         title=f"milliseconds after the call of remember, profile {arguments.profile}, {arguments.writes} writes"
     )

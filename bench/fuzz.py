@@ -50,7 +50,7 @@ def server() -> Iterator[tuple[str, str]]:
         **os.environ,
         "RECORDARI_HOME": str(home),
         "RECORDARI_PORT": str(port),
-        "RECORDARI_PROFILE": "fast",
+        "RECORDARI_EMBEDDING_PROFILE": "fast",
         "RECORDARI_RATE_LIMIT": "",
         "RECORDARI_LOG_LEVEL": "error",
     }

@@ -231,7 +231,7 @@ async def run(arguments: argparse.Namespace) -> None:
     stores.sort(key=lambda store: store.questions[0].category != UPDATE)
     stores = stores[: arguments.stores]
     turns = Turns()
-    async with open_resources(Settings(home=arguments.home, profile=arguments.profile)) as resources:
+    async with open_resources(Settings(home=arguments.home, embedding_profile=arguments.profile)) as resources:
         await ingest(resources, stores, console)
         outcomes = {name: await ask(resources, stores, turns, kinds, arms) for name, kinds, arms in SETTINGS}
         for table in tables(outcomes):

@@ -336,7 +336,7 @@ def run(arguments: argparse.Namespace) -> None:
     stores = list(locomo(arguments.data))[: arguments.conversations]
     with ExitStack() as stack:
         folder = stack.enter_context(workshop(arguments.home))
-        settings = Settings(home=folder, profile=arguments.profile)
+        settings = Settings(home=folder, embedding_profile=arguments.profile)
         passages, queries = write_work(folder, stores)
         model = asyncio.run(write_vectors(folder, arguments.home, settings, passages, queries))
         server = embedded_server(settings)

@@ -288,7 +288,7 @@ async def run(arguments: argparse.Namespace) -> None:
     """Measure what was asked for, print it and write it down."""
     console = Console(width=120)
     sets = {"locomo": locomo, "longmemeval": longmemeval}
-    settings = Settings(home=arguments.home, profile=arguments.profile)
+    settings = Settings(home=arguments.home, embedding_profile=arguments.profile)
     report: dict[str, Any] = {"profile": arguments.profile}
     async with open_resources(settings) as resources:
         for name, load in sets.items():

@@ -38,7 +38,7 @@ async def run(arguments: argparse.Namespace) -> None:
     stores = list(locomo(arguments.data))
     scores: dict[str, Score] = {}
     counts: Counter[str] = Counter()
-    async with open_resources(Settings(home=arguments.home, profile=arguments.profile)) as resources:
+    async with open_resources(Settings(home=arguments.home, embedding_profile=arguments.profile)) as resources:
         await ingest(resources, stores, console)
         for store in stores:
             memory = await open_store(resources, store)

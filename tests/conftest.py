@@ -110,8 +110,7 @@ def settings(server: EmbeddedServer, tmp_path: Path) -> Iterator[Settings]:
             home=tmp_path,
             database_url=SecretStr(server.dsn(user=APP_LOGIN, database=name)),
             database_owner_url=SecretStr(server.dsn(database=name)),
-            pool_min_size=1,
-            profile="fast",
+            embedding_profile="fast",
             database_files=tmp_path,
             auto_migrate=False,  # the template is migrated already
             # What runs by the clock would run in the middle of whichever test meets its minute.
@@ -124,6 +123,7 @@ def settings(server: EmbeddedServer, tmp_path: Path) -> Iterator[Settings]:
 async def resources(settings: Settings) -> AsyncIterator[Resources]:
     """Everything the verbs need, on a fresh database, with no worker running."""
     async with open_resources(settings) as opened:
+        opened.embedders.query_timeout = PATIENCE
         yield opened
 
 

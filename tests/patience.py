@@ -12,9 +12,7 @@ PATIENCE = 240.0
 PATIENT: Mapping[str, Any] = {
     "pool_timeout": 60.0,
     "statement_timeout": 60.0,
-    "max_queue_seconds": 60.0,
     "request_timeout": 120.0,
-    "embedding_timeout": 60.0,
 }
 """Limits that a starved machine does not reach; the tests that are about one of them set it themselves."""
 PATIENT_ENVIRONMENT = {f"RECORDARI_{name.upper()}": str(value) for name, value in PATIENT.items()}

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
-from pydantic import SecretStr
+from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
@@ -167,16 +169,39 @@ def _command(path: str, command: Any) -> list[str]:
 
 
 def settings() -> list[str]:
-    """Every setting with its default."""
-    rows = []
-    for name, field in Settings.model_fields.items():
-        default = field.default
-        if default is PydanticUndefined or isinstance(default, SecretStr):
-            default = None
-        shown = f"`{default}`" if default not in (None, "") else ""
-        rows.append((f"`RECORDARI_{name.upper()}`", shown, field.description or ""))
-    head = ["# Settings", "", "From the environment or a `.env` file in the working folder.", ""]
-    return head + table(["variable", "default", ""], rows)
+    """Every setting by topic, with its default and its meaning."""
+    lines = [
+        "# Settings",
+        "",
+        "Set them in the environment or in a `.env` file in the working folder. Lists and objects are written as JSON.",
+        "",
+    ]
+    for topic, names in setting_topics().items():
+        lines += [f"## {topic}", ""]
+        lines += table(["variable", "default", "meaning"], [_setting(name) for name in names])
+    return lines
+
+
+def setting_topics() -> dict[str, list[str]]:
+    """The names of the settings by the comment above their group, in the order of the source."""
+    topics: dict[str, list[str]] = {}
+    for line in inspect.getsource(Settings).splitlines():
+        if heading := re.fullmatch(r" {4}# (.+)", line):
+            names = topics.setdefault(heading[1], [])
+        elif (field := re.match(r" {4}(\w+): ", line)) and field[1] in Settings.model_fields:
+            names.append(field[1])
+    return topics
+
+
+def _setting(name: str) -> tuple[str, str, str]:
+    field = Settings.model_fields[name]
+    default = field.default
+    if isinstance(default, BaseModel):
+        default = default.model_dump()
+    if isinstance(default, bool | list | dict):
+        default = json.dumps(default)
+    shown = "" if default is PydanticUndefined or default in (None, "", "[]", "{}") else f"`{default}`"
+    return f"`RECORDARI_{name.upper()}`", shown, field.description or ""
 
 
 def error_page() -> list[str]:

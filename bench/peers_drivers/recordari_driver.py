@@ -90,7 +90,7 @@ class Recordari(Contestant):
     async def start(self) -> None:
         """Join the server that runs, start the worker, put the known vectors before the model."""
         profile = cast("Literal['best', 'fast']", os.environ["PEERS_PROFILE"])
-        settings = Settings(home=Path(os.environ["PEERS_HOME"]), profile=profile)
+        settings = Settings(home=Path(os.environ["PEERS_HOME"]), embedding_profile=profile)
         self.stack = AsyncExitStack()
         resources = await self.stack.enter_async_context(open_resources(settings))
         behind = resources.embedders.primary

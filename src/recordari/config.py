@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from recordari.errors import ConfigurationError
@@ -22,16 +22,29 @@ def _default_home() -> Path:
     return Path(platformdirs.user_data_dir("recordari", appauthor=False))
 
 
+class JwtClaims(BaseModel):
+    """Which claim of a JWT says what."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tenant: str = "tenant"
+    user: str = "sub"
+    role: str = "recordari_role"
+
+
 class Settings(BaseSettings):
-    """Every setting of Recordari, with its default."""
+    """Every setting of Recordari, with its default. The comment above a group is its heading in the reference."""
 
     model_config = SettingsConfigDict(env_prefix="RECORDARI_", env_file=".env", extra="ignore", frozen=True)
 
-    # Where things live
-    home: Path = Field(default_factory=_default_home, description="Folder of the embedded database and of payloads.")
+    # Folders
+    home: Path = Field(
+        default_factory=_default_home,
+        description="Folder of the embedded database and of payloads. Unset: your data folder; for root `/var/lib/recordari`.",
+    )
     cache_dir: Path = Field(
         default_factory=lambda: Path(platformdirs.user_cache_dir("recordari", appauthor=False)),
-        description="Folder of models and other things that can be fetched again.",
+        description="Folder of models and other files that can be downloaded again. Unset: your cache folder.",
     )
 
     # Database
@@ -42,84 +55,56 @@ class Settings(BaseSettings):
         default=None,
         description="The same database as a role that may migrate it and index the vectors of large tenants.",
     )
-    postgres_bin_dir: Path | None = Field(default=None, description="Folder of postgres binaries to use instead.")
-    postgres_user: str | None = Field(
-        default=None, description="System user that runs the embedded server when started as root."
+    auto_migrate: bool = Field(default=True, description="Bring the schema up to date at start, where permitted.")
+    postgres_bin_dir: Path | None = Field(
+        default=None, description="Folder of PostgreSQL programs for the embedded server. Unset: those of the package."
     )
-    pool_min_size: int = Field(default=2, ge=1, le=100, description="Connections kept open per process.")
     pool_max_size: int = Field(default=8, ge=1, le=200, description="Most connections per process.")
     pool_timeout: float = Field(default=2.0, gt=0, description="Seconds to wait for a connection before 503.")
     statement_timeout: float = Field(default=15.0, gt=0, description="Seconds a statement of a request may run.")
-    auto_migrate: bool = Field(default=True, description="Bring the schema up to date at start, where permitted.")
 
     # Server
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: int = Field(default=8765, ge=0, le=65535, description="Port to listen on.")
-    worker: bool = Field(default=True, description="Run background jobs inside the server process.")
-    worker_concurrency: int = Field(default=4, ge=1, le=64, description="Jobs one worker runs at a time.")
-    max_body_bytes: int = Field(default=10 * 2**20, ge=1024, description="Largest request body.")
-    max_json_depth: int = Field(default=32, ge=4, le=200, description="Deepest nesting of a JSON body.")
-    max_concurrent_requests: int = Field(default=64, ge=1, description="Requests worked on at once.")
-    max_queued_requests: int = Field(default=64, ge=0, description="Requests that may wait for a place.")
-    max_queue_seconds: float = Field(default=1.0, ge=0, description="Longest wait for a place before 503.")
-    max_tenant_share: float = Field(
-        default=0.5, gt=0, le=1, description="Part of the places that one tenant may hold while others wait."
-    )
-    rate_limit: str = Field(default="6000/minute", description="Requests per key, such as `100/second`; empty: none.")
-    request_timeout: float = Field(default=30.0, gt=0, description="Seconds a request may take in all.")
     allowed_hosts: list[str] = Field(
         default=["127.0.0.1", "localhost", "[::1]"], description="Host names the server answers to; `*`: any."
     )
+    worker: bool = Field(default=True, description="Run background jobs inside the server process.")
+    rate_limit: str = Field(default="6000/minute", description="Requests per key, such as `100/second`; empty: none.")
+    request_timeout: float = Field(default=30.0, gt=0, description="Seconds a request may take in all.")
+    max_body_bytes: int = Field(default=10 * 2**20, ge=1024, description="Largest request body.")
 
-    # Credentials
+    # Credentials and secrets
     development_key: bool = Field(
         default=True, description="Make a key at the first start while listening on loopback only."
-    )
-    key_cache_seconds: float = Field(
-        default=5.0, ge=0, le=10, description="Time for which a checked credential is trusted again."
     )
     jwt_jwks_url: str | None = Field(default=None, description="JWKS address; set it to accept JWTs.")
     jwt_issuer: str | None = Field(default=None, description="Required `iss` of a JWT.")
     jwt_audience: str | None = Field(default=None, description="Required `aud` of a JWT.")
-    jwt_tenant_claim: str = Field(default="tenant", description="Claim that names the tenant.")
-    jwt_user_claim: str = Field(default="sub", description="Claim that names the user; empty: none.")
-    jwt_role_claim: str = Field(default="recordari_role", description="Claim that may say `admin`.")
-
-    # Secrets at rest, and what is sent to the outside
+    jwt_claims: JwtClaims = Field(
+        default=JwtClaims(),
+        description='Claims of a JWT that name the tenant, the user (empty: none) and the role: {"tenant": "org_id"}.',
+    )
     secret_key: SecretStr | None = Field(
         default=None,
         description="Key that encrypts secrets in the database, Base64 of 32 bytes; unset: secret.key in the home folder.",
     )
-    webhook_allow_private: bool = Field(
-        default=False, description="Let webhooks reach private, loopback and link-local addresses."
-    )
-    webhook_timeout: float = Field(default=10.0, gt=0, le=15, description="Seconds that a webhook may take to answer.")
-    event_days: int = Field(default=7, ge=1, le=90, description="Days for which the feed of changes reaches back.")
 
-    # Jobs
-    job_max_attempts: int = Field(default=5, ge=1, le=50, description="Tries of a job, crashes included.")
-    job_stalled_seconds: float = Field(default=20.0, gt=0, description="Silence after which a job counts as stalled.")
-    job_retry_seconds: float = Field(
-        default=2.0, gt=0, description="Wait before the second try; each further one is four times as long."
-    )
+    # Background jobs and webhooks
     job_concurrency: dict[str, int] = Field(
         default={},
         description='Most open runs of a scheduled job over all workers: {"housekeeping": 2}; 0 starts none by the clock.',
     )
-    job_history_days: int = Field(default=7, ge=1, description="Days for which finished jobs stay listed.")
-    dead_letter_days: int = Field(default=90, ge=1, description="Days for which failed jobs can be replayed.")
-    dispatch_tick: float = Field(default=5.0, gt=0, description="Longest time until a missed wake-up is made good.")
-    dispatch_concurrency: int = Field(
-        default=4, ge=1, le=64, description="Batches of one topic that a worker has in flight."
+    webhook_allow_private: bool = Field(
+        default=False, description="Let webhooks reach private, loopback and link-local addresses."
     )
-    dispatch_batch: int = Field(default=64, ge=1, le=1000, description="Most entries of one tenant in a batch.")
 
-    # Models
-    profile: Literal["best", "fast"] = Field(
+    # Embedding
+    embedding_profile: Literal["best", "fast"] = Field(
         default="best", description="best: a small transformer embeds; fast: static vectors, no transformer."
     )
     embedding_provider: Literal["local", "openai", "tei", "fastembed", "sentence-transformers", "none"] = Field(
-        default="local", description="Who embeds texts; `none`: keyword recall only."
+        default="local", description="What embeds texts; `none`: keyword recall only."
     )
     embedding_model: str | None = Field(default=None, description="Name of the embedding model; unset: the profile's.")
     embedding_url: str | None = Field(default=None, description="Address of an OpenAI-compatible or TEI embedder.")
@@ -133,15 +118,15 @@ class Settings(BaseSettings):
     embedding_passage_prefix: str = Field(
         default="", description="Text put before every text that is embedded: `passage: `. Not for `local`."
     )
-    embedding_threads: int = Field(default=2, ge=1, le=32, description="Threads of the local model.")
-    embedding_timeout: float = Field(default=5.0, gt=0, description="Seconds to wait for a question's vector.")
     model_mirror: str | None = Field(default=None, description="Folder or address to take models from first.")
     offline: bool = Field(default=False, description="Never download a model.")
+
+    # Reranking
     rerank_provider: Literal["none", "local", "tei", "cohere", "jina"] = Field(
         default="none", description="Cross-encoder that reorders the best candidates."
     )
     rerank_url: str | None = Field(default=None, description="Address of the reranker.")
-    rerank_model: str | None = Field(default=None, description="Model that the reranker shall use.")
+    rerank_model: str | None = Field(default=None, description="Model that the reranker uses.")
     rerank_api_key: SecretStr | None = Field(default=None, description="Key for that address.")
     rerank_timeout: float = Field(default=0.5, gt=0, description="Seconds a rerank may take before it is left out.")
 
@@ -153,6 +138,7 @@ class Settings(BaseSettings):
     llm_model: str | None = Field(default=None, description="Name of the language model.")
     llm_url: str | None = Field(default=None, description="Address of the language model; unset: the provider's own.")
     llm_api_key: SecretStr | None = Field(default=None, description="Key for that address.")
+    llm_timeout: float = Field(default=20.0, gt=0, description="Seconds to wait for the language model.")
     llm_tasks: list[Literal["facts", "summaries", "steps", "sql"]] = Field(
         default=["facts", "summaries", "sql"],
         description="What the language model does: `facts` takes facts from messages and judges contradictions, "
@@ -164,18 +150,6 @@ class Settings(BaseSettings):
     judge_distance: float | None = Field(
         default=None, ge=0, le=1, description="Cosine distance below which facts are compared; unset: by the model."
     )
-    llm_timeout: float = Field(default=20.0, gt=0, description="Seconds to wait for the language model.")
-
-    # Databases of the user
-    allow_private_databases: bool = Field(
-        default=False, description="Let databases be on this machine or in a private network."
-    )
-    database_files: Path | None = Field(
-        default=None, description="Folder of the SQLite and DuckDB files that may be asked; unset: none."
-    )
-    query_concurrency: int = Field(
-        default=4, ge=1, le=100, description="Questions to databases that a tenant may have open in a process."
-    )
 
     # Recall
     recall_weight_session: float = Field(default=1.3, description="Weight of the scope session; 0 mutes it.")
@@ -185,19 +159,33 @@ class Settings(BaseSettings):
     vector_index_from: int = Field(
         default=5_000, ge=100, description="Live vectors from which a tenant gets an index of its own."
     )
-    vector_index_most: int = Field(default=50, ge=0, description="Most tenants that have an index of their own.")
+
+    # Sessions and context
+    redis_url: SecretStr | None = Field(default=None, description="Redis as a cache of session state; unset: none.")
+    token_counter: str = Field(
+        default="estimate",
+        description="How the tokens of a context are counted: `estimate`, or a vocabulary such as `o200k_base` or "
+        "`llama3` (needs the extra `tokens`).",
+    )
+    window_override: int | None = Field(
+        default=None, ge=100, description="Tokens to take for every model's window. For development only."
+    )
 
     # Documents
     document_folders: list[Path] = Field(
         default=[], description='Folders that documents may be taken from: ["/srv/handbook"]. None unless set.'
     )
     document_max_bytes: int = Field(default=50 * 2**20, ge=1024, description="Largest document.")
-    document_seconds: float = Field(default=300.0, gt=0, description="Time in which a document must be read.")
-    document_memory: int = Field(
-        default=1024, ge=128, description="Megabytes that reading a document may take (Linux only)."
+
+    # Databases of your own
+    allow_private_databases: bool = Field(
+        default=False, description="Let databases be on this machine or in a private network."
+    )
+    database_files: Path | None = Field(
+        default=None, description="Folder of the SQLite and DuckDB files that may be asked; unset: none."
     )
 
-    # Objects: large bodies and files of documents
+    # Large bodies and files
     object_bucket: str | None = Field(
         default=None, description="S3 bucket for large bodies (needs the extra `s3`). Unset: a folder in the home."
     )
@@ -210,31 +198,6 @@ class Settings(BaseSettings):
         default=[],
         description="Keys to encrypt objects with, each 32 bytes in base64: the first encrypts, all decrypt.",
     )
-    object_grace_hours: float = Field(
-        default=24.0, ge=1, description="Age from which an object that nothing points to is removed."
-    )
-
-    # Context
-    token_counter: str = Field(
-        default="estimate",
-        description="Who counts the tokens of a context: `estimate`, or a vocabulary such as `o200k_base` or `llama3` "
-        "(needs the extra `tokens`).",
-    )
-
-    # Sessions
-    window_override: int | None = Field(
-        default=None, ge=100, description="Tokens to take for every model's window. For development only."
-    )
-
-    # State and the cache in front of it
-    state_ttl_seconds: float = Field(
-        default=3600.0, gt=0, le=30 * 86400, description="Time for which a key of state lives unless said otherwise."
-    )
-    redis_url: SecretStr | None = Field(
-        default=None, description="Redis as a cache of session state; the same for all processes. Unset: none."
-    )
-    redis_timeout: float = Field(default=0.05, gt=0, le=5, description="Seconds a command of Redis may take.")
-    redis_ttl_seconds: float = Field(default=300.0, ge=1, description="Time for which Redis keeps a copy.")
 
     # Observability
     log_format: Literal["auto", "console", "json"] = Field(default="auto", description="auto: json unless a terminal.")

@@ -26,7 +26,7 @@ from recordari.errors import RecordariError
 from recordari.kit.resources import Clock, Resources
 from recordari.schedule import JOBS, TOPICS
 from recordari.worker import jobs as job_service
-from recordari.worker.dispatch import Dispatcher, Job, Topic, schedules
+from recordari.worker.dispatch import Dispatcher, Job, Pace, Topic, schedules
 
 log = get_log(__name__)
 
@@ -108,7 +108,7 @@ async def _persistently(name: str, part: Callable[[], Awaitable[None]]) -> None:
 
 
 async def _start_what_is_due(resources: Resources, table: Mapping[str, Job], freed: asyncio.Event) -> None:
-    settings, planned = resources.settings, schedules(table)
+    planned = schedules(table)
     await job_service.plan_missing(resources, planned)
     planned = tuple(each for each in planned if job_service.most_open(resources, each) > 0)
     while True:
@@ -123,7 +123,7 @@ async def _start_what_is_due(resources: Resources, table: Mapping[str, Job], fre
             continue
         # Runs beyond the limit start when one of this process ends, or a tick after one of another.
         try:
-            async with asyncio.timeout(settings.dispatch_tick):
+            async with asyncio.timeout(resources.get(Pace).tick):
                 await freed.wait()
         except TimeoutError:
             continue
@@ -134,29 +134,29 @@ async def _take_over_what_stalled(resources: Resources, table: Mapping[str, Job]
     while True:
         for resumed in await job_service.resume_stalled(resources, budgets):
             log.warning("job_resumed", job=resumed.job, job_id=resumed.job_id, status=resumed.status)
-        await asyncio.sleep(max(1.0, resources.settings.job_stalled_seconds / 4))
+        await asyncio.sleep(max(1.0, resources.get(Pace).stalled_seconds / 4))
 
 
 async def _run_jobs(resources: Resources, table: Mapping[str, Job], freed: asyncio.Event) -> None:
-    settings = resources.settings
-    async with open_queue(resources.database.dsn, connections=3, statement_timeout=settings.statement_timeout) as app:
+    pace, limit = resources.get(Pace), resources.settings.statement_timeout
+    async with open_queue(resources.database.dsn, connections=3, statement_timeout=limit) as app:
         for name, job in table.items():
             _register(app, resources, name, job, freed)
         await app.run_worker_async(
             name="recordari",
             queues=list(table),
-            concurrency=settings.worker_concurrency,
+            concurrency=pace.jobs,
             install_signal_handlers=False,
-            fetch_job_polling_interval=settings.dispatch_tick,
+            fetch_job_polling_interval=pace.tick,
             shutdown_graceful_timeout=GRACE,
-            update_heartbeat_interval=settings.job_stalled_seconds / 4,
-            stalled_worker_timeout=settings.job_stalled_seconds,
+            update_heartbeat_interval=pace.stalled_seconds / 4,
+            stalled_worker_timeout=pace.stalled_seconds,
         )
     raise RuntimeError("the queue's worker stopped by itself")  # to be started again
 
 
 def _budget(resources: Resources, job: Job) -> int:
-    return job.max_attempts or resources.settings.job_max_attempts
+    return job.max_attempts or resources.get(Pace).max_attempts
 
 
 def _register(app: procrastinate.App, resources: Resources, name: str, job: Job, freed: asyncio.Event) -> None:
@@ -175,7 +175,7 @@ def _register(app: procrastinate.App, resources: Resources, name: str, job: Job,
             await _note_failure(resources, identity, context.job.id, failure)
             raise JobFailed(failure)
 
-    retries = _Retries(_budget(resources, job), resources.settings.job_retry_seconds, resources.clock)
+    retries = _Retries(_budget(resources, job), resources.get(Pace).retry_seconds, resources.clock)
     app.task(name=name, queue=name, pass_context=True, retry=retries)(run)
 
 

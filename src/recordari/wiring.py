@@ -20,7 +20,7 @@ from recordari.databases.ask import ModelSqlWriter, QueryPlaces, SqlWriter
 from recordari.db.address import bring_up_to_date, open_address
 from recordari.db.database import Database
 from recordari.db.outbox import Wakeups
-from recordari.db.pool import PoolOptions
+from recordari.db.pool import MIN_SIZE, PoolOptions
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.facts.language import LLM, OfflineRules, Splitter
 from recordari.kit.resources import Resources
@@ -40,7 +40,7 @@ from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.recall.accesses import AccessCounts
 from recordari.recall.answer_cache import RecallCache
 from recordari.recall.process_cache import SnapshotCache
-from recordari.sessions.cache import Cache, NoCache, RedisCache, SessionCache
+from recordari.sessions.cache import SessionCache
 from recordari.sessions.language import ModelRules, ModelSplitter, ModelSummariser
 from recordari.sessions.messages import OfflineSummariser, Summariser
 from recordari.tenants.cache import TenantCache
@@ -59,7 +59,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
         database = Database(
             address.dsn,
             PoolOptions(
-                min_size=settings.pool_min_size,
+                min_size=min(MIN_SIZE, settings.pool_max_size),
                 max_size=settings.pool_max_size,
                 timeout=settings.pool_timeout,
                 statement_timeout=settings.statement_timeout,
@@ -79,10 +79,8 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             stack.push_async_callback(reranker.close)
         if settings.window_override is not None:
             log.warning("window_override_is_set", tokens=settings.window_override)
-        cache = make_cache(settings)
-        stack.push_async_callback(cache.close)
-        parts = make_parts(settings, database, cache, owner_dsn=address.owner_dsn)
-        for kind in (AccessCounts, Usages, TenantViews):
+        parts = make_parts(settings, database, owner_dsn=address.owner_dsn)
+        for kind in (AccessCounts, SessionCache, Usages, TenantViews):
             stack.push_async_callback(parts[kind].close)
         telemetry.watch("recordari_recall_cache", "Answers kept for contexts.", parts[RecallCache].statistics)
         telemetry.watch(
@@ -106,7 +104,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
         )
 
 
-def make_parts(settings: Settings, database: Database, cache: Cache, *, owner_dsn: str | None) -> dict[type, Any]:
+def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None) -> dict[type, Any]:
     """What rooms keep for the whole process, by class or protocol."""
     parts: dict[type, Any] = {
         AccessCounts: AccessCounts(database),
@@ -114,9 +112,10 @@ def make_parts(settings: Settings, database: Database, cache: Cache, *, owner_ds
         Extractor: Extractor(),
         LLM: OfflineRules(),
         Objects: make_objects(settings),
+        dispatch.Pace: dispatch.Pace(),
         QueryPlaces: QueryPlaces(),
         RecallCache: RecallCache(),
-        SessionCache: SessionCache(cache, database),
+        SessionCache: SessionCache(settings.redis_url.get_secret_value() if settings.redis_url else None),
         SnapshotCache: SnapshotCache(),
         Summariser: OfflineSummariser(),
         TenantCache: TenantCache(),
@@ -168,15 +167,6 @@ def make_tasks(settings: Settings) -> dict[type, Any]:
     return dict(tasks[task] for task in settings.llm_tasks)
 
 
-def make_cache(settings: Settings) -> Cache:
-    """The configured Redis; without one, nothing is cached and its package is not imported."""
-    if settings.redis_url is None:
-        return NoCache()
-    return RedisCache(
-        settings.redis_url.get_secret_value(), timeout=settings.redis_timeout, ttl=settings.redis_ttl_seconds
-    )
-
-
 def make_objects(settings: Settings) -> Objects:
     """The configured bucket, or a folder beside the database; encrypted where keys are set."""
     store: StoresByKey = LocalObjects(settings.home / "objects")
@@ -217,7 +207,7 @@ def _embedding_spec(settings: Settings, *, model: str | None = None) -> Embeddin
     key = settings.embedding_api_key
     return EmbeddingSpec(
         provider=EmbeddingProvider.LOCAL if model else EmbeddingProvider(settings.embedding_provider),
-        model=model or settings.embedding_model or install.PROFILES[settings.profile],
+        model=model or settings.embedding_model or install.PROFILES[settings.embedding_profile],
         base_url=settings.embedding_url,
         api_key=key.get_secret_value() if key else None,
         dimensions=settings.embedding_dimensions,
@@ -225,7 +215,6 @@ def _embedding_spec(settings: Settings, *, model: str | None = None) -> Embeddin
         passage_prefix=settings.embedding_passage_prefix,
         cache_dir=install.models_dir(settings),
         mirror=settings.model_mirror,
-        threads=settings.embedding_threads,
         offline=settings.offline,
     )
 

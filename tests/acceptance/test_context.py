@@ -467,7 +467,7 @@ class Silent:
 async def test_a_context_goes_on_by_keywords_when_the_embedder_does_not_answer(settings: Settings) -> None:
     """Quality fails open: "Embedder refused or hanging: no 5xx … flags true to fact"."""
     require_model("potion-base-8M")
-    embedding = settings.model_copy(update={"embedding_provider": "local", "profile": "fast"})
+    embedding = settings.model_copy(update={"embedding_provider": "local", "embedding_profile": "fast"})
     async with open_resources(embedding) as resources:
         tenant = await tenants.ensure_tenant(resources, "test")
         ana = Memory(resources, Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN)).acting_as(user="ana")

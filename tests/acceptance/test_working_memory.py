@@ -33,7 +33,7 @@ def settings(settings: Settings, request: pytest.FixtureRequest) -> Settings:
     if profile is None:
         return settings.model_copy(update={"embedding_provider": "none"})
     require_model("potion-base-8M")
-    return settings.model_copy(update={"profile": profile})
+    return settings.model_copy(update={"embedding_profile": profile})
 
 
 def exchange(number: int, user: str, assistant: str) -> list[NewMessage]:

@@ -206,8 +206,8 @@ async def test_the_audit_has_every_attempt_and_nothing_of_the_content(shop: Memo
 
 
 async def test_only_so_many_questions_of_a_tenant_run_at_once(shop: Memory, model: JsonServer) -> None:
-    limited = shop.resources.settings.model_copy(update={"query_concurrency": 1})
-    memory = with_model(Memory(replace(shop.resources, settings=limited), shop.identity), model)
+    limited = shop.resources.replacing(QueryPlaces, QueryPlaces(1))
+    memory = with_model(Memory(limited, shop.identity), model)
     gate = threading.Event()
 
     def hesitating(_: Request) -> Reply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -339,14 +340,17 @@ def test_for_root_the_server_runs_under_an_ordinary_account(server: EmbeddedServ
 
 
 @only_root
-def test_the_owner_of_the_data_goes_before_the_configured_account(folder: Path, cache_dir: Path) -> None:
-    first = EmbeddedServer(folder / "data", cache_dir=cache_dir, run_as="nobody")
+def test_the_owner_of_the_data_goes_before_the_service_account(folder: Path, cache_dir: Path) -> None:
+    first = EmbeddedServer(folder / "data", cache_dir=cache_dir)
     first.acquire()
     first.release()
-    owner = first.data_dir.stat().st_uid
+    owner = pwd.getpwnam("daemon")
+    assert first.data_dir.stat().st_uid != owner.pw_uid
+    for path in folder.rglob("*"):
+        os.chown(path, owner.pw_uid, owner.pw_gid, follow_symlinks=False)
     second = EmbeddedServer(folder / "data", cache_dir=cache_dir)
     second.acquire()
-    assert Path(f"/proc/{second.status().pid}").stat().st_uid == owner
+    assert Path(f"/proc/{second.status().pid}").stat().st_uid == owner.pw_uid
     second.release()
 
 

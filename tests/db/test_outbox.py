@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -27,21 +28,14 @@ from recordari.runner import run_worker
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker import dispatch
-from recordari.worker.dispatch import Topic
+from recordari.worker.dispatch import Pace, Topic
 
-SLOW_TICK = {"dispatch_tick": 60.0}
+IMPATIENT = Pace(tick=0.1, retry_seconds=0.01, batch=8, batches=3)
 
 
 @pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return settings.model_copy(
-        update={
-            "dispatch_tick": 0.1,
-            "job_retry_seconds": 0.01,
-            "dispatch_batch": 8,
-            "dispatch_concurrency": 3,
-        }
-    )
+async def resources(resources: Resources) -> Resources:
+    return resources.replacing(Pace, IMPATIENT)
 
 
 @asynccontextmanager
@@ -120,8 +114,8 @@ async def test_a_wake_up_reaches_the_worker_of_another_process(settings: Setting
 
     # The other one looks for itself only once a minute: it can only have been told.
     async with (
-        open_resources(settings.model_copy(update=SLOW_TICK)) as elsewhere,
-        working(elsewhere, {"embed": handle}),
+        open_resources(settings) as elsewhere,
+        working(elsewhere.replacing(Pace, replace(IMPATIENT, tick=60.0)), {"embed": handle}),
     ):
         for told in range(1, 5):  # the first two may be found by the looks that every start has
             await add(memory, "embed", 1)
@@ -155,7 +149,7 @@ async def test_an_entry_that_keeps_failing_is_parked_and_can_be_replayed(memory:
         await until_parked(memory)
         (letter,) = await memory.list_dead_letters()
         assert (letter.kind, letter.name, letter.ref) == (DeadLetterKind.OUTBOX, "embed", bad)
-        assert letter.attempts == tries[bad] == memory.resources.settings.job_max_attempts
+        assert letter.attempts == tries[bad] == IMPATIENT.max_attempts
         assert letter.last_error == "ValueError"
         await until(lambda: all(tries[ref] > 1 for ref in good))
         # Those that shared its batch were tried once with it and once without it.
@@ -216,7 +210,7 @@ async def test_an_outage_uses_up_no_tries_and_work_goes_on_after_it(memory: Memo
 
     await add(memory, "embed", 3)
     async with working(memory.resources, {"embed": handle}):
-        await until(lambda: tries > memory.resources.settings.job_max_attempts)
+        await until(lambda: tries > IMPATIENT.max_attempts)
         assert await memory.list_dead_letters() == []
         assert await pending(memory, "embed") == 3
         out_of_order = False
@@ -250,7 +244,7 @@ async def test_two_workers_never_have_the_same_entry_at_once(settings: Settings,
     async with (
         open_resources(settings) as elsewhere,
         working(memory.resources, {"embed": handle}),
-        working(elsewhere, {"embed": handle}),
+        working(elsewhere.replacing(Pace, IMPATIENT), {"embed": handle}),
     ):
         await until(lambda: len(handled) == len(refs))
     assert overlaps == []
@@ -291,12 +285,12 @@ async def test_a_worker_that_stops_hands_back_what_it_could_not_finish(memory: M
         await until(lambda: sorted(finished) == sorted(refs))
 
 
-async def test_a_worker_that_lost_its_lease_cannot_have_its_effect_twice(settings: Settings, memory: Memory) -> None:
+async def test_a_worker_that_lost_its_lease_cannot_have_its_effect_twice(memory: Memory) -> None:
     await add(memory, "embed", 1)
-    async with open_resources(settings.model_copy(update={"job_stalled_seconds": 0.001})) as hasty:
-        (first,) = await dispatch.claim_fresh(hasty, "embed", dispatch.Round(), batches=1, size=1)
-        await asyncio.sleep(0.01)
-        second = await dispatch.claim_tried(hasty, "embed", dispatch.Round())
+    hasty = memory.resources.replacing(Pace, replace(IMPATIENT, stalled_seconds=0.001))
+    (first,) = await dispatch.claim_fresh(hasty, "embed", dispatch.Round(), batches=1, size=1)
+    await asyncio.sleep(0.01)
+    second = await dispatch.claim_tried(hasty, "embed", dispatch.Round())
     assert second is not None and second.ids == first.ids
     with pytest.raises(Conflict):
         async with memory.resources.database.transaction(memory.identity) as tx:
@@ -306,7 +300,7 @@ async def test_a_worker_that_lost_its_lease_cannot_have_its_effect_twice(setting
     assert await pending(memory, "embed") == 0
 
 
-async def test_a_long_batch_keeps_its_lease(settings: Settings, memory: Memory) -> None:
+async def test_a_long_batch_keeps_its_lease(memory: Memory) -> None:
     handled: list[UUID] = []
     lease = Query("tests.lease", "Until when the entry is held, and the time.", "SELECT not_before, now() FROM outbox")
 
@@ -324,10 +318,8 @@ async def test_a_long_batch_keeps_its_lease(settings: Settings, memory: Memory) 
 
     refs = await add(memory, "embed", 1)
     # Long enough that a machine on which nothing moves for some seconds does not lose it.
-    async with (
-        open_resources(settings.model_copy(update={"job_stalled_seconds": 4.0})) as resources,
-        working(resources, {"embed": handle}),
-    ):
+    steadfast = memory.resources.replacing(Pace, replace(IMPATIENT, stalled_seconds=4.0))
+    async with working(steadfast, {"embed": handle}):
         await until_done(memory, "embed")
     assert handled == refs
 

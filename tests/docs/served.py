@@ -121,7 +121,7 @@ def serving(names: dict[str, str]) -> Iterator[Served]:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}",
         "RECORDARI_HOME": str(home),
         "RECORDARI_CACHE_DIR": str(Settings().cache_dir),
-        "RECORDARI_PROFILE": "fast",
+        "RECORDARI_EMBEDDING_PROFILE": "fast",
         "RECORDARI_OFFLINE": "true",
     }
     command = [sys.executable, "-m", "recordari", "serve", "--port", "0"]

@@ -6,7 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
-from tools.reference import pages
+from tools.reference import pages, setting_topics
 
 from recordari.app import Memory
 from recordari.config import Settings
@@ -24,6 +24,8 @@ def test_every_verb_command_setting_and_tool_is_described() -> None:
     for name, field in Settings.model_fields.items():
         assert field.description, f"the setting {name} says nothing of itself"
         assert f"`RECORDARI_{name.upper()}`" in made["settings.md"]
+    assert [name for names in setting_topics().values() for name in names] == list(Settings.model_fields)
+    assert all(f"\n## {topic}\n\n| variable | default | meaning |" in made["settings.md"] for topic in setting_topics())
     assert "### `POST /v1/recall`" in made["rest.md"]
     assert "### `recall`" in made["mcp.md"]
     assert "`not_found`" in made["errors.md"]

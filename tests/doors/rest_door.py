@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from recordari.app import Memory
 from recordari.core.identity import Identity, Role
 from recordari.core.telemetry import ContentFreeFormatter
+from recordari.doors.rest.admission import Admission
 from recordari.doors.rest.app import create_app
 from recordari.kit.resources import Resources
 from recordari.sessions.rules.window import NewMessage
@@ -51,7 +52,7 @@ def client_of(app: FastAPI, *, address: str = "127.0.0.1") -> httpx2.AsyncClient
 
 
 @asynccontextmanager
-async def open_door(resources: Resources, **changes: Any) -> AsyncIterator[Door]:
+async def open_door(resources: Resources, *, admission: Admission | None = None, **changes: Any) -> AsyncIterator[Door]:
     """Serve the resources, with settings changed, to the tenants `test` and `other`."""
     resources = replace(resources, settings=resources.settings.model_copy(update=changes))
     memory, other = [
@@ -61,7 +62,8 @@ async def open_door(resources: Resources, **changes: Any) -> AsyncIterator[Door]
         )
         for name in ("test", "other")
     ]
-    app = create_app(resources=resources)
+    # A starved machine lets requests wait longer than a user would.
+    app = create_app(resources=resources, admission=admission or Admission(wait_seconds=60.0))
     keys = {
         "admin": (await memory.create_key("admin", role=Role.ADMIN)).key,
         "agent": (await memory.create_key("agent")).key,

@@ -15,7 +15,7 @@ from recordari.config import Settings
 @pytest.fixture
 def command(settings: Settings, tmp_path: Path) -> Cli:
     folders = json.dumps([str(tmp_path / "shelf")])
-    return connected(settings, tmp_path, RECORDARI_PROFILE="fast", RECORDARI_DOCUMENT_FOLDERS=folders)
+    return connected(settings, tmp_path, RECORDARI_EMBEDDING_PROFILE="fast", RECORDARI_DOCUMENT_FOLDERS=folders)
 
 
 def test_files_are_added_found_by_meaning_and_removed(command: Cli, tmp_path: Path) -> None:

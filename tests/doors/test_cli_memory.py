@@ -21,7 +21,7 @@ CHAT = ("--user", "ana", "--agent", "helper", "--session", "chat-1")
 @pytest.fixture
 def command(settings: Settings, tmp_path: Path) -> Cli:
     """Use the command line on a fresh, migrated database with the quick model."""
-    return connected(settings, tmp_path, RECORDARI_PROFILE="fast")
+    return connected(settings, tmp_path, RECORDARI_EMBEDDING_PROFILE="fast")
 
 
 def history(folder: Path, *items: dict[str, Any]) -> str:

@@ -57,7 +57,7 @@ def test_a_database_lives_through_the_command_line(settings: Settings, tmp_path:
         "RECORDARI_DATABASE_FILES": str(tmp_path),
         "RECORDARI_DATABASE_URL": settings.database_url.get_secret_value(),
         "RECORDARI_AUTO_MIGRATE": "false",
-        "RECORDARI_PROFILE": "fast",
+        "RECORDARI_EMBEDDING_PROFILE": "fast",
         "RECORDARI_EMBEDDING_PROVIDER": "none",
     }
 

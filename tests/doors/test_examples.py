@@ -83,7 +83,7 @@ def test_an_example_runs_offline_and_says_what_it_promises(example: Path, home: 
         **PATIENT_ENVIRONMENT,
         "RECORDARI_HOME": str(home),
         "RECORDARI_CACHE_DIR": str(Settings().cache_dir),
-        "RECORDARI_PROFILE": "fast",
+        "RECORDARI_EMBEDDING_PROFILE": "fast",
         "RECORDARI_OFFLINE": "true",
     }
     done = subprocess.run(

@@ -96,9 +96,9 @@ def fed(command: Cli, texts: list[str]) -> list[str]:
 
 
 def test_no_text_breaks_a_command(settings: Settings, tmp_path: Path) -> None:
-    assert not fed(connected(settings, tmp_path, RECORDARI_PROFILE="fast"), WEIRD[1:3])
+    assert not fed(connected(settings, tmp_path, RECORDARI_EMBEDDING_PROFILE="fast"), WEIRD[1:3])
 
 
 @pytest.mark.timeout(1800)
 def test_no_text_of_the_collection_breaks_a_command(settings: Settings, tmp_path: Path) -> None:
-    assert not fed(connected(settings, tmp_path, RECORDARI_PROFILE="fast"), collection())
+    assert not fed(connected(settings, tmp_path, RECORDARI_EMBEDDING_PROFILE="fast"), collection())

@@ -31,6 +31,7 @@ from recordari.events.rules import is_public
 from recordari.kit.resources import Resources
 from recordari.memory import remember
 from recordari.runner import background_worker
+from recordari.worker.dispatch import Pace
 
 # -- The feed
 
@@ -230,9 +231,10 @@ def receiver() -> Iterator[Receiver]:
         thread.join()
 
 
-def allowing(memory: Memory, **changes: Any) -> Memory:
-    settings = memory.resources.settings.model_copy(update={"webhook_allow_private": True, **changes})
-    return Memory(replace(memory.resources, settings=settings), memory.identity)
+def allowing(memory: Memory, pace: Pace | None = None, *, private: bool = True) -> Memory:
+    settings = memory.resources.settings.model_copy(update={"webhook_allow_private": private})
+    resources = replace(memory.resources, settings=settings)
+    return Memory(resources.replacing(Pace, pace or Pace()), memory.identity)
 
 
 async def test_a_webhook_is_told_in_order_and_can_prove_who_speaks(memory: Memory) -> None:
@@ -259,7 +261,7 @@ async def test_a_webhook_is_told_in_order_and_can_prove_who_speaks(memory: Memor
 
 
 async def test_an_outage_loses_nothing_and_is_visible(memory: Memory) -> None:
-    memory = allowing(memory, job_retry_seconds=0.05, dispatch_tick=0.1)
+    memory = allowing(memory, Pace(retry_seconds=0.05, tick=0.1))
     chat = memory.acting_as(session="chat-1")
     with receiver() as taken:
         taken.status = 503
@@ -285,8 +287,8 @@ async def test_an_outage_loses_nothing_and_is_visible(memory: Memory) -> None:
 
 
 async def test_a_webhook_that_is_given_up_is_a_dead_letter_and_can_be_replayed(memory: Memory) -> None:
-    allowed = allowing(memory, job_retry_seconds=0.01, job_max_attempts=1)
-    refused = allowing(memory, job_retry_seconds=0.01, job_max_attempts=1, webhook_allow_private=False)
+    once = Pace(retry_seconds=0.01, max_attempts=1)
+    allowed, refused = allowing(memory, once), allowing(memory, once, private=False)
     chat = memory.acting_as(session="chat-1")
     with receiver() as taken:
         await allowed.create_webhook(taken.url)
@@ -302,7 +304,7 @@ async def test_a_webhook_that_is_given_up_is_a_dead_letter_and_can_be_replayed(m
 
 
 async def test_a_redirect_is_not_followed(memory: Memory) -> None:
-    memory = allowing(memory, job_retry_seconds=0.05, dispatch_tick=0.1)
+    memory = allowing(memory, Pace(retry_seconds=0.05, tick=0.1))
     with receiver() as trap, receiver() as taken:
         taken.status, taken.location = 307, trap.url
         await memory.create_webhook(taken.url)

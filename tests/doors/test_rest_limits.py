@@ -12,7 +12,7 @@ from tests.doors.rest_door import Door, open_door
 
 from recordari.core.identity import tenant_id_of
 from recordari.doors.rest.admission import Admission
-from recordari.doors.rest.limits import RateLimit
+from recordari.doors.rest.limits import MAX_JSON_DEPTH, RateLimit
 from recordari.errors import ConfigurationError, Overloaded
 from recordari.kit.resources import Resources
 from recordari.kit.rest import AgentCaller
@@ -48,9 +48,9 @@ async def test_a_body_over_the_limit_is_refused_declared_or_streamed(resources: 
 
 
 async def test_deep_json_is_refused_and_brackets_in_text_do_not_count(resources: Resources) -> None:
-    async with open_door(resources, max_json_depth=8) as door:
-        deep = '{"settings":{"a":' + "[" * 7 + "]" * 7 + "}}"
-        shallow = '{"settings":{"a":' + "[" * 6 + "]" * 6 + "}}"
+    async with open_door(resources) as door:
+        deep = '{"settings":{"a":' + "[" * (MAX_JSON_DEPTH - 1) + "]" * (MAX_JSON_DEPTH - 1) + "}}"
+        shallow = '{"settings":{"a":' + "[" * (MAX_JSON_DEPTH - 2) + "]" * (MAX_JSON_DEPTH - 2) + "}}"
         text = '{"settings":{"a":"' + "[" * 5000 + '\\"' + "{" * 5000 + '"}}'
         for content, status in (
             (deep, 422),
@@ -201,8 +201,7 @@ async def test_an_open_stream_of_events_holds_no_place_and_has_no_deadline(resou
 
 
 async def test_past_capacity_a_request_is_turned_away_at_once(resources: Resources) -> None:
-    bounds = {"max_concurrent_requests": 2, "max_queued_requests": 1, "max_queue_seconds": 60.0}
-    async with open_door(resources, **bounds) as door:
+    async with open_door(resources, admission=Admission(places=2, queue=1, wait_seconds=60.0)) as door:
         gate, inside = asyncio.Event(), 0
 
         async def blocked(caller: AgentCaller) -> str:

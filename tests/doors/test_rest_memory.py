@@ -15,6 +15,7 @@ from tests.patience import PATIENCE
 from recordari.core.items import MAX_CONTENT_BYTES, Kind
 from recordari.kit.resources import Resources
 from recordari.runner import background_worker
+from recordari.worker.dispatch import Pace
 
 CHAT = {"Recordari-User": "ana", "Recordari-Agent": "helper", "Recordari-Session": "chat-1"}
 
@@ -259,7 +260,7 @@ async def test_reindex_and_reembed_run_in_the_background(resources: Resources) -
 
 
 async def test_a_job_that_failed_can_be_seen_replayed_and_discarded(resources: Resources) -> None:
-    async with open_door(resources, job_max_attempts=1) as door:
+    async with open_door(resources.replacing(Pace, Pace(max_attempts=1))) as door:
 
         async def dead_letters() -> list[dict[str, Any]]:
             found: list[dict[str, Any]] = (await door.request("GET", "/v1/jobs/dead_letters")).json()["items"]

@@ -14,6 +14,7 @@ from tests.doors.rest_door import client_of, open_door
 from tests.stored import rows
 
 from recordari.config import Settings
+from recordari.doors.rest.admission import Admission
 from recordari.doors.rest.app import create_app
 from recordari.kit.resources import Resources
 from recordari.operations import answers
@@ -63,9 +64,12 @@ async def test_a_key_must_be_one_visible_text(resources: Resources) -> None:
 
 async def test_many_copies_of_many_requests_at_once_make_one_row_each(resources: Resources, settings: Settings) -> None:
     """Through two applications, as behind a balancer, in an order in which copies of one request meet."""
-    wide = {"max_concurrent_requests": 400, "max_queued_requests": 400, "max_tenant_share": 1.0, "rate_limit": ""}
-    async with open_door(resources, **wide) as door:
-        second = create_app(resources=replace(door.memory.resources))
+
+    def wide() -> Admission:
+        return Admission(places=400, queue=400, tenant_share=1.0)
+
+    async with open_door(resources, admission=wide(), rate_limit="") as door:
+        second = create_app(resources=replace(door.memory.resources), admission=wide())
         async with second.router.lifespan_context(second), client_of(second) as other:
             clients = [door.client, other]
             gate = asyncio.Semaphore(100)

@@ -212,7 +212,7 @@ async def served(memory: Memory) -> AsyncIterator[str]:
 @pytest.fixture
 def command(settings: Settings, tmp_path: Path) -> Cli:
     """Use the command line on the same database, leaving background work to the test."""
-    return connected(settings, tmp_path, RECORDARI_PROFILE="fast", RECORDARI_WORKER="false")
+    return connected(settings, tmp_path, RECORDARI_EMBEDDING_PROFILE="fast", RECORDARI_WORKER="false")
 
 
 @asynccontextmanager

@@ -24,15 +24,16 @@ from recordari.config import Settings
 from recordari.core.items import NewItem
 from recordari.db.queries import Query
 from recordari.kit.resources import Resources
-from recordari.runner import background_worker
+from recordari.runner import background_worker, run_worker
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
+from recordari.worker.dispatch import Pace
 
 pytestmark = pytest.mark.faults
 
 KILLS = int(os.environ.get("RECORDARI_TEST_KILLS", "5"))
 ITEMS = int(os.environ.get("RECORDARI_TEST_ITEMS", "1500"))
-IMPATIENT = {"dispatch_tick": 0.2, "job_retry_seconds": 0.05, "job_stalled_seconds": 1.0, "job_max_attempts": 50}
+IMPATIENT = Pace(tick=0.2, retry_seconds=0.05, stalled_seconds=1.0, max_attempts=50)
 COUNTS = Query(
     "tests.counts",
     "How many items have a vector, how many vectors there are, and what still waits.",
@@ -60,6 +61,12 @@ async def fill(memory: Memory, count: int) -> None:
         )
 
 
+async def work() -> None:
+    """Run the worker that is to be killed; its settings come from the environment."""
+    async with open_resources(Settings()) as resources:
+        await run_worker(resources.replacing(Pace, IMPATIENT), asyncio.Event())
+
+
 def start_worker(settings: Settings) -> subprocess.Popen[bytes]:
     assert settings.database_url is not None
     environment = {
@@ -68,11 +75,14 @@ def start_worker(settings: Settings) -> subprocess.Popen[bytes]:
         "RECORDARI_DATABASE_URL": settings.database_url.get_secret_value(),
         "RECORDARI_AUTO_MIGRATE": "false",
         "RECORDARI_HOME": str(settings.home),
-        "RECORDARI_PROFILE": "fast",
-        **{f"RECORDARI_{name.upper()}": str(value) for name, value in IMPATIENT.items()},
+        "RECORDARI_EMBEDDING_PROFILE": "fast",
     }
     return subprocess.Popen(
-        [sys.executable, "-m", "recordari", "worker"],
+        [
+            sys.executable,
+            "-c",
+            "import asyncio; from tests.faults.test_embedding_faults import work; asyncio.run(work())",
+        ],
         cwd=Path(__file__).parents[2],
         env=environment,
         stdout=subprocess.DEVNULL,
@@ -98,8 +108,7 @@ async def test_every_item_is_embedded_once_though_the_worker_is_killed(settings:
             worker.send_signal(signal.SIGKILL)
             worker.wait()
         embedded_before = (await counts(memory))["embedded"]
-    resources = memory.resources.settings.model_copy(update=IMPATIENT)
-    async with open_resources(resources) as opened, background_worker(opened):
+    async with background_worker(memory.resources.replacing(Pace, IMPATIENT)):
         async with asyncio.timeout(PATIENCE):
             while (await counts(memory))["waiting"]:
                 await asyncio.sleep(0.1)
@@ -117,14 +126,13 @@ async def test_a_broken_embedder_stops_no_write_and_no_keyword_recall(broken: Re
     with json_server(lambda _: broken) as server:
         changed = settings.model_copy(
             update={
-                **IMPATIENT,
                 "embedding_provider": "tei",
                 "embedding_url": server.url,
-                "embedding_timeout": 0.3,
                 "embedding_model": "four-numbers",
             }
         )
-        async with open_resources(changed) as resources, background_worker(resources):
+        async with open_resources(changed) as resources, background_worker(resources.replacing(Pace, IMPATIENT)):
+            resources.embedders.query_timeout = 0.3
             memory = await _chat(resources)
             for number in range(20):
                 await memory.remember(f"invoice {number} was paid by Zora")

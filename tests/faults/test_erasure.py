@@ -35,6 +35,7 @@ from recordari.sessions.rules.runs import NewToolCall
 from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
+from recordari.worker.dispatch import Pace
 
 pytestmark = pytest.mark.faults
 
@@ -42,7 +43,7 @@ KILLS = int(os.environ.get("RECORDARI_TEST_KILLS", "4"))
 ROOT = Path(__file__).parents[2]
 CANARIES = [f"qxcanary{number:02d}zv" for number in range(50)]
 USER = f"user-{CANARIES[0]}"
-IMPATIENT = {"job_stalled_seconds": 1.0, "dispatch_tick": 0.2, "job_retry_seconds": 0.05, "job_max_attempts": 50}
+IMPATIENT = Pace(stalled_seconds=1.0, tick=0.2, retry_seconds=0.05, max_attempts=50)
 
 
 async def work() -> None:
@@ -50,7 +51,7 @@ async def work() -> None:
     erase.ITEMS_AT_ONCE = 5
     erase.SESSIONS_AT_ONCE = 1
     async with open_resources(Settings()) as resources:
-        await run_worker(resources, asyncio.Event())
+        await run_worker(resources.replacing(Pace, IMPATIENT), asyncio.Event())
 
 
 @contextmanager
@@ -62,9 +63,8 @@ def worker(settings: Settings, log: Path) -> Iterator[subprocess.Popen[bytes]]:
         "RECORDARI_DATABASE_URL": settings.database_url.get_secret_value(),
         "RECORDARI_AUTO_MIGRATE": "false",
         "RECORDARI_HOME": str(settings.home),
-        "RECORDARI_PROFILE": "fast",
+        "RECORDARI_EMBEDDING_PROFILE": "fast",
         "RECORDARI_LOG_LEVEL": "debug",
-        **{f"RECORDARI_{name.upper()}": str(value) for name, value in IMPATIENT.items()},
     }
     command = "import asyncio; from tests.faults.test_erasure import work; asyncio.run(work())"
     with log.open("ab") as output:
@@ -76,11 +76,6 @@ def worker(settings: Settings, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         process.kill()
         process.wait()
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update=IMPATIENT)
 
 
 def hits(settings: Settings, *files: Path) -> list[str]:

@@ -27,6 +27,7 @@ from recordari.db.queries import Query
 from recordari.errors import NotFound
 from recordari.facts.language import LLM, OfflineRules
 from recordari.facts.rules.extraction import Extracted
+from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
 from recordari.memory.rules import Entity, EntityKind
@@ -34,6 +35,7 @@ from recordari.memory.version_storage import Retirement
 from recordari.memory.versions import retire
 from recordari.sessions.rules.sessions import SessionStatus
 from recordari.sessions.rules.window import NewMessage
+from recordari.worker.dispatch import Pace
 
 BOTH_ORDERS = pytest.mark.parametrize("swapped", [False, True], ids=["as named", "the other first"])
 AT_THE_ROW = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -44,7 +46,12 @@ Verb = Callable[[], Awaitable[Any]]
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"embedding_provider": "none", "job_retry_seconds": 0.05, "dispatch_tick": 0.2})
+    return settings.model_copy(update={"embedding_provider": "none"})
+
+
+@pytest.fixture
+async def resources(resources: Resources) -> Resources:
+    return resources.replacing(Pace, Pace(retry_seconds=0.05, tick=0.2))
 
 
 @pytest.fixture

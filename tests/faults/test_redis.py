@@ -21,15 +21,13 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.models.http import CircuitBreaker
-from recordari.sessions.cache import RedisCache, SessionCache, Timing
+from recordari.sessions.cache import SessionCache
 from recordari.tenants.tenants import ensure_tenant
 from recordari.wiring import open_resources
 
 pytestmark = [pytest.mark.faults, pytest.mark.redis]
 
 SECONDS = float(os.environ.get("RECORDARI_TEST_REDIS_SECONDS", "6"))
-# The notice leaves a starved machine nearly a second for a commit.
-QUICK = Timing(lease=0.1, notice=1.0, suspension=0.2)
 CLIENTS = 6
 
 
@@ -47,9 +45,9 @@ async def processes(settings: Settings, redis: RedisServer) -> AsyncIterator[lis
         for _ in range(2):
             resources = await stack.enter_async_context(open_resources(settings))
             # Tries again soon, so that Redis is used in each of the short times in which it answers.
-            cache = RedisCache(redis.url, breaker=CircuitBreaker("Redis", failures=3, cool_down=0.1))
+            cache = SessionCache(redis.url, breaker=CircuitBreaker("Redis", failures=3, cool_down=0.1))
             stack.push_async_callback(cache.close)
-            resources = resources.replacing(SessionCache, SessionCache(cache, resources.database, QUICK))
+            resources = resources.replacing(SessionCache, cache)
             tenant = await ensure_tenant(resources, "test")
             opened.append(Memory(resources, Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN)))
         yield opened

@@ -50,7 +50,7 @@ async def serving(home: Path, port: int) -> AsyncIterator[subprocess.Popen[bytes
             **os.environ,
             **PATIENT_ENVIRONMENT,
             "RECORDARI_HOME": str(home),
-            "RECORDARI_PROFILE": "fast",
+            "RECORDARI_EMBEDDING_PROFILE": "fast",
             "RECORDARI_RATE_LIMIT": "",
         },
         stdout=subprocess.DEVNULL,
@@ -94,7 +94,7 @@ async def send(port: int, key: str, mine: list[str], acknowledged: set[str], kil
 
 
 async def test_no_acknowledged_message_is_lost_or_doubled_when_the_server_is_killed(home: Path) -> None:
-    settings = Settings(home=home, profile="fast")
+    settings = Settings(home=home, embedding_profile="fast")
     async with Memory.open(settings=settings, worker=False) as memory:
         key = (await memory.create_key("writer", role=Role.AGENT)).key
     names = [f"m-{number}" for number in range(MESSAGES)]

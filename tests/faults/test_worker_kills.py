@@ -13,8 +13,8 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -32,14 +32,14 @@ from recordari.kit.resources import Resources
 from recordari.runner import run_worker
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
-from recordari.worker.dispatch import Job, Topic
+from recordari.worker.dispatch import Job, Pace, Topic
 
 pytestmark = pytest.mark.faults
 
 KILLS = int(os.environ.get("RECORDARI_TEST_KILLS", "8"))
 ROOT = Path(__file__).parents[2]
 PER_TENANT = 150 + 25 * KILLS
-IMPATIENT = {"job_stalled_seconds": 1.0, "dispatch_tick": 0.2, "dispatch_batch": 8, "job_retry_seconds": 0.05}
+IMPATIENT = Pace(stalled_seconds=1.0, tick=0.2, batch=8, retry_seconds=0.05)
 
 RECORD = Query(
     "tests.record",
@@ -93,9 +93,10 @@ async def deadly(resources: Resources, identity: Identity, *, ref: str) -> None:
 
 async def work() -> None:
     """Run the worker that is to be killed; its settings come from the environment."""
+    attempts = int(os.environ["RECORDARI_TEST_ATTEMPTS"])
     async with open_resources(Settings()) as resources:
         await run_worker(
-            resources,
+            resources.replacing(Pace, replace(IMPATIENT, max_attempts=attempts)),
             asyncio.Event(),
             jobs={"step": Job(run=step), "deadly": Job(run=deadly)},
             topics={
@@ -117,11 +118,11 @@ def settings(settings: Settings) -> Settings:
             "CREATE UNIQUE INDEX ON recordari_queue.effects (kind, ref) WHERE kind IN ('idempotent', 'job')"
         )
         connection.execute("GRANT SELECT, INSERT ON recordari_queue.effects TO recordari_app")
-    return settings.model_copy(update=IMPATIENT)
+    return settings
 
 
 @contextmanager
-def worker(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
+def worker(settings: Settings, *, attempts: int = IMPATIENT.max_attempts) -> Iterator[subprocess.Popen[bytes]]:
     """Start a worker in a process of its own, and kill it at the end if it lives."""
     assert settings.database_url is not None
     environment = {
@@ -130,7 +131,7 @@ def worker(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
         "RECORDARI_DATABASE_URL": settings.database_url.get_secret_value(),
         "RECORDARI_AUTO_MIGRATE": "false",
         "RECORDARI_HOME": str(settings.home),
-        **{f"RECORDARI_{name.upper()}": str(getattr(settings, name)) for name in (*IMPATIENT, "job_max_attempts")},
+        "RECORDARI_TEST_ATTEMPTS": str(attempts),
     }
     process = subprocess.Popen(
         [
@@ -196,8 +197,7 @@ async def enqueued(owner: Memory) -> dict[str, set[UUID]]:
 async def test_nothing_is_lost_or_done_twice_when_workers_are_killed(
     settings: Settings, resources: Resources, owners: list[Memory]
 ) -> None:
-    # By default, what was in the hands of five killed workers would be parked.
-    settings = settings.model_copy(update={"job_max_attempts": 50})
+    attempts = 50  # by default, what was in the hands of five killed workers would be parked
     wanted: dict[str, set[UUID]] = {"exact": set(), "idempotent": set(), "job": set()}
 
     async def achieved() -> int:
@@ -209,7 +209,7 @@ async def test_nothing_is_lost_or_done_twice_when_workers_are_killed(
             for owner in owners:
                 for kind, refs in (await enqueued(owner)).items():
                     wanted[kind] |= refs
-        with worker(settings) as process:
+        with worker(settings, attempts=attempts) as process:
             before = await achieved()
             async with asyncio.timeout(PATIENCE):
                 while await achieved() == before and await rows_left(resources):
@@ -218,7 +218,7 @@ async def test_nothing_is_lost_or_done_twice_when_workers_are_killed(
             process.send_signal(signal.SIGKILL)
             process.wait()
         killed_at_work += bool(await rows_left(resources))
-    with worker(settings):
+    with worker(settings, attempts=attempts):
         async with asyncio.timeout(PATIENCE + KILLS * 5):
             while await rows_left(resources):
                 await asyncio.sleep(0.1)
@@ -254,7 +254,7 @@ async def test_an_entry_that_kills_its_worker_is_parked_and_its_neighbours_are_d
     (letter,) = await owner.list_dead_letters()
     assert (letter.ref, letter.last_error) == (deadly_ref, "Crashed")
     happened = await effects(owner.resources, "poison")
-    assert happened[deadly_ref] <= owner.resources.settings.job_max_attempts
+    assert happened[deadly_ref] <= IMPATIENT.max_attempts
     assert set(innocent) <= set(happened)
 
 
@@ -270,10 +270,8 @@ async def test_a_job_that_kills_its_worker_is_parked(settings: Settings, owners:
 
 
 def test_a_killed_worker_is_made_good_within_thirty_seconds_by_default() -> None:
-    def default(name: str) -> Any:
-        return Settings.model_fields[name].default
-
-    silence = default("job_stalled_seconds")
+    pace = Pace()
+    silence = pace.stalled_seconds
     assert silence + silence / 4 <= 30, "jobs: silence until the next sweep, which tells the workers"
-    assert silence + default("dispatch_tick") <= 30, "outbox: the lease until the next tick"
-    assert default("job_max_attempts") <= 5
+    assert silence + pace.tick <= 30, "outbox: the lease until the next tick"
+    assert pace.max_attempts <= 5

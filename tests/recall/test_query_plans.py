@@ -138,7 +138,6 @@ def settings(crowd: tuple[str, str], tmp_path: Path) -> Settings:
         home=tmp_path,
         database_url=SecretStr(dsn),
         database_owner_url=SecretStr(owner),
-        pool_min_size=1,
         vector_index_from=2_000,
         embedding_provider="none",
     )

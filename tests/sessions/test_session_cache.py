@@ -27,15 +27,15 @@ from recordari.core.identity import Identity, Role, SessionId
 from recordari.db.address import APP_LOGIN
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import ConfigurationError, NotFound, QuotaExceeded
-from recordari.sessions.cache import RedisCache, SessionCache, Timing
+from recordari.sessions.cache import LIFETIME, SessionCache
+from recordari.sessions.rules.state import Owner, OwnerKind
 from recordari.sessions.rules.window import NewMessage
+from recordari.sessions.run_storage import find_owner_version
 from recordari.tenants.tenants import ensure_tenant
 from recordari.wiring import open_resources
 
 pytestmark = pytest.mark.redis
 
-QUICK = Timing(lease=0.2, notice=0.4, suspension=0.4)
-CAREFUL = Timing(lease=0.2, notice=1.5, suspension=0.4)  # with time for a commit on a starved machine
 NOBODY = "redis://127.0.0.1:1/0"
 
 
@@ -45,15 +45,14 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
         yield server
 
 
-async def process(stack: AsyncExitStack, settings: Settings, url: str, timing: Timing = QUICK) -> Memory:
+async def process(stack: AsyncExitStack, settings: Settings, url: str) -> Memory:
     """The memory as one server process sees it, at work in the session `s`."""
-    # A busy machine must not look like a Redis that hangs.
-    given = settings.model_copy(update={"redis_url": SecretStr(url), "redis_timeout": 2.0})
-    resources = await stack.enter_async_context(open_resources(given))
-    cache = resources.get(SessionCache).cache
-    quick = resources.replacing(SessionCache, SessionCache(cache, resources.database, timing))
-    tenant = await ensure_tenant(quick, "test")
-    return Memory(quick, Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN)).acting_as(session="s")
+    resources = await stack.enter_async_context(open_resources(settings))
+    cache = SessionCache(url, timeout=2.0)  # a busy machine must not look like a Redis that hangs
+    stack.push_async_callback(cache.close)
+    resources = resources.replacing(SessionCache, cache)
+    tenant = await ensure_tenant(resources, "test")
+    return Memory(resources, Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN)).acting_as(session="s")
 
 
 @pytest.fixture
@@ -89,15 +88,9 @@ async def is_cached(memory: Memory, settings: Settings, value: str) -> bool:
 
 
 async def becomes_cached(memory: Memory, settings: Settings, value: str) -> None:
-    """Read until a copy is used: nobody uses the cache before everybody had time to learn that it is on."""
-    for _ in range(200):
-        assert (await memory.get_state("key")).value == value
-        if await is_cached(memory, settings, value):
-            return
-        # What was read from the changed row must not stay.
-        await memory.resources.get(SessionCache).drop(memory.identity.tenant_id, SessionId("s"))
-        await asyncio.sleep(0.05)
-    raise AssertionError("the cache is never used")
+    """Read, and see that the next read uses the copy that this one made."""
+    assert (await memory.get_state("key")).value == value
+    assert await is_cached(memory, settings, value), "the cache is not used"
 
 
 async def test_a_session_is_read_from_redis_under_the_key_of_the_design(
@@ -107,7 +100,7 @@ async def test_a_session_is_read_from_redis_under_the_key_of_the_design(
     await becomes_cached(here, settings, "one")
     name = f"mem:session:{here.identity.tenant_id}:s"
     assert redis.ask("EXISTS", name) == b":1"
-    assert 0 < int(redis.ask("PTTL", name)[1:]) <= settings.redis_ttl_seconds * 1000
+    assert 0 < int(redis.ask("PTTL", name)[1:]) <= LIFETIME * 1000
 
 
 async def test_no_read_is_older_than_the_last_write_of_any_process(
@@ -141,14 +134,10 @@ async def test_nothing_of_an_erased_user_is_left_in_redis(here: Memory, redis: R
     await working[0].add_messages([NewMessage(content="Quillfeather is my name")])  # the second has state alone
     for one in working:
         await one.set_state("draft", f"zebrafinch of {one.identity.user_id}")
-    for _ in range(200):  # until everybody had time to learn that the cache is on
-        for one in working:
-            await one.get_state("draft")
-        held = await everything_in(redis)
-        if all(name in held for name in sessions):
-            break
-        await asyncio.sleep(0.05)
-    assert "zebrafinch of ana" in await everything_in(redis)
+    for one in working:
+        await one.get_state("draft")
+    held = await everything_in(redis)
+    assert all(name in held for name in sessions) and "zebrafinch of ana" in held
     await here.erase_user("ana")
     left = await everything_in(redis)
     assert "quillfeather" not in left and "zebrafinch of ana" not in left
@@ -160,16 +149,47 @@ async def test_nothing_of_an_erased_user_is_left_in_redis(here: Memory, redis: R
 async def test_a_read_that_overlaps_a_write_leaves_no_old_copy(here: Memory, there: Memory, settings: Settings) -> None:
     await here.set_state("key", "old")
     await becomes_cached(here, settings, "old")
-    await here.set_state("other", 1)  # drops the copy, so that the next read fills it
+    await here.set_state("other", 1)  # the next read has to make a new copy
     tenant_id, session_id = here.identity.tenant_id, SessionId("s")
+    owner = Owner(kind=OwnerKind.SESSION, owner_id=session_id)
+    async with here.resources.database.transaction(here.identity) as tx:
+        version = await find_owner_version(tx, owner)
+    assert version is not None
 
     async def slow_read() -> str:
         await there.set_state("key", "new")
+        assert (await there.get_state("key")).value == "new"  # whose copy the slow reader overwrites
         return "what was there before the write"
 
-    await here.resources.get(SessionCache).read(tenant_id, session_id, "state:", slow_read)
-    assert (await here.get_state("key")).value == "new"
-    assert (await there.get_state("key")).value == "new"
+    await here.resources.get(SessionCache).read(tenant_id, session_id, "state:", version=version, load=slow_read)
+    for memory in (here, there, here):
+        assert (await memory.get_state("key")).value == "new"
+
+
+async def test_the_state_of_a_closed_session_is_gone_though_its_copy_is_not(
+    here: Memory, settings: Settings, redis: RedisServer
+) -> None:
+    await here.open_session("s")
+    await here.set_state("key", "old")
+    await becomes_cached(here, settings, "old")
+    name = f"mem:session:{here.identity.tenant_id}:s"
+    async with from_url(redis.url) as client:
+        copy = await client.hget(name, "state:")
+        await here.close_session("s")
+        assert not await client.exists(name)
+        assert copy is not None
+        await client.hset(name, "state:", copy)  # as if Redis had not been there when the session was closed
+    assert await here.list_state() == []
+
+
+async def test_a_cached_session_shows_what_an_import_adds_to_it(here: Memory, settings: Settings) -> None:
+    await here.set_state("key", "one")
+    await here.set_state("imported", "two")
+    rows = [row async for row in here.export()]
+    await here.delete_state("imported")
+    await becomes_cached(here, settings, "one")
+    await here.import_export(rows)
+    assert [entry.key for entry in await here.list_state()] == ["imported", "key"]
 
 
 async def test_what_expires_is_gone_at_once_also_from_a_copy(here: Memory, settings: Settings) -> None:
@@ -212,10 +232,12 @@ async def test_two_databases_that_share_a_redis_do_not_mix(
         async with AsyncExitStack() as elsewhere:
             staging = await process(elsewhere, another, redis.url)
             assert staging.identity.tenant_id == here.identity.tenant_id
-            for _ in range(20):
-                assert await staging.list_state() == []
+            assert await staging.list_state() == []
+            assert (await here.get_state("key")).value == "one"
+            await staging.set_state("key", "another")  # at the same version as the one beside it
+            for _ in range(3):
+                assert (await staging.get_state("key")).value == "another"
                 assert (await here.get_state("key")).value == "one"
-                await asyncio.sleep(0.05)
 
 
 async def test_a_redis_that_comes_back_from_an_old_snapshot_shows_nothing_of_it(
@@ -235,15 +257,14 @@ async def test_a_redis_that_comes_back_from_an_old_snapshot_shows_nothing_of_it(
 async def test_a_process_cut_off_from_redis_is_not_read_past_by_the_others(
     redis: RedisServer, settings: Settings, stack: AsyncExitStack
 ) -> None:
-    here = await process(stack, settings, redis.url, CAREFUL)
+    here = await process(stack, settings, redis.url)
     await here.set_state("key", "0")
     await becomes_cached(here, settings, "0")
-    cut_off = await process(stack, settings, NOBODY, CAREFUL)
+    cut_off = await process(stack, settings, NOBODY)
     for number in range(1, 12):
         await cut_off.set_state("key", str(number))
         assert (await here.get_state("key")).value == str(number)
         assert (await cut_off.get_state("key")).value == str(number)
-        await asyncio.sleep(0.1)
     await becomes_cached(here, settings, "11")
 
 
@@ -257,9 +278,7 @@ async def test_the_cache_is_used_again_after_redis_was_away(
         await here.set_state("key", str(number))
         assert (await here.get_state("key")).value == str(number)
     redis.start()
-    cache = here.resources.get(SessionCache).cache
-    assert isinstance(cache, RedisCache)
-    cache.breaker.succeeded()  # do not wait for its cool-down
+    here.resources.get(SessionCache).breaker.succeeded()  # do not wait for its cool-down
     await becomes_cached(here, settings, "4")
 
 
@@ -267,25 +286,25 @@ async def test_one_breaker_keeps_every_caller_from_a_redis_that_is_away(
     settings: Settings, stack: AsyncExitStack
 ) -> None:
     memory = await process(stack, settings, NOBODY)
-    cache = memory.resources.get(SessionCache).cache
-    assert isinstance(cache, RedisCache)
-    await asyncio.gather(*(cache.drop(f"key-{number}") for number in range(5)))
+    cache = memory.resources.get(SessionCache)
+    await asyncio.gather(*(cache.drop(memory.identity.tenant_id, SessionId(f"s-{number}")) for number in range(5)))
     assert cache.breaker.state == "open"
-    assert await cache.find("key", "field", generation="g") is None
+    failures = cache.statistics()["failures"]
     await memory.set_state("key", 1)
     assert (await memory.get_state("key")).value == 1
+    assert cache.statistics()["failures"] == failures, "nobody asks a Redis that is away"
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1", "nonsense"])
 def test_an_address_that_is_none_is_refused_at_the_start(url: str) -> None:
     with pytest.raises(ConfigurationError, match="RECORDARI_REDIS_URL") as refused:
-        RedisCache(url)
+        SessionCache(url)
     assert url not in str(refused.value)
 
 
 def test_without_an_address_the_package_is_not_even_imported() -> None:
     code = (
-        "import sys; from recordari.wiring import make_cache; from recordari.config import Settings; "
-        "assert not make_cache(Settings()).is_on; assert 'redis' not in sys.modules"
+        "import sys; from recordari.sessions.cache import SessionCache; import recordari.wiring; "
+        "assert not SessionCache(None).is_on; assert 'redis' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PATH": "", "RECORDARI_REDIS_URL": ""})

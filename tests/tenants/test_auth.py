@@ -26,7 +26,7 @@ from recordari.errors import ConfigurationError, Forbidden, ProviderError, Unaut
 from recordari.kit.resources import Resources
 from recordari.kit.rest import bearer
 from recordari.tenants import tenants
-from recordari.tenants.auth import Authenticator
+from recordari.tenants.auth import TRUST_SECONDS, Authenticator
 from recordari.tenants.jwks import UNKNOWN_KEY_SECONDS, TokenVerifier, checked_url
 from recordari.tenants.rules import read_key, written_key
 
@@ -187,7 +187,7 @@ async def test_a_key_revoked_elsewhere_dies_when_its_trust_ends_and_one_revoked_
     with pytest.raises(Unauthenticated):
         await door.authenticate(here.key)
     await door.authenticate(elsewhere.key)
-    clock.now += memory.resources.settings.key_cache_seconds
+    clock.now += TRUST_SECONDS
     with pytest.raises(Unauthenticated):
         await door.authenticate(elsewhere.key)
 

@@ -109,7 +109,7 @@ async def test_a_file_of_something_else_is_refused(memory: Memory) -> None:
 
 
 def test_the_command_line_imports_a_file_and_tells_what_it_left_out(settings: Settings, tmp_path: Path) -> None:
-    command = connected(settings, tmp_path, RECORDARI_PROFILE="fast")
+    command = connected(settings, tmp_path, RECORDARI_EMBEDDING_PROFILE="fast")
     (command.folder / "mem0.json").write_text(json.dumps(MEM0))
     (command.folder / "bad.json").write_text("{")
     summary = command.json("import", "--from", "mem0", "mem0.json")

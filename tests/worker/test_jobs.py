@@ -28,14 +28,14 @@ from recordari.schedule import JOBS
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker import jobs as job_service
-from recordari.worker.dispatch import Job, schedules
+from recordari.worker.dispatch import Job, Pace, schedules
 
 MINUTELY = Schedule(job="count", cron="* * * * *", spread=timedelta(seconds=30), concurrency=1000)
 
 
 @pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"dispatch_tick": 0.2, "job_retry_seconds": 0.01})
+async def resources(resources: Resources) -> Resources:
+    return resources.replacing(Pace, Pace(tick=0.2, retry_seconds=0.01))
 
 
 @asynccontextmanager

@@ -29,6 +29,7 @@ from recordari.kit.resources import Resources
 from recordari.models.language import LanguageModel, fenced
 
 MAX_QUESTION = 4000
+MOST_OPEN = 4  # questions of a tenant in this process
 ATTEMPTS = 2  # of a model: the first one, and one that knows what was wrong with it
 BY_CALLER = "caller"
 
@@ -64,7 +65,7 @@ async def query_data(
             "(and RECORDARI_LLM_URL or RECORDARI_LLM_API_KEY), or give sql",
             field="question",
         )
-    with resources.get(QueryPlaces).held(identity.tenant_id, most=resources.settings.query_concurrency):
+    with resources.get(QueryPlaces).held(identity.tenant_id):
         dsn = await open_dsn(resources, identity, found.database_id)
         target = await checked(read_target(dsn), place_of(resources))
         if sql is not None:
@@ -195,15 +196,16 @@ async def _record(
 class QueryPlaces:
     """Counts the open questions of each tenant."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_OPEN) -> None:
+        self._most = most
         self._taken: Counter[TenantId] = Counter()
 
     @contextmanager
-    def held(self, tenant_id: TenantId, *, most: int) -> Iterator[None]:
+    def held(self, tenant_id: TenantId) -> Iterator[None]:
         """Take a place until the block ends; `Overloaded` when the tenant has none left."""
-        if self._taken[tenant_id] >= most:
+        if self._taken[tenant_id] >= self._most:
             raise Overloaded(
-                f"{most} questions to databases run already; ask again when one is answered", retry_after=2.0
+                f"{self._most} questions to databases run already; ask again when one is answered", retry_after=2.0
             )
         self._taken[tenant_id] += 1
         try:

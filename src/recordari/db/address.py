@@ -31,11 +31,7 @@ class Address:
 
 def embedded_server(settings: Settings) -> EmbeddedServer:
     """The embedded server of these settings, not started."""
-    return EmbeddedServer(
-        settings.home / "postgres",
-        bin_dir=settings.postgres_bin_dir,
-        run_as=settings.postgres_user,
-    )
+    return EmbeddedServer(settings.home / "postgres", bin_dir=settings.postgres_bin_dir)
 
 
 @asynccontextmanager

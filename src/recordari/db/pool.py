@@ -24,12 +24,15 @@ Connection = psycopg.AsyncConnection[dict[str, Any]]
 KEPT_FOR = 60.0
 """Seconds until a connection goes through the driver's pool again, which looks at its age."""
 
+MIN_SIZE = 2
+"""Connections that a process keeps open."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolOptions:
     """How many connections, and how long anything may take."""
 
-    min_size: int = 2
+    min_size: int = MIN_SIZE
     max_size: int = 8
     timeout: float = 2.0
     statement_timeout: float = 15.0

@@ -199,7 +199,7 @@ async def _asked(resources: Resources, identity: Identity, query: str) -> tuple[
         "embed_query",
         lambda: embedder.embed_query(embedded_text(query, speaker=None, event_time=None)),
         fallback=None,
-        seconds=resources.settings.embedding_timeout,
+        seconds=resources.embedders.query_timeout,
     )
     return terms, vector, embedder.model_id if vector is not None else ""
 

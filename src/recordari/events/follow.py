@@ -18,6 +18,8 @@ from recordari.tenants.tenants import MAX_PAGE, require_admin
 LOOK_SECONDS = 1.0
 STREAM_SECONDS = 600.0  # a follower comes back with its place; a key that was revoked does not
 PAGE = 100
+FEED = timedelta(days=7)
+"""How far the feed of changes reaches back."""
 
 
 async def list_events(
@@ -73,7 +75,7 @@ async def place(resources: Resources, identity: Identity) -> int:
 
 async def trim_events(resources: Resources, identity: Identity, **_: Any) -> int:
     """Forget events that are older than the feed reaches back; how many. A daily job."""
-    before = resources.clock() - timedelta(days=resources.settings.event_days)
+    before = resources.clock() - FEED
     async with resources.database.transaction(identity) as tx:
         return await storage.delete_events(tx, before=before)
 

@@ -163,12 +163,11 @@ async def _read(
     resources: Resources, identity: Identity, given: GivenDocument, progress: Progress | None
 ) -> ReadDocument:
     """Read the file, cut it into chunks, and take out what the tenant does not want kept."""
-    settings = resources.settings
     extracted = await resources.get(Extractor).extract(
         given.body,
         given.media_type,
         charset=given.said_type,
-        limits=ReadingLimits(seconds=settings.document_seconds, megabytes=settings.document_memory),
+        limits=ReadingLimits(),
         progress=progress,
     )
     title, chunks = await asyncio.to_thread(_cut, extracted, given)

@@ -186,12 +186,14 @@ async def retain(resources: Resources, identity: Identity, **_: Any) -> None:
 
 JOB = "collect_objects"
 AT_ONCE = 500
+GRACE = timedelta(hours=24)
+"""Age from which an object that no row points to is removed: an upload writes its object before its row."""
 
 
 async def collect_objects(resources: Resources, identity: Identity, /, **_: Any) -> int:
     """Remove the tenant's objects that no row points to; how many. A weekly job."""
     removed = await remove_discarded(resources, identity)
-    before = resources.clock() - timedelta(hours=resources.settings.object_grace_hours)
+    before = resources.clock() - GRACE
     held: list[str] = []
     async for found in resources.get(Objects).list_of(str(identity.tenant_id)):
         if found.modified_at < before:
@@ -206,7 +208,7 @@ async def collect_objects(resources: Resources, identity: Identity, /, **_: Any)
 
 
 async def _collect(resources: Resources, identity: Identity, keys: list[str]) -> int:
-    before = resources.clock() - timedelta(hours=resources.settings.object_grace_hours)
+    before = resources.clock() - GRACE
     removed = 0
     for key in await _unused(resources, identity, keys):
         # Once more for this one alone: the page may have taken long.

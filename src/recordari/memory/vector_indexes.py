@@ -1,7 +1,7 @@
 """Giving large tenants an index over their vectors, and taking it away again: a job of each tenant.
 
 A small tenant is searched exactly. One that has `vector_index_from` live vectors gets an index of its own, as long
-as it is among the `vector_index_most` largest; it loses it below half of that, when it changes its model, or when
+as it is among the `MOST_INDEXES` largest; it loses it below half of that, when it changes its model, or when
 larger tenants need the place.
 """
 
@@ -23,6 +23,7 @@ from recordari.memory.vector_storage import IndexSpec, VectorIndex, VectorIndexe
 log = get_log(__name__)
 
 JOB = "vector_index"
+MOST_INDEXES = 50
 LATER = timedelta(minutes=1)
 CLEARLY_LARGER = 1.2  # by which a tenant must exceed the smallest indexed one to take its place: no back and forth
 
@@ -40,8 +41,8 @@ async def maintain(resources: Resources, identity: Identity, **_: Any) -> None:
     async with resources.database.transaction(identity) as tx:
         specs = await _specs(tx)
         existing = await vector_storage.list_indexes(tx)
-    settings = resources.settings
-    changes = decide(identity, specs, existing, least=settings.vector_index_from, most=settings.vector_index_most)
+    least = resources.settings.vector_index_from
+    changes = decide(identity, specs, existing, least=least, most=MOST_INDEXES)
     if changes == Changes():
         return
     indexes = resources.find(VectorIndexes)

@@ -45,7 +45,7 @@ class EmbeddingSpec:
     passage_prefix: str = ""
     cache_dir: Path | None = None
     mirror: str | Path | None = None
-    threads: int = 1
+    threads: int = 2
     query_cache_size: int = 1024
     timeout: float = 10.0
     offline: bool = False
@@ -241,6 +241,9 @@ class _SentenceTransformers:
 
 class Embedders:
     """Finds the embedder for a model id; makes it at the first use and keeps it."""
+
+    query_timeout = 5.0
+    """Seconds to wait for a question's vector."""
 
     def __init__(self, primary: Embedder | None, make: Callable[[str], Embedder | None]) -> None:
         self.primary = primary

@@ -44,7 +44,7 @@ def needed_models(settings: Settings) -> tuple[str, ...]:
     """Name the local models that these settings use."""
     names = [RESCORER]
     if settings.embedding_provider == "local":
-        names.insert(0, settings.embedding_model or PROFILES[settings.profile])
+        names.insert(0, settings.embedding_model or PROFILES[settings.embedding_profile])
     if settings.rerank_provider == "local":
         names.append(settings.rerank_model or RERANKER)
     return tuple(dict.fromkeys(names))

@@ -342,7 +342,7 @@ class _Recall:
             "embed_query",
             lambda: embedder.embed_query(asked),
             fallback=None,
-            seconds=self.resources.settings.embedding_timeout,
+            seconds=self.resources.embedders.query_timeout,
         )
         return (vector if ran else None), embedder.model_id, ran
 

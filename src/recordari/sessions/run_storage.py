@@ -349,6 +349,17 @@ async def delete_entry(tx: Transaction, owner: Owner, key: str) -> bool:
     return (await tx.run(queries.delete_entry, owner_kind=owner.kind, owner_id=owner.owner_id, key=key)) == 1
 
 
+async def find_owner_version(tx: Transaction, owner: Owner) -> str | None:
+    """What changes with every change of the owner's keys; None where it never had any."""
+    version = await tx.value(queries.find_owner_version, owner_kind=owner.kind, owner_id=owner.owner_id)
+    return None if version is None else str(version)
+
+
+async def renew_owner(tx: Transaction, owner: Owner) -> None:
+    """Lock the owner, where there is one, and count its version on: its keys are about to change."""
+    await tx.run(queries.renew_owner, owner_kind=owner.kind, owner_id=owner.owner_id)
+
+
 async def delete_entries(tx: Transaction, owner: Owner) -> int:
     """Remove every key of an owner; how many there were."""
     return await tx.run(queries.delete_entries, owner_kind=owner.kind, owner_id=owner.owner_id)

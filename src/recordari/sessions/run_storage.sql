@@ -178,6 +178,17 @@ ON CONFLICT (tenant_id, owner_kind, owner_id) DO UPDATE SET
     version = state_owners.version + 1, written_at = excluded.written_at
 RETURNING version, user_id, closed_at
 
+-- name: renew_owner
+-- Lock an owner whose keys are about to change, and count its version on.
+UPDATE state_owners SET version = version + 1
+WHERE tenant_id = %(tenant_id)s AND owner_kind = %(owner_kind)s AND owner_id = %(owner_id)s
+
+-- name: find_owner_version
+-- What changes with every change of the owner's keys. The counter alone could come again, in a restored database or in another one
+-- that shares the cache; the time of the write and the writing transaction do not come again with it.
+SELECT concat_ws(':', version, xmin, extract(epoch FROM written_at)) FROM state_owners
+WHERE tenant_id = %(tenant_id)s AND owner_kind = %(owner_kind)s AND owner_id = %(owner_id)s
+
 -- name: weigh_owner
 -- The version of one live key, and how many others there are and what they weigh; asked under the owner's lock.
 SELECT COALESCE(max(version) FILTER (WHERE key = %(key)s), 0) AS version,

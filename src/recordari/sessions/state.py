@@ -13,6 +13,7 @@ from recordari.kit.resources import Resources
 from recordari.sessions import run_storage
 from recordari.sessions.cache import SessionCache
 from recordari.sessions.rules.state import (
+    DEFAULT_TTL,
     DELEGATED_PREFIX,
     OWNERS_KEPT,
     NewState,
@@ -47,11 +48,10 @@ async def set_state(
 ) -> StateEntry:
     """Keep a value under a key; with `if_version` (0: none yet) only if the key is at that version.
 
-    Without `ttl` it lives for the setting `state_ttl_seconds` from now on.
+    Without `ttl` it lives for an hour from now on.
     """
     owner = checked_choice("owner", OwnerKind, owner)
-    lifetime = ttl if ttl is not None else timedelta(seconds=resources.settings.state_ttl_seconds)
-    new = new_state(key, value, now=resources.clock(), ttl=lifetime)
+    new = new_state(key, value, now=resources.clock(), ttl=DEFAULT_TTL if ttl is None else ttl)
     return await _write(resources, identity, owner_of(identity, owner, owner_id), new, if_version=if_version)
 
 
@@ -129,7 +129,8 @@ async def delete_state(
             raise NotFound(NO_SUCH_KEY)
         require_version(held.version, if_version)
         await run_storage.delete_entry(tx, whose, key)
-    await _changed(resources, identity, whose)
+    if _is_cached(resources, whose):
+        await resources.get(SessionCache).drop(identity.tenant_id, SessionId(whose.owner_id))
 
 
 async def drop_state_of_run(tx: Transaction, resources: Resources, run_id: RunId) -> None:
@@ -141,7 +142,9 @@ async def drop_state_of_run(tx: Transaction, resources: Resources, run_id: RunId
 
 async def drop_state_of_session(tx: Transaction, session_id: SessionId) -> None:
     """Remove the state of a session; call `resources.get(SessionCache).drop` after the commit."""
-    await run_storage.delete_entries(tx, Owner(kind=OwnerKind.SESSION, owner_id=session_id))
+    owner = Owner(kind=OwnerKind.SESSION, owner_id=session_id)
+    await run_storage.renew_owner(tx, owner)
+    await run_storage.delete_entries(tx, owner)
 
 
 async def sweep(resources: Resources, identity: Identity, **_: Any) -> None:
@@ -166,17 +169,19 @@ async def _write(
         locked = await run_storage.lock_owner(tx, owner, now=now)
         held = await run_storage.weigh_owner(tx, owner, new.key, now=now)
         require_write(new, held, owner, is_closed=locked.closed_at is not None, if_version=if_version)
-        entry = await run_storage.save_entry(tx, owner, locked, new, now=now)
-    await _changed(resources, identity, owner)
-    return entry
+        return await run_storage.save_entry(tx, owner, locked, new, now=now)
 
 
 def _is_cached(resources: Resources, owner: Owner) -> bool:
-    return owner.kind is OwnerKind.SESSION and resources.get(SessionCache).cache.is_on
+    return owner.kind is OwnerKind.SESSION and resources.get(SessionCache).is_on
 
 
 async def _cached(resources: Resources, identity: Identity, owner: Owner) -> list[StateEntry]:
     """All live state of a session, through the cache."""
+    async with resources.database.transaction(identity) as tx:
+        version = await run_storage.find_owner_version(tx, owner)
+    if version is None:
+        return []
 
     async def load() -> str:
         async with resources.database.transaction(identity) as tx:
@@ -184,11 +189,6 @@ async def _cached(resources: Resources, identity: Identity, owner: Owner) -> lis
 
     # Row-level security shows a user less than it shows no user: each has a copy of their own.
     text = await resources.get(SessionCache).read(
-        identity.tenant_id, SessionId(owner.owner_id), f"state:{identity.user_id or ''}", load
+        identity.tenant_id, SessionId(owner.owner_id), f"state:{identity.user_id or ''}", version=version, load=load
     )
     return live(read_snapshot(text), resources.clock())
-
-
-async def _changed(resources: Resources, identity: Identity, owner: Owner) -> None:
-    if owner.kind is OwnerKind.SESSION:
-        await resources.get(SessionCache).drop(identity.tenant_id, SessionId(owner.owner_id))

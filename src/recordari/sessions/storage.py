@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from recordari.core.identity import AgentId, RunId, Scope, SessionId, UserId
 from recordari.core.items import Trust
 from recordari.core.tokens import message_tokens
-from recordari.db.database import BatchedQuery, QueueTransaction, Record, Transaction
+from recordari.db.database import BatchedQuery, Record, Transaction
 from recordari.db.queries import Queries
 from recordari.memory.storage import thread_of
 from recordari.sessions.rules.runs import ABANDONED
@@ -324,32 +324,3 @@ async def delete_expired(tx: Transaction, *, now: datetime) -> int:
 
 def _notes(rows: Sequence[Record]) -> list[Note]:
     return [Note(**{**row, "kind": NoteKind(row["kind"])}) for row in rows]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TermRow:
-    """The generation that counts, and seconds: since the cache was suspended, until it may be used (≤ 0: now)."""
-
-    generation: str
-    suspended_for: float
-    resumes_in: float
-
-
-async def read_term(rows: QueueTransaction) -> TermRow | None:
-    """The row, or None when nobody has used the cache yet (or the server crashed, which empties the table)."""
-    return await rows.maybe(queries.read_term, TermRow)
-
-
-async def begin_term(rows: QueueTransaction, *, seconds: float) -> None:
-    """Make the row where it is missing; the cache may be used after so many seconds."""
-    await rows.run(queries.begin_term, seconds=seconds)
-
-
-async def suspend(rows: QueueTransaction) -> None:
-    """End the generation; nobody uses the cache until it is resumed."""
-    await rows.run(queries.suspend)
-
-
-async def resume(rows: QueueTransaction, generation: str, *, seconds: float) -> None:
-    """Let the cache be used after so many seconds, unless it was suspended once more in between."""
-    await rows.run(queries.resume, generation=generation, seconds=seconds)

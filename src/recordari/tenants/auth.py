@@ -4,7 +4,7 @@ A credential is an API key (`rcd_…`) or, where a JWKS address is set, a JWT. T
 credential alone; headers may only add what the credential leaves open. Every wrong credential gets the same
 answer.
 
-A checked credential is trusted for `key_cache_seconds` (5 s, at most 10). A key that is revoked through
+A checked credential is trusted for `TRUST_SECONDS`. A key that is revoked through
 this process is forgotten at once; in other processes, and when a key or token expires, it stops working
 within that time.
 """
@@ -28,6 +28,7 @@ from recordari.tenants.rules import KEY_PREFIX
 
 MAX_CREDENTIAL_LENGTH = 8192
 MAX_CACHED = 10_000
+TRUST_SECONDS = 5.0
 MAX_LOOKUPS = 256
 
 
@@ -103,7 +104,7 @@ class Authenticator:
             # Without the reason: every wrong credential gets the same answer.
             raise Unauthenticated from None
         if forgotten == self._forgotten:  # else this key may have been revoked while we looked
-            self._trust(digest, identity, started + self._resources.settings.key_cache_seconds)
+            self._trust(digest, identity, started + TRUST_SECONDS)
         return identity
 
     def _trust(self, digest: bytes, identity: Identity, until: float) -> None:
@@ -115,13 +116,13 @@ class Authenticator:
         self._trusted[digest] = Trusted(identity=identity, until=until)
 
     async def _identity_of(self, claims: Mapping[str, Any]) -> Identity:
-        settings = self._resources.settings
+        names = self._resources.settings.jwt_claims
         try:
-            tenant_id = _tenant_id(claims.get(settings.jwt_tenant_claim))
-            user_id = _text(claims.get(settings.jwt_user_claim)) if settings.jwt_user_claim else None
+            tenant_id = _tenant_id(claims.get(names.tenant))
+            user_id = _text(claims.get(names.user)) if names.user else None
             identity = Identity(
                 tenant_id=tenant_id,
-                role=_role(claims.get(settings.jwt_role_claim)),
+                role=_role(claims.get(names.role)),
                 actor=f"jwt:{_subject(claims)}",
             ).narrowed(user_id=user_id)
             await tenants.get_tenant(self._resources, identity)

@@ -162,7 +162,7 @@ async def list_keys(caller: AdminCaller) -> object:
 
 @keys_router.delete("/{key_id}", operation_id="revoke_key")
 async def revoke_key(caller: AdminCaller, key_id: UUID, request: Request) -> ApiKey:
-    """Close a key: at once in this process, within `key_cache_seconds` in others."""
+    """Close a key: at once in this process, within five seconds in others."""
     key = await tenants.revoke_key(*caller, key_id)
     authenticator: Authenticator = request.app.state.authenticator
     authenticator.forget_key(key_id)

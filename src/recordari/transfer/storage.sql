@@ -247,13 +247,14 @@ WHERE EXISTS (
 ON CONFLICT DO NOTHING
 
 -- name: import_state_owners
--- Owners of the state of an export who were not erased since.
+-- Owners of the state of an export who were not erased since. Those that are here are written anew, which changes their `xmin`: keys
+-- are about to be added to them.
 INSERT INTO state_owners (tenant_id, owner_kind, owner_id, user_id, version, written_at)
 SELECT g.tenant_id, g.owner_kind, g.owner_id, max(g.user_id), max(g.version), max(g.updated_at)
 FROM jsonb_populate_recordset(NULL::state, %(rows)s) g
 WHERE g.user_id IS NULL OR NOT is_erased_user(g.user_id, g.updated_at)
 GROUP BY g.tenant_id, g.owner_kind, g.owner_id
-ON CONFLICT DO NOTHING
+ON CONFLICT (tenant_id, owner_kind, owner_id) DO UPDATE SET version = state_owners.version
 
 -- name: import_state
 -- Keys of owners that are here.

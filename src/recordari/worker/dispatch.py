@@ -27,6 +27,26 @@ LONGEST_OUTAGE_DELAY = timedelta(seconds=60)
 OUTAGE_PATIENCE = timedelta(days=1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How a worker goes about its work; the same in every process."""
+
+    jobs: int = 4
+    """Jobs that run at a time."""
+    batches: int = 4
+    """Batches of one topic in flight."""
+    batch: int = 64
+    """Most entries of one tenant in a batch."""
+    tick: float = 5.0
+    """Longest time in seconds until a missed wake-up is made good."""
+    max_attempts: int = 5
+    """Tries of a job or an entry, crashes included."""
+    retry_seconds: float = 2.0
+    """Wait before the second try; each further one is four times as long."""
+    stalled_seconds: float = 20.0
+    """Silence after which a job or a batch counts as stalled."""
+
+
 class Outcome(StrEnum):
     """How it went with a batch."""
 
@@ -46,7 +66,7 @@ class Round:
 
 def lease_of(resources: Resources) -> timedelta:
     """How long a batch is held without a sign of life."""
-    return timedelta(seconds=resources.settings.job_stalled_seconds)
+    return timedelta(seconds=resources.get(Pace).stalled_seconds)
 
 
 async def claim_fresh(resources: Resources, topic: str, place: Round, *, batches: int, size: int) -> list[Batch]:
@@ -64,7 +84,7 @@ async def claim_fresh(resources: Resources, topic: str, place: Round, *, batches
 
 async def claim_tried(resources: Resources, topic: str, place: Round) -> Batch | None:
     """Lease one entry that failed or crashed before, alone, so that it can harm no other."""
-    lease, budget = lease_of(resources), resources.settings.job_max_attempts
+    lease, budget = lease_of(resources), resources.get(Pace).max_attempts
     async with resources.database.queue() as rows:
         claimed = await outbox.claim_tried(rows, topic, after=place.tried, budget=budget, lease=lease)
         if claimed is None and place.tried != outbox.FIRST_TENANT:
@@ -102,7 +122,7 @@ async def handle(
 
 async def _note(resources: Resources, identity: Identity, batch: Batch, error: Exception | None) -> None:
     """Save the outcome; if even that fails, the lease runs out and the entries come due by themselves."""
-    settings = resources.settings
+    pace = resources.get(Pace)
     name = type(error).__name__
     try:
         async with resources.database.transaction(identity) as tx:
@@ -113,15 +133,13 @@ async def _note(resources: Resources, identity: Identity, batch: Batch, error: E
                     tx,
                     batch,
                     error=name,
-                    shortest=timedelta(seconds=settings.job_retry_seconds),
+                    shortest=timedelta(seconds=pace.retry_seconds),
                     longest=LONGEST_OUTAGE_DELAY,
                     patience=OUTAGE_PATIENCE,
                 )
             else:
-                delay = retry_delay(batch.attempts, first=settings.job_retry_seconds)
-                await outbox.fail(
-                    tx, batch, error=name, delay=timedelta(seconds=delay), budget=settings.job_max_attempts
-                )
+                delay = retry_delay(batch.attempts, first=pace.retry_seconds)
+                await outbox.fail(tx, batch, error=name, delay=timedelta(seconds=delay), budget=pace.max_attempts)
     except RecordariError as failure:
         log.warning("outcome_not_saved", topic=batch.topic, error=type(failure).__name__)
 
@@ -142,6 +160,7 @@ class Dispatcher:
         self.resources = resources
         self.name = name
         self.topic = topic
+        self._pace = resources.get(Pace)
         self._bell = resources.wakeups.bell(name)
         self._place = Round()
         self._fresh: dict[asyncio.Task[None], Batch] = {}
@@ -183,16 +202,16 @@ class Dispatcher:
         if time.monotonic() < self._paused_until:
             return False
         found = False
-        free = self.resources.settings.dispatch_concurrency - len(self._fresh)
+        free = self._pace.batches - len(self._fresh)
         if free > 0:
-            size = self.topic.batch or self.resources.settings.dispatch_batch
+            size = self.topic.batch or self._pace.batch
             claimed = await claim_fresh(self.resources, self.name, self._place, batches=free, size=size)
             for batch in claimed:
                 self._start(self._fresh, batch)
             found = self._is_full = len(claimed) == free or any(len(batch) == size for batch in claimed)
         now = time.monotonic()
         if not self._tried and now >= self._look_at_tried_at:
-            self._look_at_tried_at = now + self.resources.settings.dispatch_tick
+            self._look_at_tried_at = now + self._pace.tick
             batch_of_one = await claim_tried(self.resources, self.name, self._place)
             if batch_of_one is not None:
                 self._start(self._tried, batch_of_one)
@@ -221,14 +240,14 @@ class Dispatcher:
         )
         if outcome is Outcome.OUTAGE:
             # Something outside is out of order: look again after a tick, not at full speed.
-            self._paused_until = time.monotonic() + self.resources.settings.dispatch_tick
+            self._paused_until = time.monotonic() + self._pace.tick
         elif outcome is Outcome.FAILED:
             self._look_at_tried_at = 0.0
             self._bell.set()
 
     async def _wait(self) -> None:
         try:
-            async with asyncio.timeout(self.resources.settings.dispatch_tick):
+            async with asyncio.timeout(self._pace.tick):
                 await self._bell.wait()
         except TimeoutError:
             return
@@ -242,7 +261,7 @@ class Dispatcher:
 
     async def _renew(self) -> None:
         while True:
-            await asyncio.sleep(self.resources.settings.job_stalled_seconds / 4)
+            await asyncio.sleep(self._pace.stalled_seconds / 4)
             held = [*self._fresh.values(), *self._tried.values()]
             if held:
                 try:
@@ -264,7 +283,7 @@ class Job:
     concurrency: int = 8
     """How many runs may be open at once, over all workers; the setting `job_concurrency` overrides it."""
     max_attempts: int | None = None
-    """Tries, crashes included; None: the setting `job_max_attempts`."""
+    """Tries, crashes included; None: as `Pace` says."""
     exclusive: bool = True
     """Whether two runs for one tenant must not overlap."""
     timeout: float = 600.0
@@ -277,7 +296,7 @@ class Topic:
 
     handle: Handler
     batch: int | None = None
-    """Most entries of one tenant in a batch; None: the setting `dispatch_batch`."""
+    """Most entries of one tenant in a batch; None: as `Pace` says."""
     timeout: float = 120.0
     """Seconds after which a batch counts as failed."""
     strikes_off: bool = False

@@ -14,8 +14,11 @@ from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.memory.index import find_embedder
 from recordari.tenants.tenants import MAX_PAGE, require_admin
+from recordari.worker.dispatch import Pace
 
 PLAN_PAGE = 1_000
+FINISHED_KEPT = timedelta(days=7)
+FAILED_KEPT = timedelta(days=90)  # until then they can be replayed
 LAST_NUMBER = 2**63 - 1
 NO_SUCH_LETTER = "there is no such dead letter"
 
@@ -154,13 +157,9 @@ async def housekeeping(resources: Resources, identity: Identity, **_: Any) -> No
 
     Parked entries of the outbox stay until a person replays or discards them: each is something not done yet.
     """
-    settings, now = resources.settings, resources.clock()
+    now = resources.clock()
     async with resources.database.transaction(identity) as tx:
-        await jobs.delete_finished(
-            tx,
-            before=now - timedelta(days=settings.job_history_days),
-            failed_before=now - timedelta(days=settings.dead_letter_days),
-        )
+        await jobs.delete_finished(tx, before=now - FINISHED_KEPT, failed_before=now - FAILED_KEPT)
 
 
 async def record_failure(resources: Resources, identity: Identity, job_id: int, error: str) -> None:
@@ -222,6 +221,6 @@ async def seconds_until_due(resources: Resources, planned: Sequence[Schedule], *
 
 async def resume_stalled(resources: Resources, budgets: Mapping[str, int]) -> list[Resumed]:
     """Take over jobs of workers that fell silent; the crash counts as a try."""
-    silence = timedelta(seconds=resources.settings.job_stalled_seconds)
+    silence = timedelta(seconds=resources.get(Pace).stalled_seconds)
     async with resources.database.queue() as rows:
         return await jobs.resume_stalled(rows, budgets, silence=silence)

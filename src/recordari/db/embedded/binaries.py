@@ -81,14 +81,14 @@ class Installation:
         return int(self.version.split(".")[0])
 
 
-def choose_account(data_dir: Path, run_as: str | None) -> Account:
-    """Choose who runs the server: we, or for root the owner of the data, `run_as` or a service account."""
+def choose_account(data_dir: Path) -> Account:
+    """Choose who runs the server: we, or for root the owner of the data or a service account."""
     uid = os.geteuid()
     if uid != 0:
         return Account(name=_account_name(uid), uid=uid, gid=os.getegid(), switch=False)
     if data_dir.exists() and (owner := data_dir.stat()).st_uid != 0:
         return Account(name=_account_name(owner.st_uid), uid=owner.st_uid, gid=owner.st_gid, switch=True)
-    for name in (run_as,) if run_as else SERVER_ACCOUNTS:
+    for name in SERVER_ACCOUNTS:
         try:
             entry = pwd.getpwnam(name)
         except KeyError:
@@ -96,8 +96,7 @@ def choose_account(data_dir: Path, run_as: str | None) -> Account:
         if entry.pw_uid != 0:
             return Account(name=name, uid=entry.pw_uid, gid=entry.pw_gid, switch=True)
     raise ConfigurationError(
-        "PostgreSQL refuses to run as root and there is no usable account "
-        f"{run_as or ' or '.join(SERVER_ACCOUNTS)}; "
+        f"PostgreSQL refuses to run as root and there is no usable account {' or '.join(SERVER_ACCOUNTS)}; "
         "create one (`useradd --system recordari`) or run Recordari as an ordinary user"
     )
 

@@ -102,7 +102,6 @@ class EmbeddedServer:
         *,
         bin_dir: Path | None = None,
         cache_dir: Path | None = None,
-        run_as: str | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         if sys.platform == "win32":
@@ -112,7 +111,6 @@ class EmbeddedServer:
         self.log_file = self.data_dir.with_name(f"{self.data_dir.name}.log")
         self._bin_dir = bin_dir
         self._cache_dir = (cache_dir or default_cache()).expanduser().resolve()
-        self._run_as = run_as
         self._settings = server_settings(self.socket_dir, settings or {})
         self._installation: Installation | None = None
         self._mutex = threading.RLock()
@@ -180,7 +178,7 @@ class EmbeddedServer:
 
     def status(self) -> ServerInfo:
         """Say whether the server runs; changes nothing."""
-        installation = self._find_installation(choose_account(self.data_dir, self._run_as))
+        installation = self._find_installation(choose_account(self.data_dir))
         pid = self._postmaster()
         try:
             users = live_locks(self._users_dir, clean=False)
@@ -217,7 +215,7 @@ class EmbeddedServer:
 
     def binary(self, name: str) -> Path:
         """Return the path of a PostgreSQL program (`psql`, `pg_dump`) of the server's own version."""
-        installation = self._find_installation(choose_account(self.data_dir, self._run_as))
+        installation = self._find_installation(choose_account(self.data_dir))
         path = installation.bin_dir / name
         if not path.is_file():
             raise ConfigurationError(f"this PostgreSQL has no program {name} in {installation.bin_dir}")
@@ -244,7 +242,7 @@ class EmbeddedServer:
     def _deciding(self, timeout: float) -> Iterator[tuple[Account, float]]:
         """Hold the start lock, with the folders in place and file errors explained."""
         deadline = time.monotonic() + timeout
-        account = choose_account(self.data_dir, self._run_as)
+        account = choose_account(self.data_dir)
         try:
             self._make_folders(account)
             with wait_for_lock(self.run_dir / "lock", deadline, owner=account.owner):

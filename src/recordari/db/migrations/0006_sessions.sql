@@ -192,13 +192,3 @@ BEGIN
                  USING (tenant_id = current_tenant()) WITH CHECK (tenant_id = current_tenant())', table_name);
     END LOOP;
 END $$;
-
--- At most one row: which generation of cached entries counts, and from when the cache may be used. It is unlogged
--- because losing it is safe: a new generation begins, and entries cached before are ignored.
-CREATE UNLOGGED TABLE recordari_queue.cache_term (
-    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    generation uuid NOT NULL,
-    suspended_at timestamptz NOT NULL,
-    resumes_at timestamptz NOT NULL
-);
-GRANT SELECT, INSERT, UPDATE ON recordari_queue.cache_term TO recordari_app;

@@ -45,7 +45,9 @@ class Admission:
     away the newest request of the tenant that holds most of it.
     """
 
-    def __init__(self, *, places: int, queue: int, wait_seconds: float, tenant_share: float) -> None:
+    def __init__(
+        self, *, places: int = 64, queue: int = 64, wait_seconds: float = 1.0, tenant_share: float = 0.5
+    ) -> None:
         self._places = places
         self._queue = queue
         self._wait_seconds = wait_seconds

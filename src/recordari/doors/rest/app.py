@@ -88,6 +88,7 @@ def create_app(
     *,
     resources: Resources | None = None,
     background: Background | None = None,
+    admission: Admission | None = None,
 ) -> FastAPI:
     """The REST application of these settings.
 
@@ -95,12 +96,7 @@ def create_app(
     worker) runs beside it when `settings.worker` is set.
     """
     settings = settings or (resources.settings if resources is not None else load_settings())
-    admission = Admission(
-        places=settings.max_concurrent_requests,
-        queue=settings.max_queued_requests,
-        wait_seconds=settings.max_queue_seconds,
-        tenant_share=settings.max_tenant_share,
-    )
+    admission = admission or Admission()
     mcp = mcp_doors(settings)
 
     @asynccontextmanager
@@ -174,7 +170,7 @@ def _layers(settings: Settings, admission: Admission) -> list[Middleware]:
         Middleware(Timeout, seconds=settings.request_timeout),
         Middleware(Hosts, allowed=settings.allowed_hosts),
         Middleware(Gate, rate_limit=rate_limit),
-        Middleware(Body, max_bytes=settings.max_body_bytes, max_depth=settings.max_json_depth),
+        Middleware(Body, max_bytes=settings.max_body_bytes),
         Middleware(Admitted, admission=admission),
         Middleware(Idempotent),
     ]

@@ -21,6 +21,7 @@ PROBES = frozenset({"/healthz", "/readyz"})
 
 # Their routes read the body piece by piece and bound what they keep of it.
 STREAMED = frozenset({"/v1/import", "/v1/import_export", "/v1/documents"})
+MAX_JSON_DEPTH = 32
 SLOWEST_UPLOAD = 4096  # bytes a second by which a streamed body earns its time
 
 
@@ -107,7 +108,7 @@ class RateLimit:
 class Body:
     """Reads the body, up to the limit, and refuses JSON that a parser or the database would choke on."""
 
-    def __init__(self, app: ASGIApp, *, max_bytes: int, max_depth: int) -> None:
+    def __init__(self, app: ASGIApp, *, max_bytes: int, max_depth: int = MAX_JSON_DEPTH) -> None:
         self._app = app
         self._max_bytes = max_bytes
         self._max_depth = max_depth

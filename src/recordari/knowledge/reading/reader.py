@@ -183,9 +183,7 @@ async def _read_apart(data: bytes, media_type: str, limits: ReadingLimits, progr
         async with asyncio.timeout(limits.seconds):
             return await _collect(child.stdout, progress)
     except TimeoutError:
-        raise InvalidInput(
-            f"this file was not read within {limits.seconds:.0f} seconds; split it, or raise RECORDARI_DOCUMENT_SECONDS"
-        ) from None
+        raise InvalidInput(f"this file was not read within {limits.seconds:.0f} seconds; split it") from None
     finally:
         feeding.cancel()
         await asyncio.gather(feeding, return_exceptions=True)

@@ -16,6 +16,7 @@ from recordari.errors import Conflict, InvalidInput, PreconditionFailed, QuotaEx
 
 BUDGET_BYTES = 128 * 1024  # W1: a contract, not a setting
 MAX_KEYS = 1_000
+DEFAULT_TTL = timedelta(hours=1)
 LONGEST_TTL = timedelta(days=30)
 DELEGATED_PREFIX = "delegated/"  # W6: what a task hands to its run
 OWNERS_KEPT = timedelta(days=7)
