@@ -9,6 +9,8 @@ import psycopg
 from psycopg.rows import dict_row
 
 from recordari.config import Settings
+from recordari.core.identity import Identity
+from recordari.db.database import Transaction
 from recordari.db.embedded.server import EmbeddedServer
 from tests.patience import PATIENCE
 
@@ -34,3 +36,9 @@ def rows(settings: Settings, statement: str, *parameters: object) -> list[dict[s
     with psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as connection:
         connection.execute("SET search_path = recordari, recordari_queue, public")
         return connection.execute(statement, parameters).fetchall()
+
+
+def filtered_by(tx: Transaction, identity: Identity) -> Transaction:
+    """The same connection, bound to its tenant as before, with the queries of somebody else."""
+    # Private on purpose: the product has no way to filter by one tenant on a connection bound to another.
+    return Transaction(tx._connection, identity)

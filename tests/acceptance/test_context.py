@@ -112,7 +112,8 @@ async def test_the_same_over_rest(memory: Memory) -> None:
         }  # fmt: skip
         assert shown["messages"][0] == {"role": "system", "content": f"{CORE}\n\n{CHARACTERISTICS}"}
         assert shown["messages"][-1] == {"role": "user", "content": "Container 5 has cleared customs in Antwerp."}
-        assert all(item["kind"] and item["trust"] for one in shown["sections"] for item in one["items"])
+        items = [item for one in shown["sections"] for item in one["items"]]
+        assert items and all(item["kind"] and item["trust"] for item in items)
         assert shown["trace"]["left_out"]["temporal"] == "the question has no time in it"
         for wrong in ({"profile": "nonsense"}, {"budget": 3}, {"render": "poem"}, {"as_of": "2026-05-11T09:00:00"}):
             refused = await door.request("POST", "/v1/context", key="agent", headers=who, json={**body, **wrong})

@@ -586,4 +586,4 @@ async def test_where_a_question_asks_how_things_stand_what_was_said_last_comes_f
         assert found.index(new) < found.index(old), question
     before = await person.recall("Where did I keep my old sneakers before?", explain=True)
     assert before.trace is not None and before.trace["asks_for_now"] == 0
-    assert all("newer" not in one["parts"] for one in before.trace["items"])
+    assert before.trace["items"] and all("newer" not in one["parts"] for one in before.trace["items"])

@@ -164,7 +164,10 @@ async def test_the_budget_is_exact_and_counts_bytes_of_keys_and_values(agent: Me
 async def test_what_has_expired_takes_nothing_of_the_budget(agent: Memory, clock: Clock) -> None:
     await agent.set_state("large", "x" * (BUDGET_BYTES - 100))
     clock.passes(hours=1)
-    await agent.set_state("next", "x" * (BUDGET_BYTES - 100))
+    kept = await agent.set_state("next", "x" * (BUDGET_BYTES - 100))
+    assert await agent.get_state("next") == kept
+    with pytest.raises(NotFound):
+        await agent.get_state("large")
 
 
 async def test_writes_at_the_same_moment_cannot_pass_the_budget_together(agent: Memory) -> None:

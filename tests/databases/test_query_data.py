@@ -21,12 +21,13 @@ from tests.connected import TABLES, postgres_of_a_user, sqlite_of_a_user
 from tests.doors.rest_door import logs
 from tests.json_server import JsonServer, Reply, Request, json_server
 from tests.patience import PATIENCE, until
+from tests.stored import rows
 
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Role
 from recordari.core.secrets import KEY_FILE, Secrets
-from recordari.databases.ask import ModelSqlWriter, QueryPlaces, SqlWriter
+from recordari.databases.ask import ModelSqlWriter, SqlWriter
 from recordari.databases.registry import refresh_databases
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import (
@@ -224,17 +225,22 @@ async def test_only_so_many_questions_of_a_tenant_run_at_once(shop: Memory, mode
     assert (await memory.query_data(sql=GOLD)).rows == ANSWER
 
 
-async def test_a_caller_that_leaves_ends_the_question_and_it_is_audited(shop: Memory) -> None:
+async def test_a_caller_that_leaves_ends_the_question_and_it_is_audited(memory: Memory, server: EmbeddedServer) -> None:
+    update = {"allow_private_databases": True, "query_concurrency": 1}
+    limited = memory.resources.settings.model_copy(update=update)
+    shop = Memory(replace(memory.resources, settings=limited), memory.identity)
     endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
-    asking = asyncio.create_task(shop.query_data(sql=endless))
-    while not shop.resources.get(QueryPlaces)._taken:
-        await asyncio.sleep(0.01)
-    await asyncio.sleep(0.5)
-    asking.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asking
-    assert [each["outcome"] for each in await attempts(shop)] == ["cancelled"]
-    assert not shop.resources.get(QueryPlaces)._taken
+    name = f"user_{uuid.uuid4().hex[:12]}"
+    running = "SELECT FROM pg_stat_activity WHERE datname = %s AND state = 'active' AND query LIKE 'FETCH%%'"
+    with postgres_of_a_user(server, name) as (_, dsn):
+        await shop.add_database("shop", dsn, tables=["orders"])
+        asking = asyncio.create_task(shop.query_data(sql=endless))
+        await until(lambda: rows(limited, running, name) or asking.done())
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert [each["outcome"] for each in await attempts(shop)] == ["cancelled"]
+        assert (await shop.query_data(sql=GOLD)).rows == ANSWER, "its place is free again"
 
 
 async def test_the_dsn_is_sealed_and_never_shown_again(

@@ -13,11 +13,11 @@ import numpy as np
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
+from tests.stored import rows
 
 from recordari.app import Memory
 from recordari.core.items import Kind
-from recordari.db import database as database_module
 from recordari.db.database import BatchedQuery, Database
 from recordari.db.pipeline import Part
 from recordari.db.pool import Connection, PoolOptions
@@ -138,7 +138,8 @@ async def test_who_is_cancelled_leaves_nothing_and_the_connection_goes_on(databa
         await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(SLEEP, {"seconds": 25.0})])
 
     task = asyncio.create_task(write())
-    await asyncio.sleep(0.2)
+    asleep = "SELECT FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
+    await until(lambda: rows(memory.resources.settings, asleep, before))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -151,7 +152,7 @@ async def test_who_is_cancelled_while_a_failure_is_rolled_back_takes_no_connecti
     database: Database, memory: Memory, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     rolls_back = asyncio.Event()
-    roll_back = database_module._rolled_back
+    roll_back = psycopg.AsyncConnection.rollback
 
     async def slowly(connection: Connection) -> None:
         rolls_back.set()
@@ -165,7 +166,7 @@ async def test_who_is_cancelled_while_a_failure_is_rolled_back_takes_no_connecti
             await tx.run(NOTE, user_id="ana")
             await tx.run(FAIL, zero=0)
 
-    monkeypatch.setattr(database_module, "_rolled_back", slowly)
+    monkeypatch.setattr(psycopg.AsyncConnection, "rollback", slowly)
     task = asyncio.create_task(fail())
     await rolls_back.wait()
     task.cancel()

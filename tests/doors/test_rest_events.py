@@ -24,6 +24,7 @@ from tests.patience import PATIENCE, until
 
 from recordari.app import Memory
 from recordari.core.items import NewItem
+from recordari.db.queries import Query
 from recordari.errors import InvalidInput
 from recordari.events import follow, webhooks
 from recordari.events import webhooks as events_webhooks
@@ -335,8 +336,9 @@ async def test_a_webhook_that_a_crash_left_behind_is_woken_by_the_hourly_job(mem
     with receiver() as taken:
         await memory.create_webhook(taken.url)
         await memory.acting_as(session="chat-1").remember("one")
+        lose = Query("tests.lose", "What a crash does.", "DELETE FROM outbox WHERE topic = 'webhook'")
         async with memory.resources.database.queue() as rows:
-            await rows._connection.execute("DELETE FROM recordari_queue.outbox WHERE topic = 'webhook'")
+            assert await rows.run(lose) == 1
         await webhooks.resume_webhooks(memory.resources, memory.identity)
         async with background_worker(memory.resources):
             await until(lambda: taken.requests)

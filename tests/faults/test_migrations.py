@@ -23,20 +23,20 @@ from recordari.errors import ConfigurationError
 pytestmark = pytest.mark.faults
 
 MIGRATE = """
-import asyncio, os, sys
+import asyncio, os, psycopg, sys
 from recordari.db import migrate
 die_before = int(sys.argv[3])
-apply, applied = migrate._apply, 0
-async def counted(connection, step):
-    global applied
-    applied += 1
-    if applied == die_before:
-        # In the middle of a step: part of it was sent, nothing was committed.
-        await connection.execute("BEGIN")
-        await connection.execute("CREATE TABLE recordari.half_done (x int)")
-        os.kill(os.getpid(), 9)
-    await apply(connection, step)
-migrate._apply = counted
+execute, recorded = psycopg.AsyncConnection.execute, 0
+async def counted(connection, statement, *parameters, **options):
+    global recorded
+    if statement == migrate.queries.record.sql:
+        recorded += 1
+        if recorded == die_before:
+            # In the middle of a step: all of it was sent, nothing was committed.
+            await execute(connection, "CREATE TABLE recordari.half_done (x int)")
+            os.kill(os.getpid(), 9)
+    return await execute(connection, statement, *parameters, **options)
+psycopg.AsyncConnection.execute = counted
 print(len(asyncio.run(migrate.prepare(sys.argv[1], login=sys.argv[2]))))
 """
 

@@ -28,14 +28,14 @@ import numpy as np
 import psycopg
 import pytest
 from psycopg.rows import dict_row
+from tests.stored import filtered_by
 from tests.working import run_job, work_off
 
-from recordari import storage
+import recordari
 from recordari.app import Memory
 from recordari.core.identity import Identity, Role, Scope
 from recordari.core.items import Kind
-from recordari.db.database import Transaction
-from recordari.recall.storage import Search
+from recordari.recall.storage import Search, Visibility
 from recordari.sessions.rules.runs import NewToolCall
 from recordari.sessions.rules.state import OwnerKind
 from recordari.sessions.rules.window import NewMessage
@@ -45,25 +45,28 @@ from recordari.tenants.usage import Usages
 
 CANARY = "zanzibar"
 NOW = datetime.now(UTC)
-QUEUE = {"outbox", "jobs", "schedules"}
+QUEUE = {"db.outbox", "db.jobs"}
 """They keep ids of work and no content, in a schema without row-level security; the tenant filter is their wall."""
 OPERATORS = {
-    "backup.count_rows",
-    "backup.find_reader",
-    "backup.has_schema",
-    "directory.list_members",
-    "directory.list_tenants",
-    "health.describe_server",
-    "migrate.ensure_database",
-    "migrate.pending",
-    "migrate.prepare",
-    "outbox.listen",
+    "db.address.bring_up_to_date",
+    "db.address.check_ready",
+    "db.backup.count_rows",
+    "db.backup.find_reader",
+    "db.backup.has_schema",
+    "db.backup.list_as_owner",
+    "db.database.describe_server",
+    "db.migrate.ensure_database",
+    "db.migrate.pending",
+    "db.migrate.prepare",
+    "db.outbox.listen",
+    "sharing.storage.list_members",
+    "tenants.storage.list_tenants",
 }
 """What an operator runs as the owner of the database, or what sees no row; no door of a tenant reaches these."""
-CARRIERS = {"pipeline.answers_of"}
+CARRIERS = {"db.pipeline.answers_of"}
 """What carries statements over a connection that `Database` has bound."""
 
-WITHOUT_ROWS = {"sessions.line_of", "tenants.has_language"}
+WITHOUT_ROWS = {"memory.storage.line_of", "tenants.storage.has_language"}
 """Their answer is no row of a tenant (but a catalogue entry, or the id asked for), so that it may be the same for two."""
 
 BUILTINS: dict[Any, type] = {"bytes": bytes, "int": int}
@@ -71,29 +74,26 @@ BUILTINS: dict[Any, type] = {"bytes": bytes, "int": int}
 Function = Callable[..., Awaitable[Any]]
 
 
-def _storage_functions() -> dict[str, Function]:
-    found = {}
-    for module in pkgutil.iter_modules(storage.__path__):
-        loaded = importlib.import_module(f"recordari.storage.{module.name}")
-        for name, function in vars(loaded).items():
-            is_ours = inspect.isfunction(function) and function.__module__ == loaded.__name__
-            if is_ours and inspect.iscoroutinefunction(function) and not name.startswith("_"):
-                found[f"{module.name}.{name}"] = function
-    return found
+def _storage_functions() -> dict[str, Callable[..., Any]]:
+    """The public functions of `db` and of every room's storage, as `memory.storage.insert_items`."""
+    functions = {}
+    for module in pkgutil.walk_packages(recordari.__path__, "recordari."):
+        if not module.name.startswith("recordari.db.") and not module.name.endswith("storage"):
+            continue
+        for name, function in vars(importlib.import_module(module.name)).items():
+            if inspect.isfunction(function) and function.__module__ == module.name and not name.startswith("_"):
+                functions[f"{module.name.removeprefix('recordari.')}.{name}"] = function
+    return functions
 
 
 def _first(function: Function) -> str:
     return str(next(iter(inspect.signature(function).parameters.values())).annotation)
 
 
-FUNCTIONS = _storage_functions()
+STORAGE = _storage_functions()
+FUNCTIONS = {name: function for name, function in STORAGE.items() if inspect.iscoroutinefunction(function)}
 BOUND = {name: function for name, function in FUNCTIONS.items() if _first(function) == "Transaction"}
-ASKED = {
-    f"{module.name}.{name}": function
-    for module in pkgutil.iter_modules(storage.__path__)
-    for name, function in vars(importlib.import_module(f"recordari.storage.{module.name}")).items()
-    if name.startswith("ask_") and inspect.isfunction(function)
-}
+ASKED = {name: function for name, function in STORAGE.items() if name.rpartition(".")[2].startswith("ask_")}
 """Functions that only say what is to be asked; `Database.read_batch` binds it to an identity."""
 AT_ONCE = {name: function for name, function in FUNCTIONS.items() if _first(function) == "Database"}
 """Functions that send their whole transaction as one message; they take the identity that it is bound to."""
@@ -104,7 +104,7 @@ def test_every_storage_function_takes_a_bound_transaction_or_is_an_operators() -
     unbound = {name for name, function in FUNCTIONS.items() if _first(function) not in bound}
     assert unbound == OPERATORS | CARRIERS | AT_ONCE.keys()
     for name in AT_ONCE.keys() - OPERATORS:
-        assert {"identity", "sight"} & inspect.signature(FUNCTIONS[name]).parameters.keys(), name
+        assert {Identity, Visibility} & set(typing.get_type_hints(FUNCTIONS[name]).values()), name
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ async def _answer(identity: Identity, filter_by: Identity, memory: Memory, funct
     answer: Any = None
     with suppress(_Undone):
         async with memory.resources.database.transaction(identity) as tx:
-            answer = await function(Transaction(tx._connection, filter_by), **given)
+            answer = await function(filtered_by(tx, filter_by), **given)
             raise _Undone
     return answer
 
@@ -301,7 +301,7 @@ async def test_no_storage_function_reaches_another_tenants_rows(memory: Memory, 
         if insiders:
             shown_to_them.add(name)
         for wall, filter_by in (("filter", ours), ("row-level security", theirs)):
-            if wall == "row-level security" and name.split(".")[0] in QUEUE:
+            if wall == "row-level security" and name.rpartition(".")[0] in QUEUE:
                 continue
             with suppress(Exception):  # refused, or no row where one is taken for granted: nothing was shown
                 answer = await _answer(ours, filter_by, memory, function, given)
@@ -315,6 +315,7 @@ async def test_no_storage_function_reaches_another_tenants_rows(memory: Memory, 
 
 async def test_nothing_sent_at_once_reaches_another_tenants_rows(memory: Memory, strangers: Memory) -> None:
     before = await _rows_of(strangers)
+    assert before["recordari.items"] and len(AT_ONCE.keys() - OPERATORS) > 5
     for name in AT_ONCE.keys() - OPERATORS:
         given = Arguments(_known(before), memory.identity).of(FUNCTIONS[name])
         answer = None
@@ -334,12 +335,11 @@ async def test_nothing_asked_together_reaches_another_tenants_rows(memory: Memor
         theirs, ours = function(**given), function(**given)
         await memory.resources.database.read_batch(strangers.identity, [theirs])
         await memory.resources.database.read_batch(memory.identity, [ours])
-        shown_to_them |= {name} if _foreign(theirs._found, given, rows) else set()
-        assert not _foreign(ours._found, given, rows), name
+        shown_to_them |= {name} if _foreign(theirs.answer, given, rows) else set()
+        assert not _foreign(ours.answer, given, rows), name
         async with memory.resources.database.transaction(memory.identity) as tx:
-            filtered_by_them = Transaction(tx._connection, strangers.identity)
-            behind_the_wall = await filtered_by_them.dicts(ours.query, **ours._parameters)
-        assert name.split(".")[0] in QUEUE or not _foreign(behind_the_wall, given, rows), name
+            behind_the_wall = await filtered_by(tx, strangers.identity).dicts(ours.query, **ours.parameters({}))
+        assert name.rpartition(".")[0] in QUEUE or not _foreign(behind_the_wall, given, rows), name
     assert len(shown_to_them) > 5, f"the strangers must find what they have, or this shows nothing: {shown_to_them}"
 
 
@@ -353,7 +353,7 @@ async def test_no_storage_function_changes_another_tenants_rows(wall: str, memor
     for name, function in BOUND.items():
         try:
             async with memory.resources.database.transaction(memory.identity) as tx:
-                await function(Transaction(tx._connection, filter_by), **arguments.of(function))
+                await function(filtered_by(tx, filter_by), **arguments.of(function))
         except Exception:
             continue  # refused
         ran += 1

@@ -76,5 +76,7 @@ def test_any_text_is_cut_into_bounded_chunks_without_losing_a_word(text: str) ->
 
 @given(st.text(alphabet="#-*|`~=<>/ \nabcdivptr&;1.", max_size=400))
 def test_any_markup_is_read(text: str) -> None:
-    chunked(blocks_of_markdown(text))
-    chunked(blocks_of_html(text))
+    for blocks in (blocks_of_markdown(text), blocks_of_html(text)):
+        chunks = chunked(blocks)
+        assert bool(chunks) == any(block.text.strip() for block in blocks)
+        assert all(chunk.content.strip() and len(chunk.content) <= MOST_CHARACTERS for chunk in chunks)

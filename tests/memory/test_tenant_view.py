@@ -18,12 +18,15 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Scope
 from recordari.core.items import NewItem
+from recordari.db.queries import Query
 from recordari.errors import DatabaseUnavailable
 from recordari.memory import vector_storage
 from recordari.memory.tenant_view import MODEL_SECONDS, TenantView, TenantViews
 from recordari.models.base import Embedder, Matrix, Vector
 from recordari.models.embedding import Embedders
 from recordari.wiring import open_resources
+
+MOVE = Query("tests.move", "Begins a move to another model.", "UPDATE tenants SET embedding_target = 'another'")
 
 
 class Renamed:
@@ -145,7 +148,7 @@ async def test_what_is_embedded_first_while_a_tenant_is_moved_does_not_finish_th
     here = knowing(memory, "another")
     await here.acting_as(user="ana").remember_many([NewItem(content="The puppy slept", scope=Scope.USER)] * 2)
     async with memory.resources.database.transaction(memory.identity) as tx:
-        await tx._connection.execute("UPDATE tenants SET embedding_target = 'another'")
+        assert await tx.run(MOVE)
     await work_off(here, "embed")
     async with memory.resources.database.transaction(memory.identity) as tx:
         models = await vector_storage.find_models(tx)

@@ -24,7 +24,7 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role, Scope, TenantId, UserId, tenant_id_of
 from recordari.core.items import Kind, NewItem
 from recordari.db.address import APP_LOGIN
-from recordari.db.database import Database, Transaction
+from recordari.db.database import BatchedQuery, Database, Transaction
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.db.queries import Query
 from recordari.kit.resources import Resources
@@ -61,19 +61,22 @@ LOAD = """
 """
 
 
-class Explaining(Transaction):
-    """A transaction in which a query is explained instead of answered."""
+AS_SENT = (
+    Query("tests.generic", "Plans for every tenant.", "SET LOCAL plan_cache_mode = force_generic_plan"),
+    Query("tests.indexed", "Plans by an index.", "SET LOCAL enable_seqscan = off"),
+)
 
-    plans: list[dict[str, Any]]
 
-    async def query_custom_plan(self, query: Query, into: Any, **parameters: Any) -> list[Any]:
-        return await self.dicts(query, **parameters)
+class Plan:
+    """The steps of every query that was explained."""
 
-    async def dicts(self, query: Query, **parameters: Any) -> list[dict[str, Any]]:
+    def __init__(self) -> None:
+        self.plans: list[dict[str, Any]] = []
+
+    async def explain(self, tx: Transaction, query: Query, **parameters: Any) -> None:
         explained = Query(query.name, query.purpose, "EXPLAIN (ANALYZE, FORMAT JSON) " + query.sql)
-        (row,) = await super().query_custom_plan(explained, dict, **parameters)
+        (row,) = await tx.query_custom_plan(explained, dict, **parameters)
         self.plans += _nodes(row["QUERY PLAN"][0]["Plan"])
-        return []
 
     def uses(self, node: str, index: str) -> bool:
         """Whether such a step of the plan ran on that index."""
@@ -87,26 +90,34 @@ class Explaining(Transaction):
         return any(plan["Node Type"] == "Seq Scan" and plan["Relation Name"] == table for plan in self.plans)
 
 
-class ExplainingOnce:
-    """A database in which a query that is planned for every tenant is explained instead of answered."""
+class ExplainingTransaction:
+    """A transaction in which a query is explained instead of answered."""
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.explained: Explaining | None = None
+    def __init__(self, tx: Transaction, plan: Plan) -> None:
+        self.tx, self.plan, self.identity = tx, plan, tx.identity
+
+    async def query_custom_plan(self, query: Query, into: Any, **parameters: Any) -> list[Any]:
+        await self.plan.explain(self.tx, query, **parameters)
+        return []
+
+
+class ExplainingDatabase:
+    """A database in which a query that is planned for every tenant is explained, and answered where others follow."""
+
+    def __init__(self, database: Database, plan: Plan) -> None:
+        self.database, self.plan = database, plan
 
     async def execute(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
-        explained = Query(query.name, query.purpose, "EXPLAIN (ANALYZE, FORMAT JSON) " + query.sql)
         async with self.database.transaction(identity) as tx:
-            await tx._connection.execute(
-                "SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off"
-            )
-            self.explained = Explaining(tx._connection, identity)
-            cursor = await tx._connection.execute(
-                explained.sql, {"tenant_id": identity.tenant_id, **parameters}, prepare=True
-            )
-            (row,) = await cursor.fetchall()
-        self.explained.plans = list(_nodes(row["QUERY PLAN"][0]["Plan"]))
+            for setting in AS_SENT:
+                await tx.run(setting)
+            await self.plan.explain(tx, query, **parameters)
         return []
+
+    async def read_batch(self, identity: Identity, asked: Sequence[BatchedQuery[Any]]) -> None:
+        for one in asked:
+            await self.execute(identity, one.query, **one.parameters({}))
+        await self.database.read_batch(identity, asked)
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -168,20 +179,15 @@ def asked(seed: int = 1, *, below: int | None = None, terms: dict[str, float] | 
     )
 
 
-async def explained(resources: Resources, identity: Identity, wanted: Search) -> Explaining:
+async def explained(resources: Resources, identity: Identity, wanted: Search) -> Plan:
     """The plan of everything that a search sends."""
-    early = await recall_storage.find_early(resources.database, identity, wanted)
-    before: list[dict[str, Any]] = []
-    for _, sent in recall_storage._ask_early(identity, wanted):
-        once = ExplainingOnce(resources.database)
-        await once.execute(identity, sent.query, **sent._parameters)
-        assert once.explained is not None
-        before += once.explained.plans
+    plan = Plan()
+    database = cast("Database", ExplainingDatabase(resources.database, plan))
+    early = await recall_storage.find_early(database, identity, wanted)
     async with resources.database.transaction(identity) as tx:
-        explaining = Explaining(tx._connection, identity)
-        explaining.plans = before
+        explaining = cast("Transaction", ExplainingTransaction(tx, plan))
         await recall_storage.find_candidates(explaining, wanted, early)
-    return explaining
+    return plan
 
 
 async def nearest(resources: Resources, identity: Identity, wanted: Search) -> set[UUID]:
@@ -225,12 +231,12 @@ async def test_facts_looked_for_apart_are_found_by_the_same_indexes(indexed: Res
 
 
 async def test_how_rare_a_word_is_is_counted_in_the_text_index(resources: Resources) -> None:
-    explaining = ExplainingOnce(resources.database)
+    plan = Plan()
+    explaining = cast("Database", ExplainingDatabase(resources.database, plan))
     with pytest.raises(ValueError):  # there is no answer to read
-        await memory_storage.document_frequencies(cast("Database", explaining), who(LARGE), ["w7"])
-    assert explaining.explained is not None
-    assert explaining.explained.uses("Bitmap Index Scan", "items_text")
-    assert not explaining.explained.reads_all("items")
+        await memory_storage.document_frequencies(explaining, who(LARGE), ["w7"])
+    assert plan.uses("Bitmap Index Scan", "items_text")
+    assert not plan.reads_all("items")
 
 
 async def test_neighbours_are_found_by_their_thread(resources: Resources) -> None:

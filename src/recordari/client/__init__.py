@@ -88,7 +88,7 @@ class Client(_Verbs):
         session: str | None = None,
         run: str | None = None,
     ) -> Self:
-        """The same connection with more said about who asks."""
+        """The same memory with more said about who asks."""
         other = object.__new__(type(self))
         other._transport = self._transport
         other._who = {**self._who, **_checked({"user": user, "agent": agent, "session": session, "run": run})}
