@@ -60,9 +60,7 @@ WITH RECURSIVE later AS (
     UNION
     SELECT i.item_id FROM line l JOIN items i ON i.tenant_id = %(tenant_id)s AND i.superseded_by = l.item_id
 )
-SELECT i.item_id, i.kind, i.scope, i.tier, i.user_id, i.agent_id, i.session_id, i.run_id, i.source_ref, i.content, i.speaker,
-    i.trust, i.event_time, i.created_at, i.valid_at, i.invalid_at, i.superseded_by, i.subject, i.predicate, i.object,
-    i.confidence, i.category, i.payload_key, i.metadata, i.shared_from
+SELECT {i.item_columns}
 FROM items i JOIN line ON line.item_id = i.item_id
 WHERE i.tenant_id = %(tenant_id)s
 ORDER BY i.valid_at, i.item_id LIMIT %(limit)s
