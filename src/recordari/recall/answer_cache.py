@@ -8,12 +8,11 @@ because it will be better in a moment.
 
 from __future__ import annotations
 
-import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from recordari.core.cache import BoundedMap
 from recordari.core.identity import Identity
 from recordari.db.database import Database
 from recordari.recall import storage
@@ -38,7 +37,6 @@ A = TypeVar("A", bound=Answer)
 class _Kept:
     answer: Any
     version: int
-    expires: float
 
 
 class RecallCache:
@@ -46,8 +44,7 @@ class RecallCache:
 
     def __init__(self, *, seconds: float = SECONDS, most: int = MOST_ANSWERS) -> None:
         self._seconds = seconds
-        self._most = most
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._kept: BoundedMap[Hashable, _Kept] = BoundedMap(most)
         self._counts = {"hits": 0, "misses": 0}
 
     async def read(
@@ -62,24 +59,16 @@ class RecallCache:
         # The viewpoint says what may be seen and the request what is asked: nothing else does.
         key: Hashable = (identity.viewpoint, request)
         found = self._kept.get(key)
-        if found is not None and found.version == version and found.expires > time.monotonic():
+        if found is not None and found.version == version:
             self._counts["hits"] += 1
-            self._kept.move_to_end(key)
             kept: A = found.answer
             return kept, True
         self._counts["misses"] += 1
         answer = await load()
         seconds = min(self._seconds, DEGRADED_SECONDS) if answer.degraded else self._seconds
-        self._keep(key, _Kept(answer, version, time.monotonic() + seconds))
+        self._kept.put(key, _Kept(answer, version), seconds=seconds)
         return answer, False
 
     def statistics(self) -> dict[str, int]:
         """How often an answer was kept from before, and how many are kept."""
         return {**self._counts, "kept": len(self._kept)}
-
-    def _keep(self, key: Hashable, kept: _Kept) -> None:
-        self._kept[key] = kept
-        self._kept.move_to_end(key)
-        now = time.monotonic()
-        while self._kept and (len(self._kept) > self._most or next(iter(self._kept.values())).expires <= now):
-            self._kept.popitem(last=False)

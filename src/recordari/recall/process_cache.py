@@ -19,6 +19,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from recordari.core.cache import BoundedMap
 from recordari.core.identity import TenantId
 from recordari.db.database import Database
 from recordari.recall import storage
@@ -96,7 +97,7 @@ class SnapshotCache:
 
     def __init__(self) -> None:
         self._shelves: OrderedDict[_Key, Shelf] = OrderedDict()
-        self._asked: OrderedDict[_Key, _SnapshotQuery] = OrderedDict()
+        self._asked: BoundedMap[_Key, _SnapshotQuery] = BoundedMap(MOST_ASKED)
         self._held = 0
         self._reading: dict[_Key, asyncio.Future[None]] = {}
         self._following: dict[_Key, asyncio.Task[_Stands]] = {}
@@ -124,10 +125,10 @@ class SnapshotCache:
         items = len(standing) // _ENTRY
         if items > MOST_ITEMS:
             self._drop(key)
-            self._asked[key] = _SnapshotQuery(times=0, since=time.monotonic() + KEPT_SECONDS)
+            self._asked.put(key, _SnapshotQuery(times=0, since=time.monotonic() + KEPT_SECONDS))
             return None
         if asked is not None and not (asked := replace(asked, items=items)).is_enough:
-            self._asked[key] = asked
+            self._asked.put(key, asked)
             return None
         if shelf is None or standing != shelf.standing or (shelf.lacking and not shelf.is_settled):
             shelf = await self._arranged(database, key, shelf, stands, dimensions)
@@ -135,7 +136,7 @@ class SnapshotCache:
                 return None
         elif shelf.version != stands.version:
             shelf = replace(shelf, version=stands.version)
-        self._asked.pop(key, None)  # one that must make room has to be asked for again
+        self._asked.pop(key)  # one that must make room has to be asked for again
         self._keep(key, shelf)
         return shelf, waiting
 
@@ -178,12 +179,11 @@ class SnapshotCache:
     def _count_asking(self, key: _Key) -> _SnapshotQuery:
         """How often it was asked for lately, with this time."""
         now = time.monotonic()
-        before = self._asked.pop(key, None) or _SnapshotQuery(times=0, since=now)
+        before = self._asked.get(key) or _SnapshotQuery(times=0, since=now)
         if now - before.since > ASKED_SECONDS:
             before = replace(before, times=0, since=now)
-        asked = self._asked[key] = replace(before, times=before.times + 1)
-        while len(self._asked) > MOST_ASKED:
-            self._asked.popitem(last=False)
+        asked = replace(before, times=before.times + 1)
+        self._asked.put(key, asked)
         return asked
 
     async def _arranged(
