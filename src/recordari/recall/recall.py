@@ -17,6 +17,7 @@ from recordari.core import text
 from recordari.core.identity import AskedScope, Identity, Scope, SessionId, checked_choice
 from recordari.core.items import Item, Kind
 from recordari.db import outbox
+from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
@@ -98,6 +99,8 @@ async def recall(
     arms: frozenset[Arm] = frozenset(Arm),
 ) -> RecallAnswer:
     """Find what answers the question among what the identity may see."""
+    if source_kinds is not None and not source_kinds:
+        raise InvalidInput("source_kinds must name a kind; leave it out for all kinds", field="source_kinds")
     request = RecallRequest(
         query=query,
         top_k=top_k,
