@@ -20,6 +20,7 @@ of the work. No function keeps a transaction open while it waits for a provider.
 from __future__ import annotations
 
 from recordari.context import profiles
+from recordari.core.items import EXTRACT_TOPIC, JUDGE_TOPIC
 from recordari.databases import registry
 from recordari.entries import entries
 from recordari.events import follow, webhooks
@@ -68,8 +69,8 @@ JOBS: dict[str, Job] = {
 
 TOPICS: dict[str, Topic] = {
     index.EMBED_TOPIC: Topic(handle=index.embed, batch=index.FULL_BATCH, strikes_off=True),
-    index.EXTRACT_TOPIC: Topic(handle=extract.extract, timeout=AN_HOUR, strikes_off=True),
-    index.JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0, strikes_off=True),
+    EXTRACT_TOPIC: Topic(handle=extract.extract, timeout=AN_HOUR, strikes_off=True),
+    JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0, strikes_off=True),
     messages.SUMMARISE_TOPIC: Topic(handle=messages.summarise, batch=16, timeout=AN_HOUR),
     webhooks.TOPIC: Topic(handle=webhooks.deliver, timeout=300.0),
     share.SHARE_TOPIC: Topic(handle=share.sync_copies),

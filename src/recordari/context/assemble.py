@@ -27,7 +27,7 @@ from recordari.context.rules.rendering import ChatMessage, Section, compose
 from recordari.context.sources import Base, Fetched, item_of, read_base
 from recordari.core.checks import check_times
 from recordari.core.identity import Identity, checked_choice
-from recordari.core.items import Kind, checked_content
+from recordari.core.items import KINDS, checked_content
 from recordari.errors import InvalidInput
 from recordari.facts.language import Splitter
 from recordari.kit.resources import Resources
@@ -41,7 +41,7 @@ from recordari.recall.rules.temporal.times import Interval
 from recordari.recall.rules.tracing import written_interval
 from recordari.tenants.cache import TenantCache
 
-RECALLED = tuple(kind for kind in Kind if kind is not Kind.DOCUMENT_CHUNK)  # documents are looked up by the agent
+RECALLED = tuple(kind for kind, rule in KINDS.items() if rule.in_context)
 MORE_BY_STEPS = 3
 MOST_STEPS = 3
 SPLIT_SECONDS = 2.0

@@ -9,7 +9,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from recordari.core.identity import Identity, Scope, checked_choice, optional_choice
-from recordari.core.items import EDITED_FROM, Item, Kind, NewItem, Tier, Trust, normalised
+from recordari.core.items import EDITED_FROM, KINDS, Item, Kind, NewItem, Tier, Trust, normalised
 from recordari.db import audit
 from recordari.db.database import Transaction
 from recordari.errors import Conflict, InvalidInput, NotFound
@@ -28,7 +28,6 @@ from recordari.memory.version_storage import Retirement
 from recordari.memory.versions import Stated, free_reference, reclaim_reference, retire
 from recordari.tenants.tenants import page_size, require_admin
 
-EDITABLE = frozenset({Kind.FACT, Kind.PROCEDURE})
 MAX_REASON = 500
 
 
@@ -102,7 +101,7 @@ async def edit_item(
 ) -> Remembered:
     """Give a fact or procedure another text, as a new version that supersedes the old one."""
     old = await _to_change(resources, identity, item_id)
-    if Kind(old.kind) not in EDITABLE:
+    if not KINDS[Kind(old.kind)].is_editable:
         raise InvalidInput("what was said stays as it was said; only facts and procedures can be edited")
     if old.invalid_at is not None:
         raise Conflict("this version is not the current one; edit its successor, or restore it first")
@@ -239,7 +238,7 @@ async def _contradicting(tx: Transaction, item: Item, successor_id: UUID | None)
         successor = (await version_storage.lock_items(tx, [successor_id])).get(successor_id)
         if successor is not None and successor.live:
             return successor_id
-    if Kind(item.kind) not in EDITABLE:
+    if not KINDS[Kind(item.kind)].is_editable:
         return None
     model_id = (await vector_storage.find_models(tx)).active
     mine = _statement(item)

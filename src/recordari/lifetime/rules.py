@@ -26,15 +26,6 @@ WEAKEST, STRONGEST = 14.0, 60.0  # 7 and 30 days until 0.3
 PROMOTE_FROM = 0.8
 ACCESS_LEAVES = 0.9  # part of the distance to the strongest that each access leaves over
 
-BASE = {
-    Kind.CHAT_MESSAGE: 0.20,
-    Kind.TOOL_OUTPUT: 0.10,
-    Kind.EPISODE: 0.20,
-    Kind.SESSION_SUMMARY: 0.40,
-    Kind.FACT: 0.50,
-    Kind.PROCEDURE: 0.50,
-    Kind.DOCUMENT_CHUNK: 0.30,
-}
 MOST_FREQUENCY, HALF_FREQUENCY = 0.30, 4  # half of the boost after 4 accesses
 MOST_RECENCY, RECENCY_DAYS = 0.15, 7.0
 MOST_RICHNESS, RICH_TERMS, RICH_NAMES = 0.20, 60, 4
@@ -71,7 +62,7 @@ def importance(trace: Trace, *, now: datetime) -> float:
     frequency = MOST_FREQUENCY * trace.accesses / (trace.accesses + HALF_FREQUENCY)
     recency = MOST_RECENCY * math.exp(-_hours(trace, now) / 24 / RECENCY_DAYS)
     richness = MOST_RICHNESS * (0.6 * min(1.0, trace.terms / RICH_TERMS) + 0.4 * min(1.0, trace.names / RICH_NAMES))
-    return min(1.0, BASE[trace.kind] + frequency + recency + richness)
+    return min(1.0, KINDS[trace.kind].importance + frequency + recency + richness)
 
 
 def strength(importance: float, accesses: int) -> float:

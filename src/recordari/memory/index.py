@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 import numpy as np
 
+from recordari.core.cache import BoundedMap
 from recordari.core.checks import Progress
 from recordari.core.identity import Identity, Scope, TenantId
-from recordari.core.items import Kind
+from recordari.core.items import EXTRACT_TOPIC, KINDS, Kind
 from recordari.db import audit, outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
@@ -37,10 +37,6 @@ from recordari.tenants import storage as tenants_storage
 from recordari.tenants.tenants import require_admin
 
 EMBED_TOPIC = "embed"
-EXTRACT_TOPIC = "extract"
-JUDGE_TOPIC = "judge"
-# What is done with an item once it can be found by meaning.
-NEXT_TOPICS = {Kind.CHAT_MESSAGE: EXTRACT_TOPIC, Kind.FACT: JUDGE_TOPIC, Kind.PROCEDURE: JUDGE_TOPIC}
 FULL_BATCH = 200
 IMPORTED = 64  # so many at once are part of an import
 PAGE = 500
@@ -121,7 +117,7 @@ async def _ask_for_more(
     """Ask for what follows the embedding of these items; the topics to wake after the commit."""
     following: dict[str, list[UUID]] = {}
     for text in texts:
-        topic = NEXT_TOPICS.get(Kind(text.kind))
+        topic = KINDS[Kind(text.kind)].next_topic
         if topic is not None and not (topic == EXTRACT_TOPIC and extraction is Extraction.OFF):
             following.setdefault(topic, []).append(text.item_id)
     for topic, item_ids in following.items():
@@ -260,20 +256,18 @@ class Threads:
     """Keeps the last message of the threads written to lately; whether it still is the last, only the database knows."""
 
     def __init__(self) -> None:
-        self._last: OrderedDict[tuple[TenantId, str], Said] = OrderedDict()
+        self._last: BoundedMap[tuple[TenantId, str], Said] = BoundedMap(MOST_THREADS)
 
     def note(self, tenant_id: TenantId, row: Row) -> None:
         """A row was written at the end of its thread."""
         if row.thread is None:
             return
         key, item = (tenant_id, row.thread), row.item
-        self._last.pop(key, None)
         if item.kind is Kind.CHAT_MESSAGE:
-            self._last[key] = Said(
-                row.item_id, item.content_hash, item.scope, item.speaker, item.content[:PREVIOUS_HEAD]
-            )
-        while len(self._last) > MOST_THREADS:
-            self._last.popitem(last=False)
+            head = item.content[:PREVIOUS_HEAD]
+            self._last.put(key, Said(row.item_id, item.content_hash, item.scope, item.speaker, head))
+        else:
+            self._last.pop(key)
 
     def before(self, tenant_id: TenantId, row: Row) -> Said | None:
         """The message that a row follows, as far as this process knows."""
