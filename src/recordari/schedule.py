@@ -29,7 +29,8 @@ from recordari.knowledge import sync
 from recordari.learning import consolidate, proposals, workflows
 from recordari.lifetime import decay, erase, retain
 from recordari.lifetime import retain as lifetime_retain
-from recordari.memory import index, vector_indexes
+from recordari.memory import index
+from recordari.memory import index as memory_index
 from recordari.operations import answers, reports
 from recordari.sessions import episodes, messages, sessions, state
 from recordari.sharing import share
@@ -64,7 +65,7 @@ JOBS: dict[str, Job] = {
     sync.JOB: Job(run=sync.run_sync, timeout=A_DAY),
     "reindex": Job(run=index.reindex, timeout=A_DAY),
     "reembed": Job(run=index.reembed, timeout=A_DAY),
-    vector_indexes.JOB: Job(run=vector_indexes.maintain, cron="0 3 * * *", concurrency=2, timeout=3_600.0),
+    memory_index.JOB: Job(run=memory_index.maintain, cron="0 3 * * *", concurrency=2, timeout=3_600.0),
 }
 
 TOPICS: dict[str, Topic] = {

@@ -15,9 +15,9 @@ from tests.connected import ORDERS, TABLES, duckdb_of_a_user, filling, postgres_
 from tests.mariadb_server import MariaDb, running_mariadb
 
 from recordari.databases.reader import Answer, Limits, read
+from recordari.databases.registry import describe
 from recordari.databases.rules.databases import Engine, allowed_tables
 from recordari.databases.rules.readonly_sql import check
-from recordari.databases.schema import describe
 from recordari.databases.targets import Place, Target, checked, read_target
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import DatabaseUnavailable, Forbidden, InvalidInput, RecordariError, TimedOut

@@ -21,7 +21,7 @@ from recordari.facts import storage as facts_storage
 from recordari.facts.language import LLM, OfflineRules
 from recordari.facts.rules.conflict import Ruling, Statement, Verdict
 from recordari.facts.rules.extraction import Extracted
-from recordari.memory.version_storage import Retirement
+from recordari.memory.rules import Retirement
 from recordari.memory.versions import retire
 from recordari.recall.request import Arm
 from recordari.tenants import tenants

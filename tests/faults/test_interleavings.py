@@ -29,8 +29,7 @@ from recordari.facts.language import LLM, OfflineRules
 from recordari.facts.rules.extraction import Extracted
 from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
-from recordari.memory.rules import Entity, EntityKind
-from recordari.memory.version_storage import Retirement
+from recordari.memory.rules import Entity, EntityKind, Retirement
 from recordari.memory.versions import retire
 from recordari.sessions.rules.sessions import SessionStatus
 from recordari.sessions.rules.window import NewMessage

@@ -14,7 +14,7 @@ from recordari.facts.rules.conflict import Ruling, Statement, Verdict, is_newer,
 from recordari.facts.storage import FactRow
 from recordari.kit.resources import Resources
 from recordari.memory import vector_storage
-from recordari.memory.version_storage import Retirement
+from recordari.memory.rules import Retirement
 from recordari.memory.versions import retire
 from recordari.models.base import fail_open
 

@@ -14,7 +14,7 @@ from recordari.core.items import MAX_LABEL, Item, Kind, Trust
 from recordari.errors import NotFound
 from recordari.facts import curate
 from recordari.facts.curate import MAX_REASON, ItemState
-from recordari.facts.rules.evidence import Opinion, Trend
+from recordari.facts.rules.claims import Opinion, Trend
 from recordari.kit.problems import Problem
 from recordari.kit.rest import (
     MISMATCH,

@@ -11,7 +11,7 @@ from recordari.core.identity import AgentId, Role, RunId, SessionId, UserId
 from recordari.core.items import Item, Kind, Trust
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.facts.rules.evidence import Opinion, Source
+from recordari.facts.rules.claims import Opinion, Source
 from recordari.memory.storage import line_of
 
 queries = Queries(__name__)

@@ -41,8 +41,9 @@ from recordari.learning.rules.proposals import (
     retirement_of,
 )
 from recordari.learning.storage import FIRST
-from recordari.memory import vector_storage, version_storage
-from recordari.memory.version_storage import Retirement
+from recordari.memory import storage as memory_storage
+from recordari.memory import vector_storage
+from recordari.memory.rules import Retirement
 from recordari.memory.versions import retire
 from recordari.recall.accesses import AccessCounts
 from recordari.tenants.tenants import MAX_PAGE, get_tenant, require_admin, update_tenant
@@ -184,7 +185,7 @@ async def _void_if_changed(resources: Resources, tx: Transaction, proposal: Prop
     locked = await storage.lock_proposal(tx, proposal.proposal_id)
     before = await storage.inputs_of(tx, proposal.proposal_id)
     item_ids = [one.item_id for one in before]
-    await version_storage.lock_items(tx, sorted(item_ids))
+    await memory_storage.lock_items(tx, sorted(item_ids))
     now = await storage.inputs_now(tx, item_ids)
     gone = locked is None or len(before) < locked.inputs
     why = "an item was removed" if gone else changed(proposal, before, now)
@@ -311,12 +312,12 @@ async def _carry_out(resources: Resources, tx: Transaction, proposal: Proposal) 
         return []
     if successor is None:
         for item_id in item_ids:
-            await version_storage.end_item(tx, item_id, now)
+            await memory_storage.end_item(tx, item_id, now)
             await audit.record(tx, "item.invalidate", "item", item_id, reason=f"proposal: {proposal.rule}")
         return []
     merges = proposal.kind is ProposalKind.MERGE
     links = await storage.lend_links(tx, item_ids, successor_id=successor) if merges else []
-    moment = now if merges else (await version_storage.lock_items(tx, [successor]))[successor].valid_at
+    moment = now if merges else (await memory_storage.lock_items(tx, [successor]))[successor].valid_at
     rule = "merged" if merges else proposal.rule
     ended = [Retirement(item_id=item_id, superseded_by=successor, invalid_at=moment, rule=rule) for item_id in item_ids]
     await retire(tx, ended, judge=tx.identity.actor)
@@ -325,7 +326,7 @@ async def _carry_out(resources: Resources, tx: Transaction, proposal: Proposal) 
 
 async def _reverse(tx: Transaction, proposal: Proposal) -> None:
     inputs = [*proposal.item_ids, *([proposal.successor_id] if proposal.successor_id is not None else [])]
-    rows = await version_storage.lock_items(tx, sorted(inputs))
+    rows = await memory_storage.lock_items(tx, sorted(inputs))
     if proposal.kind is ProposalKind.PROMOTE:
         moved = await storage.set_tier(tx, proposal.item_ids, was=Tier.PERSISTENT, tier=Tier.RECENT)
         if len(moved) < len(proposal.item_ids):
@@ -336,7 +337,7 @@ async def _reverse(tx: Transaction, proposal: Proposal) -> None:
         untouched = row is not None and not row.live and not row.is_forgotten
         if row is None or not untouched or row.superseded_by != proposal.successor_id:
             raise Conflict("something else was done to what this proposal ended; restore the items one by one")
-        await version_storage.revive_item(tx, item_id)
+        await memory_storage.revive_item(tx, item_id)
         await audit.record(tx, "item.restore", "item", item_id, reason="proposal undone")
 
 

@@ -11,8 +11,8 @@ import typer
 
 from recordari.kit.commands import read_settings
 from recordari.kit.output import AsJson, clean, console, print_json, print_line, print_table, record, size
-from recordari.models import install as service
-from recordari.models.install import PullProgress
+from recordari.models import pull as service
+from recordari.models.pull import PullProgress
 
 models_commands = typer.Typer()
 

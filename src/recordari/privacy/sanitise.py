@@ -14,12 +14,11 @@ from recordari.core.items import NewItem
 from recordari.db import audit
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
-from recordari.privacy import storage
 from recordari.privacy.rules.findings import DataType
 from recordari.privacy.rules.masking import Action, PrivacyPolicy, holds_secret, sanitise, sanitise_value
-from recordari.privacy.storage import ProtectedSource
-from recordari.tenants.cache import TenantCache
-from recordari.tenants.tenants import require_admin, update_tenant
+from recordari.tenants import storage
+from recordari.tenants.storage import ProtectedSource
+from recordari.tenants.tenants import TenantCache, require_admin, update_tenant
 
 INLINE_CHARACTERS = 10_000  # more than these are read in a thread, so that the event loop goes on
 PRIVACY_SETTING = "privacy"

@@ -12,15 +12,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recordari.core.cache import BoundedMap
-from recordari.core.identity import TenantId
+from recordari.core.identity import Identity, TenantId
 from recordari.db.database import Database
 from recordari.recall import storage
 from recordari.recall.rules.candidates import Columns, Floats, Ids
@@ -246,3 +247,60 @@ def _shelf(items: list[SnapshotRow], stands: _Stands, dimensions: int) -> Shelf:
         is_settled=not stands.waiting,
         made_at=time.monotonic(),
     )
+
+
+SECONDS = 300.0  # C4
+DEGRADED_SECONDS = 5.0
+MOST_ANSWERS = 2_000
+
+
+class Answer(Protocol):
+    """What recall answers."""
+
+    @property
+    def degraded(self) -> bool:
+        """Whether a later answer may be better."""
+
+
+A = TypeVar("A", bound=Answer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    answer: Any
+    version: int
+
+
+class RecallCache:
+    """The answers of this process."""
+
+    def __init__(self, *, seconds: float = SECONDS, most: int = MOST_ANSWERS) -> None:
+        self._seconds = seconds
+        self._kept: BoundedMap[Hashable, _Kept] = BoundedMap(most)
+        self._counts = {"hits": 0, "misses": 0}
+
+    async def read(
+        self,
+        database: Database,
+        identity: Identity,
+        request: Hashable,
+        load: Callable[[], Awaitable[A]],
+    ) -> tuple[A, bool]:
+        """The answer to a request, and whether it was kept from before."""
+        version = await storage.read_version(database, identity)
+        # The viewpoint says what may be seen and the request what is asked: nothing else does.
+        key: Hashable = (identity.viewpoint, request)
+        found = self._kept.get(key)
+        if found is not None and found.version == version:
+            self._counts["hits"] += 1
+            kept: A = found.answer
+            return kept, True
+        self._counts["misses"] += 1
+        answer = await load()
+        seconds = min(self._seconds, DEGRADED_SECONDS) if answer.degraded else self._seconds
+        self._kept.put(key, _Kept(answer, version), seconds=seconds)
+        return answer, False
+
+    def statistics(self) -> dict[str, int]:
+        """How often an answer was kept from before, and how many are kept."""
+        return {**self._counts, "kept": len(self._kept)}

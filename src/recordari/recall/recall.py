@@ -54,7 +54,7 @@ from recordari.recall.search import (
     weights_of,
 )
 from recordari.recall.storage import LexicalHits, Search, Visibility
-from recordari.tenants.cache import TenantCache
+from recordari.tenants.tenants import TenantCache
 
 RERANKED = 20  # R4
 RERANK_SHARE = 0.4

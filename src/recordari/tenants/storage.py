@@ -1,7 +1,8 @@
-"""Rows of tenants, users, agents and API keys."""
+"""Rows of tenants, users, agents, API keys, and the sources that a tenant protects from being copied."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 from uuid import UUID
@@ -177,3 +178,28 @@ async def measure_usage(tx: Transaction, *, day: date) -> None:
 async def list_tenants(owner_dsn: str) -> list[Tenant]:
     """Every tenant."""
     return await list_as_owner(owner_dsn, queries.list_tenants, Tenant)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtectedSource:
+    """A source that memory must not copy."""
+
+    source_id: UUID
+    protected_at: datetime
+    texts: int
+
+
+async def protect_source(tx: Transaction, source_id: UUID) -> int:
+    """Take the texts of a source under guard; how many were not yet."""
+    await tx.run(queries.protect_source, source_id=source_id)
+    return await tx.run(queries.guard_texts, source_id=source_id)
+
+
+async def unprotect_source(tx: Transaction, source_id: UUID) -> bool:
+    """Protect a source no longer; False when it was not protected."""
+    return await tx.run(queries.unprotect_source, source_id=source_id) == 1
+
+
+async def list_protected(tx: Transaction) -> list[ProtectedSource]:
+    """The protected sources."""
+    return await tx.all(queries.list_protected, ProtectedSource)

@@ -12,8 +12,8 @@ from recordari.core.identity import Identity
 from recordari.doors.rest.limits import STREAMED
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
-from recordari.operations.answer_storage import Claim
 from recordari.operations.answers import Answer, IdempotentRequest, another_request, claim, give_up, keep
+from recordari.operations.storage import Claim
 
 KEY = re.compile(r"[\x21-\x7e]{1,200}")
 KEY_PARAMETER: dict[str, Any] = {

@@ -18,7 +18,7 @@ from uuid import UUID
 from recordari.core.items import normalised
 from recordari.core.text import terms
 from recordari.facts.rules.claims import Claim, claims_of, is_single
-from recordari.memory.version_storage import Retirement
+from recordari.memory.rules import Retirement
 
 EXAMINED = 600
 SAME_FRAME = 0.6
