@@ -19,6 +19,7 @@ from recordari.context.profiles import profile as read_profile
 from recordari.context.rules.context import ContextItem, Plan, SectionName, cache_stable_tail
 from recordari.context.rules.profiles import Profile
 from recordari.context.storage import Owner, ProfileRow
+from recordari.core.checks import END
 from recordari.core.identity import Identity
 from recordari.core.items import Item, Trust, normalised
 from recordari.db.database import BatchedQuery
@@ -33,7 +34,7 @@ from recordari.sessions.rules.state import DELEGATED_PREFIX, OwnerKind, StateEnt
 from recordari.sessions.rules.state import Owner as StateOwner
 from recordari.sessions.rules.window import HINT, TAIL, Message, Window, window_of
 from recordari.sessions.sessions import MAX_WINDOW_MESSAGES, limit_of
-from recordari.sessions.storage import END, SessionWithModel
+from recordari.sessions.storage import SessionWithModel
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.rules import Agent
 

@@ -67,6 +67,15 @@ def check_type(field: str, value: object, check: TypeCheck) -> None:
         raise InvalidInput(f"{field} must be {noun}", field=field)
 
 
+MAX_REASON = 500
+
+
+def check_reason(reason: str | None) -> None:
+    """Raise `InvalidInput` for a reason that is too long for the audit."""
+    if reason is not None and len(reason) > MAX_REASON:
+        raise InvalidInput(f"reason must have at most {MAX_REASON} characters", field="reason")
+
+
 def check_times(**moments: datetime | None) -> None:
     """Raise `InvalidInput` for what is no moment, and for one without a time zone."""
     for name, moment in moments.items():
@@ -74,6 +83,10 @@ def check_times(**moments: datetime | None) -> None:
             raise InvalidInput(f"{name} must be a datetime", field=name)
         if moment is not None and moment.tzinfo is None:
             raise InvalidInput(f"{name} must carry a time zone, as in 2026-05-02T14:23:01Z", field=name)
+
+
+BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
+END = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def check_moment(name: str, moment: datetime) -> None:

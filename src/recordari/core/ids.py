@@ -7,6 +7,9 @@ import threading
 import time
 from uuid import UUID
 
+LAST = UUID(int=2**128 - 1)
+"""After every id: the place from which a list that begins with the newest starts."""
+
 _lock = threading.Lock()
 _last_tick = 0
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from recordari.core.checks import check_reason
 from recordari.core.identity import Identity, Scope, checked_choice, optional_choice
 from recordari.core.items import EDITED_FROM, KINDS, Item, Kind, NewItem, Tier, Trust, normalised
 from recordari.db import audit
@@ -28,8 +29,6 @@ from recordari.memory.remember import Remembered, make_ready, save_ready
 from recordari.memory.rules import Retirement
 from recordari.memory.versions import Stated, free_reference, reclaim_reference, retire
 from recordari.tenants.tenants import page_size, require_admin
-
-MAX_REASON = 500
 
 
 class ItemState(StrEnum):
@@ -242,29 +241,16 @@ async def _contradicting(tx: Transaction, item: Item, successor_id: UUID | None)
     if not KINDS[Kind(item.kind)].is_editable:
         return None
     model_id = (await vector_storage.find_models(tx)).active
-    mine = _statement(item)
+    mine = Statement.of(item)
     for other in await storage.near_facts(
         tx, item.item_id, model_id=model_id, distance=near_distance(model_id), most=CANDIDATES
     ):
-        theirs = _statement(other)
+        theirs = Statement.of(other)
         if is_newer(theirs, mine) and ruling(theirs, mine).verdict is Verdict.SUPERSEDE:
             return other.item_id
     return None
 
 
-def _statement(item: Item | storage.FactRow) -> Statement:
-    return Statement(
-        item_id=item.item_id,
-        content=item.content,
-        valid_at=item.valid_at,
-        speaker=item.speaker,
-        subject=item.subject,
-        predicate=item.predicate,
-        object=item.object,
-    )
-
-
 async def _note(tx: Transaction, action: str, item_id: UUID, reason: str | None, **details: str) -> None:
-    if reason is not None and len(reason) > MAX_REASON:
-        raise InvalidInput(f"reason must have at most {MAX_REASON} characters", field="reason")
+    check_reason(reason)
     await audit.record(tx, action, "item", item_id, reason=reason, **details)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from uuid import UUID
 
+from recordari.core.checks import BEGINNING, END
 from recordari.core.identity import AgentId, Role, RunId, SessionId, UserId
+from recordari.core.ids import LAST
 from recordari.core.items import Item, Kind, Trust
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
@@ -15,10 +17,6 @@ from recordari.facts.rules.claims import Opinion, Source
 from recordari.memory.storage import line_of
 
 queries = Queries(__name__)
-
-LAST = UUID(int=2**128 - 1)
-BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
-END = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

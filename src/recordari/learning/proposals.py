@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from recordari.core.checks import check_reason
 from recordari.core.identity import Identity, optional_choice
 from recordari.core.items import Tier
 from recordari.core.telemetry import get_log
 from recordari.db import audit
 from recordari.db.database import Transaction
-from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.errors import Conflict, NotFound
 from recordari.facts import storage as facts_storage
-from recordari.facts.curate import MAX_REASON
 from recordari.facts.judge import CANDIDATES, near_distance
 from recordari.facts.rules.conflict import Statement, Verdict, is_newer, ruling
 from recordari.facts.storage import FactRow
@@ -32,7 +32,6 @@ from recordari.learning.rules.proposals import (
     ProposalKind,
     ProposalPolicy,
     ProposalStatus,
-    ReviewedItem,
     changed,
     checked_accept,
     contradiction_of,
@@ -134,23 +133,11 @@ async def _compared(tx: Transaction, item_id: UUID, near: Sequence[FactRow]) -> 
     for other in others.values():
         if other.item_id in merged:
             continue
-        older, newer = (other, mine) if is_newer(_statement(mine), _statement(other)) else (mine, other)
-        if ruling(_statement(newer), _statement(older)).verdict is Verdict.SUPERSEDE:
+        older, newer = (other, mine) if is_newer(Statement.of(mine), Statement.of(other)) else (mine, other)
+        if ruling(Statement.of(newer), Statement.of(older)).verdict is Verdict.SUPERSEDE:
             retirement = contradiction_of(older, newer)
             found += [retirement] if retirement is not None else []
     return found
-
-
-def _statement(one: ReviewedItem) -> Statement:
-    return Statement(
-        item_id=one.item_id,
-        content=one.content,
-        valid_at=one.valid_at,
-        speaker=one.speaker,
-        subject=one.subject,
-        predicate=one.predicate,
-        object=one.object,
-    )
 
 
 async def _by_policy(
@@ -353,6 +340,5 @@ def _details(proposal: Proposal) -> dict[str, Any]:
 def _governing(identity: Identity, reason: str | None) -> Identity:
     """The administrator who decides, for the whole tenant and not for one of its users."""
     require_admin(identity)
-    if reason is not None and len(reason) > MAX_REASON:
-        raise InvalidInput(f"reason must have at most {MAX_REASON} characters", field="reason")
+    check_reason(reason)
     return replace(identity, user_id=None)

@@ -11,14 +11,15 @@ from uuid import UUID
 import psycopg
 from psycopg.types.json import Jsonb
 
+from recordari.core.checks import BEGINNING, END
 from recordari.core.identity import AgentId, RunId, SessionId, UserId
+from recordari.core.ids import LAST
 from recordari.core.items import Item
 from recordari.db.database import BatchedQuery, Transaction, all_as
 from recordari.db.queries import Queries
 from recordari.errors import NotFound
 from recordari.sessions.rules.runs import Run, RunStatus, ToolCall, Turn, TurnState, Usage
 from recordari.sessions.rules.state import Holdings, NewState, Owner, StateEntry
-from recordari.sessions.storage import BEGINNING, END, LAST
 
 queries = Queries(__name__)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from recordari.core.checks import BEGINNING, END
 from recordari.core.identity import AgentId, RunId, Scope, SessionId, UserId
+from recordari.core.ids import LAST
 from recordari.core.items import Trust
 from recordari.core.tokens import message_tokens
 from recordari.db.database import BatchedQuery, QueueTransaction, Record, Transaction
@@ -21,11 +23,6 @@ from recordari.sessions.rules.sessions import MAX_NOTES, CloseReason, Fold, Note
 from recordari.sessions.rules.window import Message, role_of
 
 queries = Queries(__name__)
-
-
-LAST = UUID(int=2**128 - 1)
-BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
-END = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

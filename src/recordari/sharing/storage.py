@@ -10,7 +10,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from recordari.core.identity import AgentId, Scope, TenantId
-from recordari.core.ids import new_id
+from recordari.core.ids import LAST, new_id
 from recordari.core.items import WRITTEN_COLUMNS, Item, Tier
 from recordari.db.backup import list_as_owner
 from recordari.db.database import Transaction
@@ -19,8 +19,6 @@ from recordari.memory.rules import Indexed
 from recordari.sharing.rules import RECEIVED_TRUST, LinkStatus, Member, Membership, Share, ShareLink, copy_ref
 
 queries = Queries(__name__)
-
-LAST = UUID(int=2**128 - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

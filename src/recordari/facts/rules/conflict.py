@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
+from typing import Any
 from uuid import UUID
 
 from recordari.core.items import normalised
@@ -46,6 +47,11 @@ class Statement:
     subject: str | None = None
     predicate: str | None = None
     object: str | None = None
+
+    @classmethod
+    def of(cls, row: Any) -> Statement:
+        """The statement of an item, or of any row with the same columns."""
+        return cls(**{column.name: getattr(row, column.name) for column in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
