@@ -34,7 +34,7 @@ from recordari.memory.vector_storage import VectorIndexes
 from recordari.models import pull
 from recordari.models.base import Embedder
 from recordari.models.embedding import Embedders, EmbeddingProvider, EmbeddingSpec, make_embedder
-from recordari.models.language import LanguageModel, ModelSpec, make_token_counter
+from recordari.models.language import LanguageModel, LanguageModelSpec, make_token_counter
 from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
 from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.privacy.rules.masking import PrivacyPolicy
@@ -143,7 +143,7 @@ def make_language_model(settings: Settings) -> LanguageModel | None:
         raise ConfigurationError("set RECORDARI_LLM_MODEL to the name of the model")
     key = settings.llm_api_key
     return LanguageModel(
-        ModelSpec(
+        LanguageModelSpec(
             provider=settings.llm_provider,
             model=settings.llm_model,
             base_url=settings.llm_url,

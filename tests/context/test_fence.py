@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recordari.context.rules import rendering
-from recordari.context.rules.context import ContextItem, Rendering, SectionName, Share
+from recordari.context.rules.context import ContextItem, Rendering, SectionBudget, SectionName
 from recordari.context.rules.rendering import compose
 from recordari.core.tokens import prudent_tokens
 
@@ -52,7 +52,7 @@ def as_text(*contents: str, how: Rendering = Rendering.TEXT) -> str:
         for text in contents
     ]
     composed = compose(
-        {SectionName.LONG_TERM: Share(tokens=50_000, priority=1)},
+        {SectionName.LONG_TERM: SectionBudget(tokens=50_000, priority=1)},
         {SectionName.LONG_TERM: found},
         budget=60_000,
         hint=None,

@@ -39,7 +39,7 @@ from recordari.errors import (
     Overloaded,
     ProviderError,
 )
-from recordari.models.language import LanguageModel, ModelSpec
+from recordari.models.language import LanguageModel, LanguageModelSpec
 from recordari.tenants.tenants import ensure_tenant
 from recordari.wiring import make_language_model
 
@@ -99,7 +99,7 @@ async def shop(memory: Memory, tmp_path: Path) -> Memory:
 
 
 def with_model(memory: Memory, model: JsonServer, *, timeout: float = PATIENCE) -> Memory:
-    spec = ModelSpec(provider="openai", model="tiny", base_url=f"{model.url}/v1", timeout=timeout)
+    spec = LanguageModelSpec(provider="openai", model="tiny", base_url=f"{model.url}/v1", timeout=timeout)
     return Memory(memory.resources.replacing(SqlWriter, ModelSqlWriter(LanguageModel(spec))), memory.identity)
 
 

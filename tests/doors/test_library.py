@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,9 @@ from recordari.client import Client
 from recordari.config import Settings
 from recordari.core.items import NewItem
 from recordari.errors import InvalidInput, NotFound
+
+
+TEA = NewItem(content="tea")
 
 
 def test_every_public_name_can_be_imported() -> None:
@@ -69,8 +73,8 @@ def test_the_sync_classes_list_every_verb_with_its_signature(facade: type, origi
         ("source_kinds", lambda memory: memory.recall("tea", source_kinds=[])),
         ("source_kinds", lambda memory: memory.recall("tea", source_kinds=["rumour"])),
         ("item_id", lambda memory: memory.get_item("tea")),
-        ("confidence", lambda memory: memory.remember_many([NewItem(content="tea", confidence="high")])),
-        ("speaker", lambda memory: memory.remember_many([NewItem(content="tea", speaker=5)])),
+        ("confidence", lambda memory: memory.remember_many([replace(TEA, **{"confidence": "high"})])),
+        ("speaker", lambda memory: memory.remember_many([replace(TEA, **{"speaker": 5})])),
     ],
 )
 async def test_a_wrong_argument_is_refused_by_its_name(

@@ -19,8 +19,8 @@ from recordari.context.rules.context import (
     Iteration,
     Plan,
     Rendering,
+    SectionBudget,
     SectionName,
-    Share,
     Situation,
     checked_budget,
     plan,
@@ -334,13 +334,15 @@ def _recalled(wanted: Plan, name: SectionName, found: _Found) -> dict[SectionNam
     }
 
 
-def _widened(share: Share, name: SectionName, found: _Found) -> Share:
+def _widened(share: SectionBudget, name: SectionName, found: _Found) -> SectionBudget:
     """The share of a section, with the places that further steps add to long-term memory."""
     is_wider = name is SectionName.LONG_TERM and share.most is not None
     return replace(share, most=(share.most or 0) + found.more) if is_wider else share
 
 
-def _section_trace(name: SectionName, share: Share, fetched: Fetched, filled: Filled[ContextItem]) -> dict[str, Any]:
+def _section_trace(
+    name: SectionName, share: SectionBudget, fetched: Fetched, filled: Filled[ContextItem]
+) -> dict[str, Any]:
     return {
         "name": str(name),
         "budget": share.tokens,

@@ -11,7 +11,7 @@ from recordari.core.identity import Identity, checked_id
 from recordari.core.ids import new_id
 from recordari.core.telemetry import get_log, measured
 from recordari.databases import storage
-from recordari.databases.reader import Answer, Limits, read
+from recordari.databases.reader import Limits, QueryRows, read
 from recordari.databases.rules.databases import (
     MAX_NAME_LENGTH,
     AllowedTable,
@@ -20,7 +20,7 @@ from recordari.databases.rules.databases import (
     allowed_tables,
     sample_values,
 )
-from recordari.databases.targets import Place, Target, checked, read_target
+from recordari.databases.targets import AllowedTargets, Target, checked, read_target
 from recordari.db import audit
 from recordari.db.queries import Queries
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, RecordariError
@@ -155,10 +155,10 @@ async def open_dsn(resources: Resources, identity: Identity, database_id: UUID) 
     return resources.secrets.open(sealed, purpose=_bound(identity, database_id))
 
 
-def place_of(resources: Resources) -> Place:
+def place_of(resources: Resources) -> AllowedTargets:
     """Where the settings let databases be."""
     settings = resources.settings
-    return Place(allow_private=settings.allow_private_databases, files=settings.database_files)
+    return AllowedTargets(allow_private=settings.allow_private_databases, files=settings.database_files)
 
 
 def _bound(identity: Identity, database_id: UUID) -> str:
@@ -332,6 +332,6 @@ def _sampling(table: dict[str, Any], engine: Engine) -> str:
     return f"SELECT {columns} FROM {place} LIMIT {SAMPLED_ROWS}"  # noqa: S608 - our names, quoted
 
 
-def _take_values(table: dict[str, Any], sample: Answer) -> None:
+def _take_values(table: dict[str, Any], sample: QueryRows) -> None:
     for place, column in enumerate(table["columns"]):
         column["values"] = [row[place] for row in sample.rows if len(row) > place and row[place] is not None]

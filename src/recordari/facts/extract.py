@@ -12,7 +12,7 @@ from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.facts import storage
 from recordari.facts.language import LLM
-from recordari.facts.rules.extraction import Extracted, facts_in
+from recordari.facts.rules.extraction import ExtractedFact, facts_in
 from recordari.facts.storage import Link, SourceText
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
@@ -59,7 +59,7 @@ async def extract(resources: Resources, identity: Identity, batch: Batch) -> Non
 
 async def _facts_of(resources: Resources, identity: Identity, source: SourceText) -> list[_Found]:
     """The facts of one message, ready to be written for the one who said them."""
-    offline: Sequence[Extracted] = facts_in(source.content, speaker=source.speaker)
+    offline: Sequence[ExtractedFact] = facts_in(source.content, speaker=source.speaker)
     extracted, ran = await fail_open(
         "extract",
         lambda: resources.get(LLM).extract(source.content, speaker=source.speaker),
@@ -81,7 +81,7 @@ async def _facts_of(resources: Resources, identity: Identity, source: SourceText
     return [_Found(row=row, source=source) for row in ready.rows]
 
 
-def _new_fact(extracted: Extracted, source: SourceText, extractor: str) -> NewItem:
+def _new_fact(extracted: ExtractedFact, source: SourceText, extractor: str) -> NewItem:
     return NewItem(
         content=extracted.content,
         kind=Kind.FACT,

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from recordari.core.items import MAX_LABEL
 from recordari.errors import ProviderError
 from recordari.facts.rules.conflict import KEEP, Ruling, Statement, Verdict, is_newer, ruling
-from recordari.facts.rules.extraction import EXAMINED, LONGEST, MOST_FACTS, Category, Extracted, facts_in
+from recordari.facts.rules.extraction import EXAMINED, LONGEST, MOST_FACTS, Category, ExtractedFact, facts_in
 from recordari.models.language import LanguageModel, fenced
 
 
@@ -26,7 +26,7 @@ class LLM(Protocol):
     def name(self) -> str:
         """Which one ran; kept with what came of it."""
 
-    async def extract(self, text: str, *, speaker: str | None) -> Sequence[Extracted]:
+    async def extract(self, text: str, *, speaker: str | None) -> Sequence[ExtractedFact]:
         """The facts that a message states, in its own words."""
 
     async def judge(self, statement: Statement, others: Sequence[Statement]) -> Sequence[Ruling]:
@@ -41,7 +41,7 @@ class OfflineRules:
         """Which one ran."""
         return "offline"
 
-    async def extract(self, text: str, *, speaker: str | None) -> Sequence[Extracted]:
+    async def extract(self, text: str, *, speaker: str | None) -> Sequence[ExtractedFact]:
         """What the patterns find."""
         return facts_in(text, speaker=speaker)
 
@@ -108,7 +108,7 @@ class ModelRules:
         """Which model ran."""
         return self._model.name
 
-    async def extract(self, text: str, *, speaker: str | None) -> Sequence[Extracted]:
+    async def extract(self, text: str, *, speaker: str | None) -> Sequence[ExtractedFact]:
         """The facts that a message states."""
         prompt = f"Speaker: {speaker or 'unknown'}\n\n{fenced('message', text[:EXAMINED])}"
         answer = await self._model.answer(FoundFacts, prompt, instructions=_EXTRACT)
@@ -125,8 +125,8 @@ class ModelRules:
         return [ended if verdicts[place] is Verdict.SUPERSEDE else KEEP for place in range(1, len(others) + 1)]
 
 
-def _extracted(fact: FoundFact) -> Extracted:
-    return Extracted(
+def _extracted(fact: FoundFact) -> ExtractedFact:
+    return ExtractedFact(
         content=fact.content.strip(),
         category=fact.category,
         confidence=fact.confidence,

@@ -25,7 +25,7 @@ from recordari.kit.rest import (
 from recordari.lifetime import decay, erase, retain
 from recordari.lifetime import forget as forget_verbs
 from recordari.lifetime.forget import Forgotten
-from recordari.lifetime.rules import MOST_DAYS, RetentionPolicy, Verdict
+from recordari.lifetime.rules import MOST_DAYS, DecayOutcome, RetentionPolicy
 
 router = APIRouter(prefix="/v1/retention", tags=["retention"], responses=PROBLEMS)
 items_router = APIRouter(prefix="/v1/items", tags=["items"], responses=PROBLEMS)
@@ -83,8 +83,8 @@ class SweepShown(Shown):
     """What a sweep did, or would do: how many items had each verdict, and the first of them."""
 
     dry_run: bool
-    counts: dict[Verdict, int]
-    item_ids: dict[Verdict, list[UUID]]
+    counts: dict[DecayOutcome, int]
+    item_ids: dict[DecayOutcome, list[UUID]]
 
 
 class FadedShown(Shown):

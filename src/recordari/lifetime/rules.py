@@ -119,7 +119,7 @@ SAFE_ROWS = 100
 """A sweep of fewer rows is never refused: in a small tenant any number is a large share."""
 
 
-class Verdict(StrEnum):
+class DecayOutcome(StrEnum):
     """What becomes of an item."""
 
     KEEP = "keep"
@@ -195,28 +195,28 @@ def retention_policy(settings: Mapping[str, Any]) -> tuple[RetentionPolicy, bool
         return RetentionPolicy(), False
 
 
-def verdict(item: Ended, policy: RetentionPolicy, *, now: datetime) -> Verdict:
+def verdict(item: Ended, policy: RetentionPolicy, *, now: datetime) -> DecayOutcome:
     """What the policy says of an item: the strongest that applies, and nothing while an action rests on it (T4)."""
     if item.is_held:
-        return Verdict.KEEP
+        return DecayOutcome.KEEP
 
     def passed(since: datetime | None, days: int | None) -> bool:
         return since is not None and days is not None and since + timedelta(days=days) <= now
 
     if passed(item.deleted_at, policy.deleted_days):
-        return Verdict.ANONYMIZE
+        return DecayOutcome.ANONYMIZE
     if item.is_pinned:
-        return Verdict.KEEP
+        return DecayOutcome.KEEP
     if passed(item.invalid_at, policy.superseded_days):
-        return Verdict.ANONYMIZE
+        return DecayOutcome.ANONYMIZE
     is_transient = item.tier in {Tier.RUN, Tier.SESSION}
     if is_transient and passed(item.scope_ended_at, policy.transient_days):
-        return Verdict.PURGE
+        return DecayOutcome.PURGE
     if passed(item.archived_at, policy.archived_days):
-        return Verdict.ANONYMIZE if item.tier is Tier.PERSISTENT else Verdict.PURGE
+        return DecayOutcome.ANONYMIZE if item.tier is Tier.PERSISTENT else DecayOutcome.PURGE
     if is_transient and item.archived_at is None and passed(item.scope_ended_at, 1):
-        return Verdict.ARCHIVE
-    return Verdict.KEEP
+        return DecayOutcome.ARCHIVE
+    return DecayOutcome.KEEP
 
 
 def is_too_much(ending: int, total: int, policy: RetentionPolicy) -> bool:

@@ -244,7 +244,7 @@ MOST_THREADS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class LastMessage:
     """The last message of a thread."""
 
     item_id: UUID
@@ -258,7 +258,7 @@ class Threads:
     """Keeps the last message of the threads written to lately; whether it still is the last, only the database knows."""
 
     def __init__(self) -> None:
-        self._last: BoundedMap[tuple[TenantId, str], Said] = BoundedMap(MOST_THREADS)
+        self._last: BoundedMap[tuple[TenantId, str], LastMessage] = BoundedMap(MOST_THREADS)
 
     def note(self, tenant_id: TenantId, row: Row) -> None:
         """A row was written at the end of its thread."""
@@ -267,11 +267,11 @@ class Threads:
         key, item = (tenant_id, row.thread), row.item
         if item.kind is Kind.CHAT_MESSAGE:
             head = item.content[:PREVIOUS_HEAD]
-            self._last.put(key, Said(row.item_id, item.content_hash, item.scope, item.speaker, head))
+            self._last.put(key, LastMessage(row.item_id, item.content_hash, item.scope, item.speaker, head))
         else:
             self._last.pop(key)
 
-    def before(self, tenant_id: TenantId, row: Row) -> Said | None:
+    def before(self, tenant_id: TenantId, row: Row) -> LastMessage | None:
         """The message that a row follows, as far as this process knows."""
         if row.thread is None or row.item.kind is not Kind.CHAT_MESSAGE:
             return None

@@ -111,7 +111,7 @@ class StoredAnswer:
 
 
 async def claim_answer(
-    tx: Transaction, claim: Claim, *, now: datetime, silent_since: datetime, expires_at: datetime
+    tx: Transaction, claim: AnswerClaim, *, now: datetime, silent_since: datetime, expires_at: datetime
 ) -> bool:
     """Take the right to answer; False when somebody answered or is about to."""
     taken = await tx.value(
@@ -131,12 +131,12 @@ async def find_answer(tx: Transaction, key_hash: bytes) -> StoredAnswer | None:
     return await tx.maybe(queries.find_answer, StoredAnswer, key_hash=key_hash)
 
 
-async def save_answer(tx: Transaction, claim: Claim, sealed: bytes) -> None:
+async def save_answer(tx: Transaction, claim: AnswerClaim, sealed: bytes) -> None:
     """Keep an answer."""
     await tx.run(queries.save_answer, key_hash=claim.key_hash, claim=claim.claim, sealed=sealed)
 
 
-async def drop_claim(tx: Transaction, claim: Claim) -> None:
+async def drop_claim(tx: Transaction, claim: AnswerClaim) -> None:
     """Give the right to answer up."""
     await tx.run(queries.drop_claim, key_hash=claim.key_hash, claim=claim.claim)
 
@@ -147,7 +147,7 @@ async def delete_expired(tx: Transaction, *, now: datetime) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class AnswerClaim:
     """Who answers under a key: by hashes of the key and of the request, and an id of the claim itself."""
 
     key_hash: bytes

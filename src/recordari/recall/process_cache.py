@@ -254,7 +254,7 @@ DEGRADED_SECONDS = 5.0
 MOST_ANSWERS = 2_000
 
 
-class Answer(Protocol):
+class CacheableAnswer(Protocol):
     """What recall answers."""
 
     @property
@@ -262,7 +262,7 @@ class Answer(Protocol):
         """Whether a later answer may be better."""
 
 
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A", bound=CacheableAnswer)
 
 
 @dataclass(frozen=True, slots=True)

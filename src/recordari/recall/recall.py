@@ -29,7 +29,7 @@ from recordari.recall.accesses import AccessCounts
 from recordari.recall.process_cache import MOST_ITEMS, SnapshotCache
 from recordari.recall.request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
 from recordari.recall.rules.arms import look
-from recordari.recall.rules.candidates import Columns, Found
+from recordari.recall.rules.candidates import Columns, SearchHits
 from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Folded, Question, Ranked, folded, ranked
 from recordari.recall.rules.steps import is_bridging
 from recordari.recall.rules.temporal.times import Interval, question_interval
@@ -317,7 +317,7 @@ class _Recall:
         return await storage.links_among(self.resources.database, self.identity, list(texts))
 
     def _ranked(
-        self, question: Question, columns: Columns, found: Found, collection: Collection, limit: int
+        self, question: Question, columns: Columns, found: SearchHits, collection: Collection, limit: int
     ) -> list[Ranked]:
         return ranked(
             question,

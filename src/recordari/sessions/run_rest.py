@@ -29,7 +29,7 @@ from recordari.memory.bodies import ItemShown, RememberedShown
 from recordari.sessions import episodes as episodes_verbs
 from recordari.sessions import runs
 from recordari.sessions import state as state_verbs
-from recordari.sessions.rules.runs import MAX_ARGUMENT_BYTES, MOST_EPISODES_GIVEN, NewToolCall, RunStatus, Usage
+from recordari.sessions.rules.runs import MAX_ARGUMENT_BYTES, MOST_EPISODES_GIVEN, NewToolCall, RunStatus, RunUsage
 from recordari.sessions.rules.state import LONGEST_TTL, OwnerKind
 
 state_router = APIRouter(prefix="/v1/state", tags=["state"], responses=PROBLEMS)
@@ -105,9 +105,9 @@ class UsageBody(Strict):
     tokens_out: int = Field(default=0, ge=0)
     cost: Decimal = Field(default=Decimal(0), ge=0, strict=False)
 
-    def usage(self) -> Usage:
+    def usage(self) -> RunUsage:
         """The same for the domain."""
-        return Usage(tokens_in=self.tokens_in, tokens_out=self.tokens_out, cost=self.cost)
+        return RunUsage(tokens_in=self.tokens_in, tokens_out=self.tokens_out, cost=self.cost)
 
 
 class RunShown(Shown):

@@ -18,8 +18,8 @@ from recordari.core.items import Item
 from recordari.db.database import BatchedQuery, Transaction, all_as
 from recordari.db.queries import Queries
 from recordari.errors import NotFound
-from recordari.sessions.rules.runs import Run, RunStatus, ToolCall, Turn, TurnState, Usage
-from recordari.sessions.rules.state import Holdings, NewState, Owner, StateEntry
+from recordari.sessions.rules.runs import Run, RunStatus, RunUsage, ToolCall, Turn, TurnState
+from recordari.sessions.rules.state import Holdings, NewState, StateEntry, StateOwner
 
 queries = Queries(__name__)
 
@@ -138,7 +138,7 @@ async def end_turn(
     number: int,
     *,
     status: RunStatus,
-    usage: Usage,
+    usage: RunUsage,
     prompt_tokens: int | None,
     error: str | None,
     data: dict[str, Any] | None,
@@ -166,7 +166,7 @@ async def end_run(
     run_id: RunId,
     *,
     status: RunStatus,
-    usage: Usage,
+    usage: RunUsage,
     output: Any,
     error: str | None,
     now: datetime,
@@ -271,7 +271,7 @@ class LockedOwner:
     closed_at: datetime | None
 
 
-async def lock_owner(tx: Transaction, owner: Owner, *, now: datetime) -> LockedOwner:
+async def lock_owner(tx: Transaction, owner: StateOwner, *, now: datetime) -> LockedOwner:
     """Lock the owner until the end of the transaction; raise `NotFound` when it is another user's."""
     try:
         (locked,) = await tx.all(
@@ -288,7 +288,7 @@ async def lock_owner(tx: Transaction, owner: Owner, *, now: datetime) -> LockedO
     return locked
 
 
-async def weigh_owner(tx: Transaction, owner: Owner, key: str, *, now: datetime) -> Holdings:
+async def weigh_owner(tx: Transaction, owner: StateOwner, key: str, *, now: datetime) -> Holdings:
     """What the owner holds, seen from one key."""
     (held,) = await tx.all(
         queries.weigh_owner, Holdings, owner_kind=owner.kind, owner_id=owner.owner_id, key=key, now=now
@@ -296,7 +296,9 @@ async def weigh_owner(tx: Transaction, owner: Owner, key: str, *, now: datetime)
     return held
 
 
-async def save_entry(tx: Transaction, owner: Owner, locked: LockedOwner, new: NewState, *, now: datetime) -> StateEntry:
+async def save_entry(
+    tx: Transaction, owner: StateOwner, locked: LockedOwner, new: NewState, *, now: datetime
+) -> StateEntry:
     """Create or replace one key."""
     (entry,) = await tx.all(
         queries.save_entry,
@@ -314,14 +316,14 @@ async def save_entry(tx: Transaction, owner: Owner, locked: LockedOwner, new: Ne
     return entry
 
 
-async def find_entry(tx: Transaction, owner: Owner, key: str, *, now: datetime) -> StateEntry | None:
+async def find_entry(tx: Transaction, owner: StateOwner, key: str, *, now: datetime) -> StateEntry | None:
     """One live key."""
     return await tx.maybe(
         queries.find_entry, StateEntry, owner_kind=owner.kind, owner_id=owner.owner_id, key=key, now=now
     )
 
 
-async def list_entries(tx: Transaction, owner: Owner, *, prefix: str = "", now: datetime) -> list[StateEntry]:
+async def list_entries(tx: Transaction, owner: StateOwner, *, prefix: str = "", now: datetime) -> list[StateEntry]:
     """Every live key that begins with `prefix`."""
     return await tx.all(
         queries.list_entries,
@@ -333,7 +335,7 @@ async def list_entries(tx: Transaction, owner: Owner, *, prefix: str = "", now: 
     )
 
 
-def ask_entries(owner: Owner, *, prefix: str = "", now: datetime) -> BatchedQuery[list[StateEntry]]:
+def ask_entries(owner: StateOwner, *, prefix: str = "", now: datetime) -> BatchedQuery[list[StateEntry]]:
     """The same, sent along with others."""
     return BatchedQuery(
         queries.list_entries,
@@ -345,17 +347,17 @@ def ask_entries(owner: Owner, *, prefix: str = "", now: datetime) -> BatchedQuer
     )
 
 
-async def delete_entry(tx: Transaction, owner: Owner, key: str) -> bool:
+async def delete_entry(tx: Transaction, owner: StateOwner, key: str) -> bool:
     """Remove one key; False when there was none."""
     return (await tx.run(queries.delete_entry, owner_kind=owner.kind, owner_id=owner.owner_id, key=key)) == 1
 
 
-async def delete_entries(tx: Transaction, owner: Owner) -> int:
+async def delete_entries(tx: Transaction, owner: StateOwner) -> int:
     """Remove every key of an owner; how many there were."""
     return await tx.run(queries.delete_entries, owner_kind=owner.kind, owner_id=owner.owner_id)
 
 
-async def close_owner(tx: Transaction, owner: Owner, *, now: datetime) -> None:
+async def close_owner(tx: Transaction, owner: StateOwner, *, now: datetime) -> None:
     """Refuse later writes for this owner."""
     await tx.run(
         queries.close_owner,

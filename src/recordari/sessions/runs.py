@@ -36,11 +36,11 @@ from recordari.sessions.rules.runs import (
     Replay,
     Run,
     RunStatus,
+    RunUsage,
     StartedTurn,
     ToolCall,
     Turn,
     TurnState,
-    Usage,
     arguments_text,
     check_end,
     checked_call,
@@ -181,7 +181,7 @@ async def _end_last_turn(
         run.run_id,
         run.turns,
         status=status,
-        usage=Usage(),
+        usage=RunUsage(),
         prompt_tokens=None,
         error=error,
         data=None,
@@ -194,7 +194,7 @@ async def end_turn(
     identity: Identity,
     run_id: str,
     *,
-    usage: Usage | None = None,
+    usage: RunUsage | None = None,
     prompt_tokens: int | None = None,
     state: Mapping[str, Any] | None = None,
     error: str | None = None,
@@ -209,7 +209,7 @@ async def end_turn(
             run.run_id,
             run.turns,
             status=RunStatus.COMPLETED if error is None else RunStatus.FAILED,
-            usage=usage or Usage(),
+            usage=usage or RunUsage(),
             prompt_tokens=prompt_tokens,
             error=None if error is None else error_text(error),
             data=data,
@@ -226,7 +226,7 @@ async def end_turn(
 
 
 async def complete_run(
-    resources: Resources, identity: Identity, run_id: str, *, output: Any = None, usage: Usage | None = None
+    resources: Resources, identity: Identity, run_id: str, *, output: Any = None, usage: RunUsage | None = None
 ) -> Run:
     """End a run well; `usage` is what its turns have not reported. Completed again it stays as it was."""
     return await _end_run(
@@ -241,7 +241,7 @@ async def fail_run(
     *,
     error: str,
     output: Any = None,
-    usage: Usage | None = None,
+    usage: RunUsage | None = None,
 ) -> Run:
     """End a run that failed, and say why. Failed again it stays as it was."""
     return await _end_run(
@@ -262,7 +262,7 @@ async def _end_run(
     status: RunStatus,
     *,
     output: Any,
-    usage: Usage | None,
+    usage: RunUsage | None,
     error: str | None = None,
 ) -> Run:
     now = resources.clock()
@@ -273,7 +273,7 @@ async def _end_run(
             return run
         await _end_last_turn(tx, run, status, now=now, error=error)
         ended = await run_storage.end_run(
-            tx, run.run_id, status=status, usage=usage or Usage(), output=output, error=error, now=now
+            tx, run.run_id, status=status, usage=usage or RunUsage(), output=output, error=error, now=now
         )
         assert ended is not None
         await drop_state_of_run(tx, resources, run.run_id)

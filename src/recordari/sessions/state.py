@@ -16,9 +16,9 @@ from recordari.sessions.rules.state import (
     DELEGATED_PREFIX,
     OWNERS_KEPT,
     NewState,
-    Owner,
     OwnerKind,
     StateEntry,
+    StateOwner,
     live,
     new_delegated,
     new_state,
@@ -134,14 +134,14 @@ async def delete_state(
 
 async def drop_state_of_run(tx: Transaction, resources: Resources, run_id: RunId) -> None:
     """Remove the state of a run and what was handed to it, and refuse later writes; part of closing the run."""
-    owner = Owner(kind=OwnerKind.RUN, owner_id=run_id)
+    owner = StateOwner(kind=OwnerKind.RUN, owner_id=run_id)
     await run_storage.close_owner(tx, owner, now=resources.clock())
     await run_storage.delete_entries(tx, owner)
 
 
 async def drop_state_of_session(tx: Transaction, session_id: SessionId) -> None:
     """Remove the state of a session; call `resources.get(SessionCache).drop` after the commit."""
-    await run_storage.delete_entries(tx, Owner(kind=OwnerKind.SESSION, owner_id=session_id))
+    await run_storage.delete_entries(tx, StateOwner(kind=OwnerKind.SESSION, owner_id=session_id))
 
 
 async def sweep(resources: Resources, identity: Identity, **_: Any) -> None:
@@ -158,7 +158,7 @@ async def sweep(resources: Resources, identity: Identity, **_: Any) -> None:
 
 
 async def _write(
-    resources: Resources, identity: Identity, owner: Owner, new: NewState, *, if_version: int | None
+    resources: Resources, identity: Identity, owner: StateOwner, new: NewState, *, if_version: int | None
 ) -> StateEntry:
     now = resources.clock()
     async with resources.database.transaction(identity) as tx:
@@ -171,11 +171,11 @@ async def _write(
     return entry
 
 
-def _is_cached(resources: Resources, owner: Owner) -> bool:
+def _is_cached(resources: Resources, owner: StateOwner) -> bool:
     return owner.kind is OwnerKind.SESSION and resources.get(SessionCache).cache.is_on
 
 
-async def _cached(resources: Resources, identity: Identity, owner: Owner) -> list[StateEntry]:
+async def _cached(resources: Resources, identity: Identity, owner: StateOwner) -> list[StateEntry]:
     """All live state of a session, through the cache."""
 
     async def load() -> str:
@@ -189,6 +189,6 @@ async def _cached(resources: Resources, identity: Identity, owner: Owner) -> lis
     return live(read_snapshot(text), resources.clock())
 
 
-async def _changed(resources: Resources, identity: Identity, owner: Owner) -> None:
+async def _changed(resources: Resources, identity: Identity, owner: StateOwner) -> None:
     if owner.kind is OwnerKind.SESSION:
         await resources.get(SessionCache).drop(identity.tenant_id, SessionId(owner.owner_id))

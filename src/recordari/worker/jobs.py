@@ -9,7 +9,16 @@ from typing import Any
 from recordari.core.identity import Identity
 from recordari.db import audit, jobs, outbox
 from recordari.db import jobs as db_jobs
-from recordari.db.jobs import DeadLetter, DeadLetterKind, JobCounts, JobRecord, JobStatus, Resumed, Schedule, next_run
+from recordari.db.jobs import (
+    DeadLetter,
+    DeadLetterKind,
+    JobCounts,
+    JobRecord,
+    JobStatus,
+    ResumedJob,
+    Schedule,
+    next_run,
+)
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.memory.index import find_embedder
@@ -220,7 +229,7 @@ async def seconds_until_due(resources: Resources, planned: Sequence[Schedule], *
     return max(0.0, min(longest, (due - resources.clock()).total_seconds()))
 
 
-async def resume_stalled(resources: Resources, budgets: Mapping[str, int]) -> list[Resumed]:
+async def resume_stalled(resources: Resources, budgets: Mapping[str, int]) -> list[ResumedJob]:
     """Take over jobs of workers that fell silent; the crash counts as a try."""
     silence = timedelta(seconds=resources.settings.job_stalled_seconds)
     async with resources.database.queue() as rows:

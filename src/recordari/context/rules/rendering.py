@@ -10,7 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recordari.context.rules.budget import Bid, Filled, Kept, Reason, fill
-from recordari.context.rules.context import INSTRUCTIONS, SECTIONS, ContextItem, Layer, Rendering, SectionName, Share
+from recordari.context.rules.context import (
+    INSTRUCTIONS,
+    SECTIONS,
+    ContextItem,
+    Layer,
+    Rendering,
+    SectionBudget,
+    SectionName,
+)
 from recordari.core.tokens import MESSAGE_OVERHEAD, TokenCounter
 from recordari.sessions.rules.window import MessageRole
 
@@ -53,7 +61,9 @@ class Rendered:
     tokens: int
 
 
-def bid_of(name: SectionName, share: Share, items: Sequence[ContextItem], count: TokenCounter) -> Bid[ContextItem]:
+def bid_of(
+    name: SectionName, share: SectionBudget, items: Sequence[ContextItem], count: TokenCounter
+) -> Bid[ContextItem]:
     """What a section asks of the budget."""
     frame = 2 if name in INSTRUCTIONS else count(block(SECTIONS[name].title, [], "0" * MARK_LENGTH)) + 4
     return Bid(
@@ -172,7 +182,7 @@ class Composed:
 
 
 def compose(
-    shares: Mapping[SectionName, Share],
+    shares: Mapping[SectionName, SectionBudget],
     fetched: Mapping[SectionName, Sequence[ContextItem]],
     *,
     budget: int,
@@ -207,7 +217,9 @@ def compose(
         _let_go(filled, bids)
 
 
-def _sections(filled: Mapping[str, Filled[ContextItem]], shares: Mapping[SectionName, Share]) -> tuple[Section, ...]:
+def _sections(
+    filled: Mapping[str, Filled[ContextItem]], shares: Mapping[SectionName, SectionBudget]
+) -> tuple[Section, ...]:
     """What is shown, in the order in which it is read; the window oldest first."""
     return tuple(
         Section(

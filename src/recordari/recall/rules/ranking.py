@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from recordari.core.identity import Scope
 from recordari.core.items import EDITED_FROM, Item, Kind, normalised
 from recordari.memory.rules import REQUEST_TERMS, Collection, QuestionWording
-from recordari.recall.rules.candidates import Candidate, Columns, Floats, Found, Ids, Mask, Tokens
+from recordari.recall.rules.candidates import Candidate, Columns, Floats, Ids, Mask, SearchHits, Tokens
 from recordari.recall.rules.temporal.times import Interval
 
 DEFAULT_SCOPE_WEIGHTS: Mapping[Scope, float] = {
@@ -95,7 +95,7 @@ class Ranked:
 def ranked(
     question: Question,
     columns: Columns,
-    found: Found,
+    found: SearchHits,
     collection: Collection,
     *,
     weights: Weights,
@@ -246,7 +246,7 @@ def _of_following(columns: Columns, hits: Ids, base: Floats) -> Floats:
     return scores
 
 
-def _priors(question: Question, columns: Columns, found: Found, weights: Weights) -> dict[str, Floats]:
+def _priors(question: Question, columns: Columns, found: SearchHits, weights: Weights) -> dict[str, Floats]:
     """What speaks for an item whatever its words: who said it, when, and how it is put."""
     parts = {
         "verbatim": weights.verbatim * columns.are_verbatim(question.terms),

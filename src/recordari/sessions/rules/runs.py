@@ -35,7 +35,7 @@ class RunStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class RunUsage:
     """What a turn or a run cost."""
 
     tokens_in: int = 0
