@@ -18,7 +18,6 @@ from recordari.config import Settings
 from recordari.core.items import NewItem
 from recordari.errors import InvalidInput, NotFound
 
-
 TEA = NewItem(content="tea")
 
 
@@ -73,8 +72,8 @@ def test_the_sync_classes_list_every_verb_with_its_signature(facade: type, origi
         ("source_kinds", lambda memory: memory.recall("tea", source_kinds=[])),
         ("source_kinds", lambda memory: memory.recall("tea", source_kinds=["rumour"])),
         ("item_id", lambda memory: memory.get_item("tea")),
-        ("confidence", lambda memory: memory.remember_many([replace(TEA, **{"confidence": "high"})])),
-        ("speaker", lambda memory: memory.remember_many([replace(TEA, **{"speaker": 5})])),
+        ("confidence", lambda memory: memory.remember_many([replace(TEA, confidence="high")])),  # type: ignore[arg-type]
+        ("speaker", lambda memory: memory.remember_many([replace(TEA, speaker=5)])),  # type: ignore[arg-type]
     ],
 )
 async def test_a_wrong_argument_is_refused_by_its_name(
