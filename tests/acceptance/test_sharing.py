@@ -310,7 +310,7 @@ async def test_in_a_crossing_each_statement_sees_one_tenant_only(
 def test_only_sharing_crosses_from_one_tenant_to_another() -> None:
     package = Path(recordari.__file__).parent
     crossing = {path.stem for path in package.rglob("*.py") if re.search(r"\.crossed\(", path.read_text())}
-    assert crossing == {"share", "organise"}
+    assert crossing == {"share"}
 
 
 async def test_what_a_restored_backup_brought_back_is_taken_away_by_the_daily_job(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -73,6 +73,11 @@ def with_bound(bound: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
     if bound.keys() & given.keys():
         raise TypeError("the tenant of a query is fixed by its identity")
     return {**bound, **given}
+
+
+def columns_of(row: Any, **others: Any) -> dict[str, Any]:
+    """The fields of a dataclass as parameters, with others added or in their place; a query takes those that it names."""
+    return {column.name: getattr(row, column.name) for column in fields(row)} | others
 
 
 class Queries:

@@ -12,7 +12,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from recordari.db.database import BatchedQuery, Record, Transaction
-from recordari.db.queries import Queries
+from recordari.db.queries import Queries, columns_of
 from recordari.knowledge.rules.chunks import Document, DocumentChunk
 from recordari.knowledge.rules.knowledge_map import MapEntry, Source, SourceKind
 from recordari.recall.request import Citation
@@ -114,22 +114,7 @@ async def list_names(tx: Transaction, source_id: UUID) -> dict[str, UUID]:
 
 async def save_document(tx: Transaction, row: DocumentRow) -> None:
     """Write a document at its revision."""
-    await tx.run(
-        queries.save_document,
-        document_id=row.document_id,
-        source_id=row.source_id,
-        name=row.name,
-        title=row.title,
-        media_type=row.media_type,
-        revision=row.revision,
-        sha256=row.sha256,
-        bytes=row.bytes,
-        characters=row.characters,
-        chunks=row.chunks,
-        pages=row.pages,
-        metadata=Jsonb(row.metadata),
-        now=row.now,
-    )
+    await tx.run(queries.save_document, **columns_of(row, metadata=Jsonb(row.metadata)))
 
 
 async def list_kept(tx: Transaction, document_id: UUID) -> list[KeptChunk]:

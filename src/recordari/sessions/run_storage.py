@@ -16,7 +16,7 @@ from recordari.core.identity import AgentId, RunId, SessionId, UserId
 from recordari.core.ids import LAST
 from recordari.core.items import Item
 from recordari.db.database import BatchedQuery, Transaction, all_as
-from recordari.db.queries import Queries
+from recordari.db.queries import Queries, columns_of
 from recordari.errors import NotFound
 from recordari.sessions.rules.runs import Run, RunStatus, RunUsage, ToolCall, Turn, TurnState
 from recordari.sessions.rules.state import Holdings, NewState, StateEntry, StateOwner
@@ -77,19 +77,8 @@ def _turn(row: dict[str, Any]) -> Turn:
 
 async def insert_run(tx: Transaction, new: NewRun, *, now: datetime) -> Run | None:
     """Start a run with its first turn; None when the id is taken."""
-    rows = await tx.dicts(
-        queries.insert_run,
-        run_id=new.run_id,
-        run_ref=new.run_ref,
-        session_id=new.session_id,
-        user_id=new.user_id,
-        agent_id=new.agent_id,
-        input=Jsonb(new.input),
-        currency=new.currency,
-        metadata=Jsonb(new.metadata),
-        episodes=new.episodes,
-        now=now,
-    )
+    columns = columns_of(new, input=Jsonb(new.input), metadata=Jsonb(new.metadata), now=now)
+    rows = await tx.dicts(queries.insert_run, **columns)
     return _run(rows[0]) if rows else None
 
 

@@ -16,7 +16,7 @@ from recordari.core.ids import LAST
 from recordari.core.items import Trust
 from recordari.core.tokens import message_tokens
 from recordari.db.database import BatchedQuery, QueueTransaction, Record, Transaction
-from recordari.db.queries import Queries
+from recordari.db.queries import Queries, columns_of
 from recordari.memory.storage import thread_of
 from recordari.sessions.rules.runs import ABANDONED
 from recordari.sessions.rules.sessions import MAX_NOTES, CloseReason, Fold, Note, NoteKind, Session, SessionStatus
@@ -105,20 +105,7 @@ async def find_by_ref(tx: Transaction, session_ref: UUID) -> SessionWithModel | 
 
 async def insert_session(tx: Transaction, new: NewSession, *, now: datetime) -> bool:
     """Open a session; False when its id is taken or its line has an open one."""
-    changed = await tx.run(
-        queries.insert_session,
-        session_id=new.session_id,
-        session_ref=new.session_ref,
-        root_id=new.root_id,
-        continues=new.continues,
-        user_id=new.user_id,
-        agent_id=new.agent_id,
-        idle_seconds=new.idle_seconds,
-        notes_seconds=new.notes_seconds,
-        window_share=new.window_share,
-        metadata=Jsonb(new.metadata),
-        now=now,
-    )
+    changed = await tx.run(queries.insert_session, **columns_of(new, metadata=Jsonb(new.metadata), now=now))
     return changed == 1
 
 
@@ -154,18 +141,7 @@ async def touch(tx: Transaction, session_id: SessionId, *, now: datetime) -> Non
 
 async def save_window(tx: Transaction, session: Session, *, now: datetime) -> None:
     """Save what messages and reported usage changed."""
-    await tx.run(
-        queries.save_window,
-        session_id=session.session_id,
-        now=now,
-        messages=session.messages,
-        window_from=session.window_from,
-        window_tokens=session.window_tokens,
-        epoch=session.epoch,
-        epoch_from=session.epoch_from,
-        epoch_to=session.epoch_to,
-        prompt_tokens=session.prompt_tokens,
-    )
+    await tx.run(queries.save_window, **columns_of(session, now=now))
 
 
 async def save_summary(
