@@ -30,6 +30,7 @@ MAX_CONTENT_BYTES = 16 * 1024  # R5: an item carries a copy of at most 16 KiB
 PREVIEW_BYTES = 2 * 1024
 MAX_SOURCE_REF = 500  # it stands in an index, whose entries are bounded
 MAX_LABEL = 1_000
+LABELS = ("speaker", "subject", "predicate", "object", "category")  # short texts beside the content
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 REDACTED = "[REDACTED]"
 EXTRACT_TOPIC, JUDGE_TOPIC = "extract", "judge"
@@ -360,7 +361,7 @@ def _checked(new: NewItem) -> NewItem:
     """The same with names turned into members and every text found good: a program may hand in anything."""
     for name, check in _type_checks().items():
         check_type(name, getattr(new, name), check)
-    for name in ("source_ref", "speaker", "subject", "predicate", "object", "category"):
+    for name in ("source_ref", *LABELS):
         text = getattr(new, name)
         if text is not None:
             _check_label(name, text, MAX_SOURCE_REF if name == "source_ref" else MAX_LABEL)
@@ -483,9 +484,6 @@ REVIEWED_TRUST = frozenset({Trust.USER, Trust.AGENT})
 
 
 """Carriers whose text may last without a person's review; a tool's, a document's or a stranger's may not."""
-
-
-CORROBORATION = 2  # sources that a fact must rest on before it lasts
 
 
 CORROBORATION = 2  # F6: sessions in which a fact is said before it lasts

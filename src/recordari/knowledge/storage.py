@@ -11,6 +11,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from recordari.core.ids import FIRST
 from recordari.db.database import BatchedQuery, Record, Transaction
 from recordari.db.queries import Queries, columns_of
 from recordari.knowledge.rules.chunks import Document, DocumentChunk
@@ -18,8 +19,6 @@ from recordari.knowledge.rules.knowledge_map import MapEntry, Source, SourceKind
 from recordari.recall.request import Citation
 
 queries = Queries(__name__)
-
-_FIRST = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +97,7 @@ async def find_document(tx: Transaction, document_id: UUID) -> Document | None:
 
 async def list_documents(tx: Transaction, *, source_id: UUID | None, after: UUID | None, limit: int) -> list[Document]:
     """Documents, oldest first."""
-    return await tx.all(queries.list_documents, Document, source_id=source_id, after=after or _FIRST, limit=limit)
+    return await tx.all(queries.list_documents, Document, source_id=source_id, after=after or FIRST, limit=limit)
 
 
 async def find_standing(tx: Transaction, source_id: UUID, name: str, *, lock: bool = False) -> CurrentRevision | None:

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.identity import Identity
+from recordari.core.ids import FIRST
 from recordari.core.telemetry import get_log
 from recordari.db import audit
 from recordari.db.database import RETENTION_ROLE, Transaction
@@ -35,7 +36,6 @@ log = get_log(__name__)
 PAGE = 1_000
 SHOWN = 1_000
 ENDING = (DecayOutcome.ANONYMIZE, DecayOutcome.PURGE)
-_FIRST = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ async def _carried_out(resources: Resources, identity: Identity, policy: Retenti
 
 
 async def _pages(resources: Resources, identity: Identity) -> AsyncIterator[list[Ended]]:
-    after = _FIRST
+    after = FIRST
     while True:
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
             page = await storage.list_ended(tx, after=after, limit=PAGE)

@@ -14,6 +14,7 @@ import numpy as np
 from recordari.core.cache import BoundedMap
 from recordari.core.checks import Progress
 from recordari.core.identity import Identity, Scope, TenantId
+from recordari.core.ids import FIRST
 from recordari.core.items import EXTRACT_TOPIC, KINDS, Kind
 from recordari.core.telemetry import get_log
 from recordari.db import audit, jobs, outbox
@@ -47,8 +48,6 @@ PAGE = 500
 INDEX_SECONDS = 3_600.0
 MOST_TOKENS = 256
 INLINE_TEXTS = 8  # more than these are tokenised in a thread, so that the event loop goes on
-
-_FIRST = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +172,7 @@ async def reembed(
     done = 0
     while True:
         async with resources.database.transaction(identity) as tx:
-            page = await vector_storage.items_without_vector(tx, embedder.model_id, after=_FIRST, limit=PAGE)
+            page = await vector_storage.items_without_vector(tx, embedder.model_id, after=FIRST, limit=PAGE)
             texts = await vector_storage.texts_to_embed(tx, page, head=PREVIOUS_HEAD)
         if not texts:
             break
@@ -190,7 +189,7 @@ async def reembed(
         await vector_storage.delete_other_vectors(tx, embedder.model_id)
         # What was written with its vector while the target was being set: embedded like everything that is new.
         await outbox.add(
-            tx, EMBED_TOPIC, await vector_storage.items_without_vector(tx, embedder.model_id, after=_FIRST, limit=PAGE)
+            tx, EMBED_TOPIC, await vector_storage.items_without_vector(tx, embedder.model_id, after=FIRST, limit=PAGE)
         )
         await audit.record(tx, "index.reembed", "tenant", identity.tenant_id, model_id=embedder.model_id, items=done)
         await look_later(resources, tx)
@@ -218,7 +217,7 @@ async def reindex(resources: Resources, identity: Identity, *, progress: Progres
         total = await vector_storage.count_items(tx)
         models = await vector_storage.find_models(tx)
     language = tenant.language if tenant is not None else "english"
-    after, done = _FIRST, 0
+    after, done = FIRST, 0
     while True:
         async with resources.database.transaction(identity) as tx:
             page = await vector_storage.texts_to_index(tx, after=after, limit=PAGE)

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.identity import Identity
-from recordari.core.items import NewItem
+from recordari.core.items import LABELS, NewItem
 from recordari.db import audit
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
@@ -23,7 +23,6 @@ from recordari.tenants.tenants import TenantCache, require_admin, update_tenant
 INLINE_CHARACTERS = 10_000  # more than these are read in a thread, so that the event loop goes on
 PRIVACY_SETTING = "privacy"
 """The key of a tenant's settings under which its policy stands."""
-_LABELS = ("speaker", "subject", "predicate", "object", "category")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +90,7 @@ def _clean(new: NewItem, policy: PrivacyPolicy) -> Clean:
     changes: dict[str, Any] = {}
     if isinstance(new.content, str):
         changes["content"] = _text(new.content, policy, counts)
-    for name in _LABELS:
+    for name in LABELS:
         label = getattr(new, name)
         if isinstance(label, str) and label.strip():
             changes[name] = _text(label, policy, counts) or None

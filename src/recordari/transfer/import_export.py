@@ -17,7 +17,7 @@ from uuid import UUID
 
 from recordari.core.flushing import each
 from recordari.core.identity import Identity, UserId, checked_id
-from recordari.core.items import Kind, NewItem, Tier
+from recordari.core.items import LABELS, Kind, NewItem, Tier
 from recordari.db import audit, outbox
 from recordari.db.database import Transaction
 from recordari.errors import Forbidden, InvalidInput, RecordariError, TooLarge
@@ -40,7 +40,6 @@ from recordari.transfer.import_checks import Row, body_of, checked_row, decoded,
 BATCH = 200
 MAX_LINE = 64 * 2**20
 NO_SUMMARY: dict[str, Any] = {"summary": "", "summary_id": None, "summarised_to": 0, "folded_to": 0, "folds": []}
-_LABELS = ("speaker", "subject", "predicate", "object", "category")
 
 Lines = Iterable[str] | AsyncIterable[str]
 
@@ -218,7 +217,7 @@ class _Import:
             NewItem(
                 content=row["content"],
                 kind=row["kind"],
-                **{name: row.get(name) for name in _LABELS},
+                **{name: row.get(name) for name in LABELS},
                 metadata=row.get("metadata") or {},
             )
             for row in rows
@@ -268,7 +267,7 @@ def _cleaned(row: Row, clean: Clean) -> Row:
     counts = dict(row.get("masked") or {})
     for name, count in clean.masked.items():
         counts[name] = counts.get(name, 0) + count
-    labels = {name: getattr(clean.new, name) for name in _LABELS}
+    labels = {name: getattr(clean.new, name) for name in LABELS}
     return {**row, "content": clean.new.content, **labels, "metadata": clean.new.metadata, "masked": counts or None}
 
 

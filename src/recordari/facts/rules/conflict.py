@@ -18,10 +18,9 @@ from uuid import UUID
 
 from recordari.core.items import normalised
 from recordari.core.text import terms
-from recordari.facts.rules.claims import Claim, claims_of, is_single
+from recordari.facts.rules.claims import EXAMINED, Claim, claims_of, is_single
 from recordari.memory.rules import Retirement
 
-EXAMINED = 600
 SAME_FRAME = 0.6
 ANCHORED_FRAME = 0.4
 SAME_STATEMENT = 0.75

@@ -74,8 +74,8 @@ def look(
     found = SearchHits(
         hits=np.flatnonzero(is_hit[:-1]),
         similarity=similarity,
-        entity=_marked(many, entity),
-        linked=_marked(many, linked),
+        entity=marked(many, entity),
+        linked=marked(many, linked),
     )
     return Looked(text=text, vector=vector, time=time, entity=entity, found=found)
 
@@ -150,7 +150,8 @@ def _few(places: Ids) -> list[int]:
     return places.tolist() if len(places) <= FEW_MENTIONS else []
 
 
-def _marked(many: int, places: Ids) -> Mask:
+def marked(many: int, places: Ids) -> Mask:
+    """A mask of `many` rows that is true at these places."""
     marks = np.zeros(many, dtype=np.bool_)
     marks[places] = True
     return marks
