@@ -31,7 +31,6 @@ from recordari.recall import recall as recall_verbs
 from recordari.runner import background_worker
 from recordari.sessions import episodes, messages, runs, sessions, state
 from recordari.sharing import share as sharing_share
-from recordari.sharing import share as sharing_share_module
 from recordari.tenants import tenants, usage
 from recordari.transfer import export as transfer_export
 from recordari.transfer import foreign
@@ -209,8 +208,8 @@ class Memory(Bound):
     list_namespaces = verb(entries.list_namespaces)
 
     # What tenants share
-    save_agent = verb(sharing_share_module.save_agent)
-    copy_memories = verb(sharing_share_module.copy_memories)
+    save_agent = verb(sharing_share.save_agent)
+    copy_memories = verb(sharing_share.copy_memories)
     get_organisation = verb(sharing_share.get_organisation)
     share = verb(sharing_share.share)
     withdraw = verb(sharing_share.withdraw)

@@ -28,9 +28,7 @@ from recordari.facts import extract, judge
 from recordari.knowledge import sync
 from recordari.learning import consolidate, proposals, workflows
 from recordari.lifetime import decay, erase, retain
-from recordari.lifetime import retain as lifetime_retain
 from recordari.memory import index
-from recordari.memory import index as memory_index
 from recordari.operations import answers, reports
 from recordari.sessions import episodes, messages, sessions, state
 from recordari.sharing import share
@@ -60,12 +58,12 @@ JOBS: dict[str, Job] = {
     "trim_events": Job(run=follow.trim_events, cron="45 3 * * *"),
     "refresh_databases": Job(run=registry.refresh_databases, cron="0 1 * * *", timeout=3_600.0),
     "measure_usage": Job(run=usage.measure, cron="30 5 * * *"),
-    lifetime_retain.JOB: Job(run=lifetime_retain.collect_objects, cron="0 1 * * 6", timeout=3_600.0),
+    retain.JOB: Job(run=retain.collect_objects, cron="0 1 * * 6", timeout=3_600.0),
     erase.JOB: Job(run=erase.run_erasure, timeout=A_DAY),
     sync.JOB: Job(run=sync.run_sync, timeout=A_DAY),
     "reindex": Job(run=index.reindex, timeout=A_DAY),
     "reembed": Job(run=index.reembed, timeout=A_DAY),
-    memory_index.JOB: Job(run=memory_index.maintain, cron="0 3 * * *", concurrency=2, timeout=3_600.0),
+    index.JOB: Job(run=index.maintain, cron="0 3 * * *", concurrency=2, timeout=3_600.0),
 }
 
 TOPICS: dict[str, Topic] = {

@@ -21,7 +21,6 @@ from recordari.facts.rules.conflict import Statement, Verdict, is_newer, ruling
 from recordari.facts.storage import ItemFilter
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
-from recordari.memory import storage as memory_storage_module
 from recordari.memory import vector_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.items import get_item, refuse_shared
@@ -110,10 +109,10 @@ async def edit_item(
     ready = await make_ready(resources, _owner(identity, old), [_edited(old, content, identity)])
     async with resources.database.transaction(identity) as tx:
         now, ref = resources.clock(), ready.rows[0].item.source_ref
-        known = await memory_storage_module.standing_of_refs(tx, [ref], kind=Kind(old.kind))
+        known = await memory_storage.standing_of_refs(tx, [ref], kind=Kind(old.kind))
         await free_reference(tx, [Stated(source_ref=ref, event_time=now)], known)
         (remembered,), _ = await save_ready(tx, ready)
-        rows = await memory_storage_module.lock_items(tx, sorted({item_id, remembered.id}))
+        rows = await memory_storage.lock_items(tx, sorted({item_id, remembered.id}))
         if not rows[item_id].live or not rows[remembered.id].live:
             raise Conflict("another change came first; read again and repeat")
         if rows[item_id].is_pinned:
@@ -133,10 +132,10 @@ async def invalidate_item(
     """Say that an item is no longer true; it leaves recall and stays for the record."""
     await _to_change(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
-        row = (await memory_storage_module.lock_items(tx, [item_id]))[item_id]
+        row = (await memory_storage.lock_items(tx, [item_id]))[item_id]
         if row.invalid_at is not None:
             return
-        await memory_storage_module.end_item(tx, item_id, resources.clock())
+        await memory_storage.end_item(tx, item_id, resources.clock())
         await _note(tx, "item.invalidate", item_id, reason)
 
 
@@ -144,14 +143,14 @@ async def restore_item(resources: Resources, identity: Identity, item_id: UUID, 
     """Undo that an item was invalidated or superseded, unless something newer contradicts it."""
     item = await _to_change(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
-        row = (await memory_storage_module.lock_items(tx, [item_id]))[item_id]
+        row = (await memory_storage.lock_items(tx, [item_id]))[item_id]
         if row.invalid_at is None and row.superseded_by is None:
             return
         against = await _contradicting(tx, item, row.superseded_by)
         if against is not None:
             raise Conflict("a newer item contradicts this one; invalidate that one first", contradicted_by=str(against))
         await reclaim_reference(tx, item)
-        await memory_storage_module.revive_item(tx, item_id)
+        await memory_storage.revive_item(tx, item_id)
         await _note(tx, "item.restore", item_id, reason)
 
 
@@ -171,7 +170,7 @@ async def give_feedback(
     refuse_shared(await get_item(resources, identity, item_id))
     given_by = f"user:{identity.user_id}" if identity.user_id is not None else identity.actor
     async with resources.database.transaction(identity) as tx:
-        await memory_storage_module.lock_items(tx, [item_id])
+        await memory_storage.lock_items(tx, [item_id])
         item = await memory_storage.find_item(tx, item_id)
         if item is None:
             raise NotFound("there is no such item")
@@ -235,7 +234,7 @@ def _edited(old: Item, content: str, identity: Identity) -> NewItem:
 async def _contradicting(tx: Transaction, item: Item, successor_id: UUID | None) -> UUID | None:
     """A live item that is newer and cannot be true together with this one."""
     if successor_id is not None:
-        successor = (await memory_storage_module.lock_items(tx, [successor_id])).get(successor_id)
+        successor = (await memory_storage.lock_items(tx, [successor_id])).get(successor_id)
         if successor is not None and successor.live:
             return successor_id
     if not KINDS[Kind(item.kind)].is_editable:

@@ -59,13 +59,15 @@ async def extract(resources: Resources, identity: Identity, batch: Batch) -> Non
 
 async def _facts_of(resources: Resources, identity: Identity, source: SourceText) -> list[_Found]:
     """The facts of one message, ready to be written for the one who said them."""
-    offline: Sequence[ExtractedFact] = facts_in(source.content, speaker=source.speaker)
+    nothing: Sequence[ExtractedFact] = ()
     extracted, ran = await fail_open(
         "extract",
         lambda: resources.get(LLM).extract(source.content, speaker=source.speaker),
-        fallback=offline,
+        fallback=nothing,
         seconds=EXTRACT_SECONDS,
     )
+    if not ran:
+        extracted = facts_in(source.content, speaker=source.speaker)
     if not extracted:
         return []
     owner = replace(

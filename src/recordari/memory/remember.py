@@ -31,7 +31,6 @@ from recordari.db.database import Transaction
 from recordari.errors import Conflict, InvalidInput, RecordariError
 from recordari.kit.resources import Resources
 from recordari.memory import storage
-from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC, Threads, derive
 from recordari.memory.objects import Objects
 from recordari.memory.rules import SETTING, Extraction, embedded_text, entities_in, searched_text
@@ -236,7 +235,7 @@ async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], l
 async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], again: Sequence[int]) -> list[UUID]:
     """Make current again what was stated before and has ended since; the ids of the new versions."""
     stated = [ready.rows[place].item for place in again]
-    known = await memory_storage.standing_of_refs(tx, [one.source_ref for one in stated])
+    known = await storage.standing_of_refs(tx, [one.source_ref for one in stated])
     ended = await free_reference(
         tx, [Stated(source_ref=one.source_ref, event_time=one.event_time) for one in stated], known
     )

@@ -26,7 +26,6 @@ from recordari.errors import (
 )
 from recordari.kit.resources import Resources
 from recordari.tenants import storage
-from recordari.tenants import storage as tenants_storage
 from recordari.tenants.rules import (
     SECRET_BYTES,
     Agent,
@@ -299,7 +298,7 @@ def _checked_zone(time_zone: str) -> None:
 
 async def list_tenants(owner_dsn: str) -> list[Tenant]:
     """Every tenant, for an operator who holds the owner's connection."""
-    return await tenants_storage.list_tenants(owner_dsn)
+    return await storage.list_tenants(owner_dsn)
 
 
 MOST_TENANTS = 10_000
