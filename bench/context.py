@@ -42,7 +42,7 @@ from recordari.config import Settings
 from recordari.context.assemble import RECALLED
 from recordari.db.address import bring_up_to_date, open_address
 from recordari.kit.resources import Resources
-from recordari.memory import vector_indexes
+from recordari.memory import index
 from recordari.models.base import Embedder
 from recordari.models.embedding import Embedders
 from recordari.runner import background_worker
@@ -134,7 +134,7 @@ async def measure(
     """Every tenant: cold (each question is new), the recall alone, and the same questions again."""
     results: list[dict[str, Any]] = []
     for size in SIZES:
-        await vector_indexes.maintain(resources, admin(size))
+        await index.maintain(resources, admin(size))
         clerk = await furnish(Memory(resources, admin(size)))
         every = questions(size, count * (2 * len(clients) + 2))
         embedder.vectors = {question.text: question.vector for question in every}

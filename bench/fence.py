@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from recordari.context.rules.context import ContextItem, Rendering, SectionName, Share
+from recordari.context.rules.context import ContextItem, Rendering, SectionBudget, SectionName
 from recordari.context.rules.rendering import compose
 from recordari.core.tokens import prudent_tokens
 
@@ -32,7 +32,7 @@ def rendered(text: str, carrier: str, how: Rendering) -> str:
         for each in (NEIGHBOURS[0], text, NEIGHBOURS[1])
     ]
     made = compose(
-        {SectionName.LONG_TERM: Share(tokens=50_000, priority=1)},
+        {SectionName.LONG_TERM: SectionBudget(tokens=50_000, priority=1)},
         {SectionName.LONG_TERM: items},
         budget=60_000,
         hint=None,

@@ -29,11 +29,11 @@ from recall import Asked, Score, Store, _at, locomo, longmemeval
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, tenant_id_of
-from recordari.core.items import Item, Kind
+from recordari.core.items import EXTRACT_TOPIC, JUDGE_TOPIC, Item, Kind
 from recordari.db import outbox
 from recordari.facts.rules.conflict import Statement, Verdict, is_newer, ruling
 from recordari.kit.resources import Resources
-from recordari.memory.index import EMBED_TOPIC, EXTRACT_TOPIC, JUDGE_TOPIC
+from recordari.memory.index import EMBED_TOPIC
 from recordari.recall.request import Arm
 from recordari.runner import background_worker
 from recordari.tenants import tenants

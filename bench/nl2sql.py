@@ -28,7 +28,7 @@ from psycopg.types.string import TextLoader
 from recordari.databases.reader import Limits, read
 from recordari.databases.rules.databases import Engine, allowed_tables
 from recordari.databases.rules.readonly_sql import check
-from recordari.databases.targets import Place, checked, read_target
+from recordari.databases.targets import AllowedTargets, checked, read_target
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import RecordariError
 
@@ -132,7 +132,7 @@ async def compare(server: EmbeddedServer, name: str, tables: dict[str, None], st
     except RecordariError as error:
         print("REFUSED", name, statement, error.message, expected if isinstance(expected, str) else "")
         return "refused" if not isinstance(expected, str) else "fails in both"
-    target = await checked(read_target(server.dsn(user="reader", database=name)), Place(allow_private=True))
+    target = await checked(read_target(server.dsn(user="reader", database=name)), AllowedTargets(allow_private=True))
     try:
         (answer,) = await read(target, [query.sql], limits=Limits(rows=ALL_ROWS))
     except RecordariError as error:

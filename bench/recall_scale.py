@@ -42,7 +42,7 @@ from recordari.core.identity import Identity, Role, Scope, tenant_id_of
 from recordari.core.items import Kind
 from recordari.db.address import bring_up_to_date, open_address
 from recordari.kit.resources import Resources
-from recordari.memory import vector_indexes
+from recordari.memory import index as memory_index
 from recordari.memory.index import derive
 from recordari.memory.rules import Indexed
 from recordari.models.embedding import Embedders
@@ -357,7 +357,7 @@ async def measure(
     results: list[dict[str, Any]] = []
     async with opened(settings, embedder) as resources:
         for size in wanted:
-            await vector_indexes.maintain(resources, admin(size))
+            await memory_index.maintain(resources, admin(size))
         for size in (one for one in wanted if one.measured):
             asked = questions(size, count)
             embedder.vectors = {question.text: question.vector for question in asked}

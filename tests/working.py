@@ -11,7 +11,7 @@ from recordari.db import outbox
 from recordari.runner import background_worker
 from recordari.schedule import JOBS, TOPICS
 from recordari.worker import dispatch
-from recordari.worker.dispatch import Outcome
+from recordari.worker.dispatch import BatchOutcome
 from tests.patience import until
 
 
@@ -22,7 +22,7 @@ async def work_off(memory: Memory, *topics: str) -> None:
         while batches := await dispatch.claim_fresh(memory.resources, topic, place, batches=4, size=64):
             for batch in batches:
                 outcome = await dispatch.handle(memory.resources, TOPICS[topic].handle, batch, seconds=60)
-                assert outcome is Outcome.DONE
+                assert outcome is BatchOutcome.DONE
 
 
 async def settled(memory: Memory) -> None:

@@ -30,7 +30,6 @@ from recordari.privacy import sanitise
 from recordari.recall import recall as recall_verbs
 from recordari.runner import background_worker
 from recordari.sessions import episodes, messages, runs, sessions, state
-from recordari.sharing import copy_agent
 from recordari.sharing import share as sharing_share
 from recordari.tenants import tenants, usage
 from recordari.transfer import export as transfer_export
@@ -210,8 +209,8 @@ class Memory(Bound):
     list_namespaces = verb(entries.list_namespaces)
 
     # What tenants share
-    save_agent = verb(copy_agent.save_agent)
-    copy_memories = verb(copy_agent.copy_memories)
+    save_agent = verb(sharing_share.save_agent)
+    copy_memories = verb(sharing_share.copy_memories)
     get_organisation = verb(sharing_share.get_organisation)
     share = verb(sharing_share.share)
     withdraw = verb(sharing_share.withdraw)

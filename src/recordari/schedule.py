@@ -20,6 +20,7 @@ of the work. No function keeps a transaction open while it waits for a provider.
 from __future__ import annotations
 
 from recordari.context import profiles
+from recordari.core.items import EXTRACT_TOPIC, JUDGE_TOPIC
 from recordari.databases import registry
 from recordari.entries import entries
 from recordari.events import follow, webhooks
@@ -27,8 +28,7 @@ from recordari.facts import extract, judge
 from recordari.knowledge import sync
 from recordari.learning import consolidate, proposals, workflows
 from recordari.lifetime import decay, erase, retain
-from recordari.lifetime import retain as lifetime_retain
-from recordari.memory import index, vector_indexes
+from recordari.memory import index
 from recordari.operations import answers, reports
 from recordari.sessions import episodes, messages, sessions, state
 from recordari.sharing import share
@@ -58,18 +58,18 @@ JOBS: dict[str, Job] = {
     "trim_events": Job(run=follow.trim_events, cron="45 3 * * *"),
     "refresh_databases": Job(run=registry.refresh_databases, cron="0 1 * * *", timeout=3_600.0),
     "measure_usage": Job(run=usage.measure, cron="30 5 * * *"),
-    lifetime_retain.JOB: Job(run=lifetime_retain.collect_objects, cron="0 1 * * 6", timeout=3_600.0),
+    retain.JOB: Job(run=retain.collect_objects, cron="0 1 * * 6", timeout=3_600.0),
     erase.JOB: Job(run=erase.run_erasure, timeout=A_DAY),
     sync.JOB: Job(run=sync.run_sync, timeout=A_DAY),
     "reindex": Job(run=index.reindex, timeout=A_DAY),
     "reembed": Job(run=index.reembed, timeout=A_DAY),
-    vector_indexes.JOB: Job(run=vector_indexes.maintain, cron="0 3 * * *", concurrency=2, timeout=3_600.0),
+    index.JOB: Job(run=index.maintain, cron="0 3 * * *", concurrency=2, timeout=3_600.0),
 }
 
 TOPICS: dict[str, Topic] = {
     index.EMBED_TOPIC: Topic(handle=index.embed, batch=index.FULL_BATCH, strikes_off=True),
-    index.EXTRACT_TOPIC: Topic(handle=extract.extract, timeout=AN_HOUR, strikes_off=True),
-    index.JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0, strikes_off=True),
+    EXTRACT_TOPIC: Topic(handle=extract.extract, timeout=AN_HOUR, strikes_off=True),
+    JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0, strikes_off=True),
     messages.SUMMARISE_TOPIC: Topic(handle=messages.summarise, batch=16, timeout=AN_HOUR),
     webhooks.TOPIC: Topic(handle=webhooks.deliver, timeout=300.0),
     share.SHARE_TOPIC: Topic(handle=share.sync_copies),

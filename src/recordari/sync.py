@@ -13,10 +13,11 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from recordari.app import Memory as AsyncMemory
 from recordari.client import Client as AsyncClient
+from recordari.config import Settings
 
 T = TypeVar("T")
 
@@ -82,23 +83,20 @@ class Facade:
         finally:
             loop.close()
 
-    def acting_as(self, **who: str | None) -> Self:
+    def acting_as(
+        self,
+        *,
+        user: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        run: str | None = None,
+    ) -> Self:
         """The same memory with more said about who asks."""
-        return type(self)(self._memory.acting_as(**who), self._loop)
+        return type(self)(self._memory.acting_as(user=user, agent=agent, session=session, run=run), self._loop)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        verb = getattr(self._memory, name)
-        if not callable(verb) or name.startswith("_"):
-            raise AttributeError(name)
+    if TYPE_CHECKING:  # the verbs are made below, with the signatures of the async ones
 
-        @functools.wraps(verb)
-        def waiting(*arguments: Any, **named: Any) -> Any:
-            answer = verb(*arguments, **named)
-            if inspect.isasyncgen(answer):
-                return self._drained(answer)
-            return self._loop.wait(answer) if inspect.iscoroutine(answer) else answer
-
-        return waiting
+        def __getattr__(self, name: str) -> Callable[..., Any]: ...
 
     def _drained(self, answers: AsyncIterator[T]) -> Iterator[T]:
         async def following() -> tuple[bool, Any]:
@@ -118,18 +116,64 @@ class Memory(Facade):
     """The verbs of Recordari for code without an event loop; see `recordari.app.Memory` for each of them."""
 
     @classmethod
-    def open(cls, **arguments: Any) -> AbstractContextManager[Self]:
-        """Open the memory of a tenant; takes what the async `Memory.open` takes."""
-        return cls._opened(lambda: AsyncMemory.open(**arguments))
+    def open(
+        cls,
+        *,
+        tenant: str = "default",
+        user: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        settings: Settings | None = None,
+        worker: bool = True,
+    ) -> AbstractContextManager[Self]:
+        """Open the memory of a tenant, starting the embedded database if none is configured."""
+        return cls._opened(
+            lambda: AsyncMemory.open(
+                tenant=tenant, user=user, agent=agent, session=session, settings=settings, worker=worker
+            )
+        )
 
 
 class Client(Facade):
     """The verbs of a Recordari server for code without an event loop; see `recordari.client.Client`."""
 
     @classmethod
-    def open(cls, url: str, *, key: str, **arguments: Any) -> AbstractContextManager[Self]:
-        """Connect to a server; takes what the async `Client` takes."""
-        return cls._opened(lambda: AsyncClient(url, key=key, **arguments))
+    def open(
+        cls,
+        url: str,
+        *,
+        key: str,
+        user: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        run: str | None = None,
+        **connection: Any,
+    ) -> AbstractContextManager[Self]:
+        """Connect to a server; `connection` are the `timeout`, `retries` and `transport` of the async `Client`."""
+        return cls._opened(
+            lambda: AsyncClient(url, key=key, user=user, agent=agent, session=session, run=run, **connection)
+        )
+
+
+def _waiting(name: str, verb: Callable[..., Any]) -> Callable[..., Any]:
+    """The verb as a method that waits for its answer, with the same signature and docstring."""
+
+    @functools.wraps(verb)
+    def method(self: Facade, *arguments: Any, **named: Any) -> Any:
+        answer = getattr(self._memory, name)(*arguments, **named)
+        if inspect.isasyncgen(answer):
+            return self._drained(answer)
+        return self._loop.wait(answer) if inspect.iscoroutine(answer) else answer
+
+    return method
+
+
+_NOT_VERBS = {"bound", "close"}
+
+for _facade, _async in ((Memory, AsyncMemory), (Client, AsyncClient)):
+    for _name, _verb in inspect.getmembers(_async, inspect.isfunction):
+        if not _name.startswith("_") and _name not in _NOT_VERBS and not hasattr(_facade, _name):
+            setattr(_facade, _name, _waiting(_name, _verb))
 
 
 async def _entered(opening: Any) -> AsyncMemory:

@@ -13,6 +13,7 @@ from typing import Any
 
 from recordari import schedule
 from recordari.config import Settings
+from recordari.context.assemble import ModelSplitter, Splitter
 from recordari.context.rules.context import ContextSettings
 from recordari.core.secrets import Secrets
 from recordari.core.telemetry import Telemetry, get_log
@@ -22,7 +23,7 @@ from recordari.db.database import Database
 from recordari.db.outbox import Wakeups
 from recordari.db.pool import MIN_SIZE, PoolOptions
 from recordari.errors import ConfigurationError, ProviderError
-from recordari.facts.language import LLM, OfflineRules, Splitter
+from recordari.facts.language import LLM, ModelRules, OfflineRules
 from recordari.kit.resources import Resources
 from recordari.knowledge.reading.reader import Extractor
 from recordari.learning.consolidate import Distiller, OfflineDistiller
@@ -30,20 +31,18 @@ from recordari.memory.index import Threads
 from recordari.memory.objects import EncryptedObjects, LocalObjects, Objects, S3Objects, S3Spec, StoresByKey
 from recordari.memory.tenant_view import TenantViews
 from recordari.memory.vector_storage import VectorIndexes
-from recordari.models import install
+from recordari.models import pull
 from recordari.models.base import Embedder
 from recordari.models.embedding import Embedders, EmbeddingProvider, EmbeddingSpec, make_embedder
-from recordari.models.language import LanguageModel, ModelSpec, make_token_counter
+from recordari.models.language import LanguageModel, LanguageModelSpec, make_token_counter
 from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
 from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.recall.accesses import AccessCounts
-from recordari.recall.answer_cache import RecallCache
-from recordari.recall.process_cache import SnapshotCache
+from recordari.recall.process_cache import RecallCache, SnapshotCache
 from recordari.sessions.cache import SessionCache
-from recordari.sessions.language import ModelRules, ModelSplitter, ModelSummariser
-from recordari.sessions.messages import OfflineSummariser, Summariser
-from recordari.tenants.cache import TenantCache
+from recordari.sessions.messages import ModelSummariser, OfflineSummariser, Summariser
+from recordari.tenants.tenants import TenantCache
 from recordari.tenants.usage import Usages
 from recordari.worker import dispatch
 
@@ -143,7 +142,7 @@ def make_language_model(settings: Settings) -> LanguageModel | None:
         raise ConfigurationError("set RECORDARI_LLM_MODEL to the name of the model")
     key = settings.llm_api_key
     return LanguageModel(
-        ModelSpec(
+        LanguageModelSpec(
             provider=settings.llm_provider,
             model=settings.llm_model,
             base_url=settings.llm_url,
@@ -207,13 +206,13 @@ def _embedding_spec(settings: Settings, *, model: str | None = None) -> Embeddin
     key = settings.embedding_api_key
     return EmbeddingSpec(
         provider=EmbeddingProvider.LOCAL if model else EmbeddingProvider(settings.embedding_provider),
-        model=model or settings.embedding_model or install.PROFILES[settings.embedding_profile],
+        model=model or settings.embedding_model or pull.PROFILES[settings.embedding_profile],
         base_url=settings.embedding_url,
         api_key=key.get_secret_value() if key else None,
         dimensions=settings.embedding_dimensions,
         query_prefix=settings.embedding_query_prefix,
         passage_prefix=settings.embedding_passage_prefix,
-        cache_dir=install.models_dir(settings),
+        cache_dir=pull.models_dir(settings),
         mirror=settings.model_mirror,
         offline=settings.offline,
     )
@@ -226,7 +225,7 @@ def _rerank_spec(settings: Settings) -> RerankSpec:
         model=settings.rerank_model or DEFAULT_CROSS_ENCODER,
         base_url=settings.rerank_url,
         api_key=key.get_secret_value() if key else None,
-        cache_dir=install.models_dir(settings),
+        cache_dir=pull.models_dir(settings),
         mirror=settings.model_mirror,
         timeout=settings.rerank_timeout,
         offline=settings.offline,
@@ -239,7 +238,7 @@ async def load_late_interaction(settings: Settings) -> StaticTokens | None:
         return None
     try:
         return await asyncio.to_thread(
-            _static_tokens, install.models_dir(settings), settings.model_mirror, settings.offline
+            _static_tokens, pull.models_dir(settings), settings.model_mirror, settings.offline
         )
     except ProviderError as error:
         log.warning("late_interaction_off", error=error)

@@ -19,12 +19,11 @@ from tests.working import at, work_off
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.context.assemble import Context
+from recordari.context.assemble import Context, Splitter
 from recordari.context.rules.context import PROFILES, SECTIONS, SectionName
 from recordari.core.identity import Identity, Role
 from recordari.core.tokens import prudent_tokens
 from recordari.errors import InvalidInput
-from recordari.facts.language import Splitter
 from recordari.kit.resources import Resources
 from recordari.models.embedding import Embedders
 from recordari.models.registry import find_model

@@ -21,7 +21,7 @@ from recordari.db.jobs import Schedule, next_run
 from recordari.errors import Forbidden, NotFound, Unauthenticated
 from recordari.schedule import JOBS
 from recordari.sessions import episodes as episode_verbs
-from recordari.sessions.rules.runs import MAX_EPISODES, NewToolCall, Usage
+from recordari.sessions.rules.runs import MAX_EPISODES, NewToolCall, RunUsage
 from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
@@ -174,7 +174,7 @@ async def test_the_daily_brief_is_stored_and_can_be_read(agent: Memory) -> None:
     """E3: "warn at 80K via the daily brief cron": a readable report of each tenant."""
     agent = at(agent, datetime.now(UTC))  # in one day, whenever the test runs
     await agent.start_run(run_id="good", session_id="s1")
-    await agent.complete_run("good", usage=Usage(tokens_in=1_200, tokens_out=300, cost=Decimal("0.25")))
+    await agent.complete_run("good", usage=RunUsage(tokens_in=1_200, tokens_out=300, cost=Decimal("0.25")))
     for number in range(5):
         await agent.start_run(run_id=f"bad{number}", session_id="s1")
         await agent.fail_run(f"bad{number}", error="no dial tone")

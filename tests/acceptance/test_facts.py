@@ -17,7 +17,7 @@ from recordari.core.identity import Identity, Scope
 from recordari.core.items import Kind, Tier, Trust
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.facts import storage as facts_storage
-from recordari.facts.rules.evidence import Trend
+from recordari.facts.rules.claims import Trend
 from recordari.kit.resources import Resources
 from recordari.lifetime import storage as lifetime_storage
 from recordari.memory import storage as memory_storage

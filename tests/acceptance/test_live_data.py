@@ -11,7 +11,7 @@ import pytest
 from tests.connected import ORDERS, sqlite_of_a_user
 
 from recordari.app import Memory
-from recordari.databases import schema
+from recordari.databases import registry
 from recordari.errors import InvalidInput, TimedOut
 from recordari.schedule import JOBS
 
@@ -31,7 +31,7 @@ async def test_the_schema_is_cached_and_not_introspected_on_every_request(
     async def never(*_: object, **__: object) -> None:
         raise AssertionError("the schema was looked at")
 
-    monkeypatch.setattr(schema, "describe", never)
+    monkeypatch.setattr(registry, "describe", never)
     assert (await shop.query_data(sql="SELECT count(*) FROM orders")).rows == [[ORDERS]]
     assert JOBS["refresh_databases"].cron is not None
 

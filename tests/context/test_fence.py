@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recordari.context.rules import fence
-from recordari.context.rules.context import ContextItem, Rendering, SectionName, Share
+from recordari.context.rules import rendering
+from recordari.context.rules.context import ContextItem, Rendering, SectionBudget, SectionName
 from recordari.context.rules.rendering import compose
 from recordari.core.tokens import prudent_tokens
 
@@ -52,7 +52,7 @@ def as_text(*contents: str, how: Rendering = Rendering.TEXT) -> str:
         for text in contents
     ]
     composed = compose(
-        {SectionName.LONG_TERM: Share(tokens=50_000, priority=1)},
+        {SectionName.LONG_TERM: SectionBudget(tokens=50_000, priority=1)},
         {SectionName.LONG_TERM: found},
         budget=60_000,
         hint=None,
@@ -109,7 +109,7 @@ def test_a_block_that_grows_keeps_its_mark() -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=4))
 def test_any_text_at_all_stays_inside_and_reads_back(texts: list[str]) -> None:
-    lines = [fence.line({"text": text}) for text in texts]
+    lines = [rendering.line({"text": text}) for text in texts]
     assert [json.loads(line)["text"] for line in lines] == texts
     assert not any(breaking in line for line in lines for breaking in "\n\r\u2028\u2029\x0b\x0c\x1c\x1d\x1e\x85")
-    assert all(fence.mark_of("title", lines) not in line for line in lines)
+    assert all(rendering.mark_of("title", lines) not in line for line in lines)

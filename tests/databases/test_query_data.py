@@ -27,7 +27,7 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Role
 from recordari.core.secrets import KEY_FILE, Secrets
-from recordari.databases.ask import ModelSqlWriter, SqlWriter
+from recordari.databases.ask import ModelSqlWriter, QueryPlaces, SqlWriter
 from recordari.databases.registry import refresh_databases
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import (
@@ -40,7 +40,7 @@ from recordari.errors import (
     Overloaded,
     ProviderError,
 )
-from recordari.models.language import LanguageModel, ModelSpec
+from recordari.models.language import LanguageModel, LanguageModelSpec
 from recordari.tenants.tenants import ensure_tenant
 from recordari.wiring import make_language_model
 
@@ -100,7 +100,7 @@ async def shop(memory: Memory, tmp_path: Path) -> Memory:
 
 
 def with_model(memory: Memory, model: JsonServer, *, timeout: float = PATIENCE) -> Memory:
-    spec = ModelSpec(provider="openai", model="tiny", base_url=f"{model.url}/v1", timeout=timeout)
+    spec = LanguageModelSpec(provider="openai", model="tiny", base_url=f"{model.url}/v1", timeout=timeout)
     return Memory(memory.resources.replacing(SqlWriter, ModelSqlWriter(LanguageModel(spec))), memory.identity)
 
 

@@ -14,11 +14,11 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.connected import ORDERS, TABLES, duckdb_of_a_user, filling, postgres_of_a_user, sqlite_of_a_user
 from tests.mariadb_server import MariaDb, running_mariadb
 
-from recordari.databases.reader import Answer, Limits, read
+from recordari.databases.reader import Limits, QueryRows, read
+from recordari.databases.registry import describe
 from recordari.databases.rules.databases import Engine, allowed_tables
 from recordari.databases.rules.readonly_sql import check
-from recordari.databases.schema import describe
-from recordari.databases.targets import Place, Target, checked, read_target
+from recordari.databases.targets import AllowedTargets, Target, checked, read_target
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import DatabaseUnavailable, Forbidden, InvalidInput, RecordariError, TimedOut
 
@@ -147,13 +147,13 @@ def mariadb() -> Iterator[MariaDb]:
 
 
 async def at(dsn: str, files: Path | None = None) -> Target:
-    return await checked(read_target(dsn), Place(allow_private=True, files=files))
+    return await checked(read_target(dsn), AllowedTargets(allow_private=True, files=files))
 
 
 async def try_all(
     target: Target, statements: list[str], *, limits: Limits | None = None, **more: Any
-) -> list[Answer | RecordariError]:
-    outcomes: list[Answer | RecordariError] = []
+) -> list[QueryRows | RecordariError]:
+    outcomes: list[QueryRows | RecordariError] = []
     for statement in statements:
         try:
             outcomes.append((await read(target, [statement], limits=limits or Limits(), **more))[0])
@@ -351,7 +351,7 @@ async def test_an_administrator_of_the_database_is_refused_and_an_owner_is_warne
 )
 async def test_a_private_address_needs_the_setting(dsn: str) -> None:
     with pytest.raises(Forbidden, match="RECORDARI_ALLOW_PRIVATE_DATABASES"):
-        await checked(read_target(dsn), Place())
+        await checked(read_target(dsn), AllowedTargets())
 
 
 @pytest.mark.parametrize(
@@ -379,13 +379,13 @@ def test_a_dsn_that_cannot_be_taken_is_refused_without_being_repeated(dsn: str) 
 
 async def test_files_are_taken_from_their_folder_only(files: Path, tmp_path: Path) -> None:
     with pytest.raises(Forbidden, match="RECORDARI_DATABASE_FILES"):
-        await checked(read_target("sqlite:///shop.db"), Place())
+        await checked(read_target("sqlite:///shop.db"), AllowedTargets())
     sqlite_of_a_user(tmp_path / "outside.db")
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "link.db").symlink_to(tmp_path / "outside.db")
     for path in ("/etc/passwd", "../outside.db", "link.db", "missing.db", "."):
         with pytest.raises(InvalidInput, match="no such file"):
-            await checked(read_target(f"sqlite:///{path}"), Place(files=tmp_path / "inside"))
+            await checked(read_target(f"sqlite:///{path}"), AllowedTargets(files=tmp_path / "inside"))
 
 
 def test_a_target_does_not_show_its_password() -> None:

@@ -39,7 +39,7 @@ from recordari.errors import (
 from recordari.kit.resources import Resources
 from recordari.learning.rules.bandit import Posterior
 from recordari.routes import ROUTERS
-from recordari.sessions.rules.runs import NewToolCall, Usage
+from recordari.sessions.rules.runs import NewToolCall, RunUsage
 from recordari.sessions.rules.window import NewMessage
 from recordari.sync import Client as SyncClient
 from recordari.tenants.rules import AgentDefinition
@@ -190,10 +190,10 @@ async def test_working_memory_is_the_same_through_both(resources: Resources) -> 
         calls = await remote.record_tool_calls("r1", [NewToolCall(name="track", arguments={"id": 7}, result="Porto")])
         recorded = (await memory.replay_run("r1", results=False)).calls
         assert [dataclasses.replace(one, result_sha256=None) for one in recorded] == calls
-        await remote.end_turn("r1", usage=Usage(tokens_in=7), state={"step": 1})
+        await remote.end_turn("r1", usage=RunUsage(tokens_in=7), state={"step": 1})
         assert await remote.get_turn_state("s 1") == await memory.get_turn_state("s 1")
         await remote.start_turn("r1", episodes=0)
-        done = await remote.complete_run("r1", output={"found": True}, usage=Usage(tokens_out=3))
+        done = await remote.complete_run("r1", output={"found": True}, usage=RunUsage(tokens_out=3))
         assert [done] == await memory.list_runs() == await remote.list_runs(agent_id="support")
         assert (await remote.replay_run("r1")).turns == (await memory.replay_run("r1")).turns
         episode = await remote.append_episode("Found the parcel", run_id="r1")

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 import recordari
 from recordari import sync
 from recordari.app import Memory
+from recordari.client import Client
 from recordari.config import Settings
-from recordari.errors import NotFound
+from recordari.core.items import NewItem
+from recordari.errors import InvalidInput, NotFound
+
+TEA = NewItem(content="tea")
 
 
 def test_every_public_name_can_be_imported() -> None:
@@ -41,15 +48,40 @@ def test_the_sync_memory_works_inside_a_running_event_loop(settings: Settings) -
     assert asyncio.run(inside()) == "default"
 
 
-def test_the_sync_memory_has_every_verb() -> None:
+@pytest.mark.parametrize(("facade", "original"), [(sync.Memory, Memory), (sync.Client, Client)])
+def test_the_sync_classes_list_every_verb_with_its_signature(facade: type, original: type) -> None:
     verbs = {
         name
-        for name, value in inspect.getmembers(Memory)
-        if not name.startswith("_") and inspect.iscoroutinefunction(value)
+        for name, value in inspect.getmembers(original, inspect.isfunction)
+        if not name.startswith("_") and name not in {"bound", "close"}
     }
-    assert {"remember", "recall", "create_key"} <= verbs
-    facade = sync.Memory(Memory(None, None), None)  # type: ignore[arg-type]
-    assert all(callable(getattr(facade, verb)) for verb in verbs)
+    assert {"remember", "recall", "create_key"} <= verbs <= set(dir(facade))
+    for name in verbs - {"acting_as"}:
+        assert inspect.signature(getattr(facade, name)) == inspect.signature(getattr(original, name)), name
+    assert not hasattr(facade, "no_such_verb")
+
+
+@pytest.mark.parametrize(
+    ("field", "call"),
+    [
+        ("query", lambda memory: memory.recall(5)),
+        ("top_k", lambda memory: memory.recall("tea", top_k="5")),
+        ("top_k", lambda memory: memory.recall("tea", top_k=True)),
+        ("top_k", lambda memory: memory.recall("tea", top_k=None)),
+        ("since", lambda memory: memory.recall("tea", since="yesterday")),
+        ("source_kinds", lambda memory: memory.recall("tea", source_kinds=[])),
+        ("source_kinds", lambda memory: memory.recall("tea", source_kinds=["rumour"])),
+        ("item_id", lambda memory: memory.get_item("tea")),
+        ("confidence", lambda memory: memory.remember_many([replace(TEA, confidence="high")])),  # type: ignore[arg-type]
+        ("speaker", lambda memory: memory.remember_many([replace(TEA, speaker=5)])),  # type: ignore[arg-type]
+    ],
+)
+async def test_a_wrong_argument_is_refused_by_its_name(
+    memory: Memory, field: str, call: Callable[[Any], Awaitable[Any]]
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        await call(memory)
+    assert refused.value.details["field"] == field
 
 
 async def test_two_memories_of_one_process_share_the_database(settings: Settings) -> None:

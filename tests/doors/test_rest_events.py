@@ -27,7 +27,6 @@ from recordari.core.items import NewItem
 from recordari.db.queries import Query
 from recordari.errors import InvalidInput
 from recordari.events import follow, webhooks
-from recordari.events import webhooks as events_webhooks
 from recordari.events.rules import is_public
 from recordari.kit.resources import Resources
 from recordari.memory import remember
@@ -409,7 +408,7 @@ async def test_the_address_is_looked_up_again_and_checked_at_each_delivery(
         monkeypatch.setattr(loop, "getaddrinfo", lookup)
         await memory.create_webhook(url)
         with pytest.raises(InvalidInput):
-            await events_webhooks.post(url, b"{}", {}, timeout=5, allow_private=False)
+            await webhooks.post(url, b"{}", {}, timeout=5, allow_private=False)
         assert taken.requests == []
 
 

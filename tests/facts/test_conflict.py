@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from recordari.facts.rules.claims import Opinion, Trend, revised_confidence, trend_of
 from recordari.facts.rules.conflict import Statement, Verdict, is_newer, retirements, ruling
-from recordari.facts.rules.evidence import Opinion, Trend, revised_confidence, trend_of
 
 NOW = datetime(2026, 5, 2, tzinfo=UTC)
 

@@ -32,7 +32,7 @@ from recordari.core.identity import Identity, Role
 from recordari.core.items import Kind
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources
-from recordari.memory.version_storage import Retirement
+from recordari.memory.rules import Retirement
 from recordari.memory.versions import retire
 from recordari.tenants import tenants
 from recordari.wiring import open_resources

@@ -26,12 +26,11 @@ from recordari.db.database import BatchedQuery, Database
 from recordari.db.queries import Query
 from recordari.errors import NotFound
 from recordari.facts.language import LLM, OfflineRules
-from recordari.facts.rules.extraction import Extracted
+from recordari.facts.rules.extraction import ExtractedFact
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
-from recordari.memory.rules import Entity, EntityKind
-from recordari.memory.version_storage import Retirement
+from recordari.memory.rules import Entity, EntityKind, Retirement
 from recordari.memory.versions import retire
 from recordari.sessions.rules.sessions import SessionStatus
 from recordari.sessions.rules.window import NewMessage
@@ -276,7 +275,7 @@ async def test_forget_between_reading_a_message_and_writing_its_facts(memory: Me
     said = await chat.remember("I live in Quillfeather with two cats.", speaker="Ana")
 
     class Hesitating(OfflineRules):
-        async def extract(self, text: str, *, speaker: str | None) -> Sequence[Extracted]:
+        async def extract(self, text: str, *, speaker: str | None) -> Sequence[ExtractedFact]:
             found = await super().extract(text, speaker=speaker)
             with suppress(NotFound):  # when the work is taken up again
                 await chat.forget(said.id)

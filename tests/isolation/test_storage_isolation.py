@@ -76,7 +76,7 @@ Function = Callable[..., Awaitable[Any]]
 
 def _storage_functions() -> dict[str, Callable[..., Any]]:
     """The public functions of `db` and of every room's storage, as `memory.storage.insert_items`."""
-    functions = {}
+    functions: dict[str, Function] = {}
     for module in pkgutil.walk_packages(recordari.__path__, "recordari."):
         if not module.name.startswith("recordari.db.") and not module.name.endswith("storage"):
             continue

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recordari.core.items import Kind, Tier, Trust
+from recordari.core.items import KINDS, Kind, Tier, Trust
 from recordari.lifetime.rules import (
     ARCHIVE_BELOW,
-    BASE,
     DecayDecision,
     Trace,
     decay_decision,
@@ -60,7 +59,7 @@ def test_strength_stays_within_seven_and_thirty_days(weight: float, accesses: in
 def test_importance_is_base_and_boosts() -> None:
     plain = replace(TRACE, terms=0)
     old = NOW + timedelta(days=365)
-    assert importance(plain, now=old) == pytest.approx(BASE[Kind.CHAT_MESSAGE])
+    assert importance(plain, now=old) == pytest.approx(KINDS[Kind.CHAT_MESSAGE].importance)
     assert importance(plain, now=NOW) > importance(plain, now=old), "recency"
     assert importance(replace(plain, accesses=5), now=old) > importance(plain, now=old), "frequency"
     assert importance(replace(plain, terms=60, names=4), now=old) > importance(plain, now=old), "richness"

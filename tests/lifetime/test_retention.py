@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from recordari.core.items import Tier
 from recordari.errors import InvalidInput, QuotaExceeded
 from recordari.lifetime.rules import (
+    DecayOutcome,
     Ended,
     RetentionPolicy,
-    Verdict,
     checked_policy,
     is_too_much,
     retention_policy,
@@ -47,22 +47,22 @@ def ago(days: float) -> datetime:
 @pytest.mark.parametrize(
     ("item", "expected"),
     [
-        (LIVE, Verdict.KEEP),
-        (replace(LIVE, deleted_at=ago(29)), Verdict.KEEP),
-        (replace(LIVE, deleted_at=ago(30)), Verdict.ANONYMIZE),
-        (replace(LIVE, invalid_at=ago(89)), Verdict.KEEP),
-        (replace(LIVE, invalid_at=ago(90)), Verdict.ANONYMIZE),
-        (replace(LIVE, archived_at=ago(5_000)), Verdict.KEEP),
-        (replace(LIVE, tier=Tier.SESSION, scope_ended_at=ago(2)), Verdict.ARCHIVE),
-        (replace(LIVE, tier=Tier.SESSION, scope_ended_at=ago(2), archived_at=ago(1)), Verdict.KEEP),
-        (replace(LIVE, tier=Tier.RUN, scope_ended_at=ago(31)), Verdict.PURGE),
-        (replace(LIVE, tier=Tier.RUN, scope_ended_at=ago(31), is_held=True), Verdict.KEEP),
-        (replace(LIVE, deleted_at=ago(31), is_held=True), Verdict.KEEP),
-        (replace(LIVE, invalid_at=ago(91), is_pinned=True), Verdict.KEEP),
-        (replace(LIVE, deleted_at=ago(31), is_pinned=True), Verdict.ANONYMIZE),
+        (LIVE, DecayOutcome.KEEP),
+        (replace(LIVE, deleted_at=ago(29)), DecayOutcome.KEEP),
+        (replace(LIVE, deleted_at=ago(30)), DecayOutcome.ANONYMIZE),
+        (replace(LIVE, invalid_at=ago(89)), DecayOutcome.KEEP),
+        (replace(LIVE, invalid_at=ago(90)), DecayOutcome.ANONYMIZE),
+        (replace(LIVE, archived_at=ago(5_000)), DecayOutcome.KEEP),
+        (replace(LIVE, tier=Tier.SESSION, scope_ended_at=ago(2)), DecayOutcome.ARCHIVE),
+        (replace(LIVE, tier=Tier.SESSION, scope_ended_at=ago(2), archived_at=ago(1)), DecayOutcome.KEEP),
+        (replace(LIVE, tier=Tier.RUN, scope_ended_at=ago(31)), DecayOutcome.PURGE),
+        (replace(LIVE, tier=Tier.RUN, scope_ended_at=ago(31), is_held=True), DecayOutcome.KEEP),
+        (replace(LIVE, deleted_at=ago(31), is_held=True), DecayOutcome.KEEP),
+        (replace(LIVE, invalid_at=ago(91), is_pinned=True), DecayOutcome.KEEP),
+        (replace(LIVE, deleted_at=ago(31), is_pinned=True), DecayOutcome.ANONYMIZE),
     ],
 )
-def test_the_default_policy(item: Ended, expected: Verdict) -> None:
+def test_the_default_policy(item: Ended, expected: DecayOutcome) -> None:
     assert verdict(item, POLICY, now=NOW) is expected
 
 
@@ -88,9 +88,9 @@ def test_persistent_memory_is_never_purged_and_held_memory_is_never_touched(
 ) -> None:
     found = verdict(item, replace(POLICY, archived_days=archived_days), now=NOW)
     if item.tier is Tier.PERSISTENT:
-        assert found is not Verdict.PURGE
+        assert found is not DecayOutcome.PURGE
     if item.is_held:
-        assert found is Verdict.KEEP
+        assert found is DecayOutcome.KEEP
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,13 @@ from recordari.models.embedding import (
     EmbeddingSpec,
     FastembedEmbedder,
     LocalEmbedder,
+    OpenAIEmbedder,
+    RemoteEmbedder,
     SentenceTransformersEmbedder,
+    TEIEmbedder,
     make_embedder,
 )
 from recordari.models.inference import InferenceThread, Urgency, cut_batches
-from recordari.models.remote import OpenAIEmbedder, RemoteEmbedder, TEIEmbedder
 from recordari.models.static import StaticEmbedder, StaticTokens
 from recordari.wiring import make_embedders
 

@@ -80,7 +80,7 @@ def masked_column(settings: Settings) -> list[Any]:
 async def index_all(resources: Resources) -> None:
     """Do the background work on everything that was written."""
     for batch in await dispatch.claim_fresh(resources, EMBED_TOPIC, dispatch.Round(), batches=10, size=100):
-        assert await dispatch.handle(resources, embed, batch, seconds=60) is dispatch.Outcome.DONE
+        assert await dispatch.handle(resources, embed, batch, seconds=60) is dispatch.BatchOutcome.DONE
 
 
 async def test_canaries_reach_no_table_index_object_or_log(

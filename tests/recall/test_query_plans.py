@@ -28,10 +28,10 @@ from recordari.db.database import BatchedQuery, Database, Transaction
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.db.queries import Query
 from recordari.kit.resources import Resources
+from recordari.memory import index as service
 from recordari.memory import storage as memory_storage
-from recordari.memory import vector_indexes as service
 from recordari.memory import vector_storage
-from recordari.memory.vector_indexes import Changes, decide
+from recordari.memory.index import Changes, decide
 from recordari.memory.vector_storage import IndexSpec, VectorIndex, VectorIndexes
 from recordari.models.embedding import Embedders
 from recordari.operations.doctor import State, check_vector_indexes

@@ -14,7 +14,7 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity
 from recordari.errors import Conflict, InvalidInput, NotFound
-from recordari.sessions.rules.runs import ABANDONED, NewToolCall, RunStatus, Usage
+from recordari.sessions.rules.runs import ABANDONED, NewToolCall, RunStatus, RunUsage
 from recordari.sessions.rules.sessions import NoteKind
 from recordari.sessions.rules.window import NewMessage
 from recordari.tenants.rules import AgentDefinition
@@ -72,11 +72,11 @@ async def test_a_run_ends_once(agent: Memory) -> None:
 
 async def test_every_turn_has_its_row_and_the_run_its_cost(agent: Memory) -> None:
     await agent.start_run(run_id="r1", session_id="chat")
-    await agent.end_turn("r1", usage=Usage(tokens_in=100, tokens_out=20, cost=Decimal("0.0012")), state={"step": 1})
+    await agent.end_turn("r1", usage=RunUsage(tokens_in=100, tokens_out=20, cost=Decimal("0.0012")), state={"step": 1})
     await agent.start_turn("r1")
-    await agent.end_turn("r1", usage=Usage(tokens_in=50, tokens_out=5, cost=Decimal("0.0003")), error="tool broke")
+    await agent.end_turn("r1", usage=RunUsage(tokens_in=50, tokens_out=5, cost=Decimal("0.0003")), error="tool broke")
     await agent.start_turn("r1")
-    await agent.complete_run("r1", usage=Usage(tokens_in=1))
+    await agent.complete_run("r1", usage=RunUsage(tokens_in=1))
     replay = await agent.replay_run("r1")
     assert [(turn.number, turn.status) for turn in replay.turns] == [(1, "completed"), (2, "failed"), (3, "completed")]
     assert all(turn.ended_at is not None for turn in replay.turns)
@@ -270,5 +270,5 @@ async def test_input_that_cannot_be_kept_is_refused_and_starts_nothing(agent: Me
     with pytest.raises(InvalidInput, match="currency"):
         await agent.start_run(currency="dollars")
     with pytest.raises(InvalidInput):
-        Usage(tokens_in=-1)
+        RunUsage(tokens_in=-1)
     assert await agent.list_runs() == []

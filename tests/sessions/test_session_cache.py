@@ -28,7 +28,7 @@ from recordari.db.address import APP_LOGIN
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import ConfigurationError, NotFound, QuotaExceeded
 from recordari.sessions.cache import LIFETIME, SessionCache
-from recordari.sessions.rules.state import Owner, OwnerKind
+from recordari.sessions.rules.state import OwnerKind, StateOwner
 from recordari.sessions.rules.window import NewMessage
 from recordari.sessions.run_storage import find_owner_version
 from recordari.tenants.tenants import ensure_tenant
@@ -151,7 +151,7 @@ async def test_a_read_that_overlaps_a_write_leaves_no_old_copy(here: Memory, the
     await becomes_cached(here, settings, "old")
     await here.set_state("other", 1)  # the next read has to make a new copy
     tenant_id, session_id = here.identity.tenant_id, SessionId("s")
-    owner = Owner(kind=OwnerKind.SESSION, owner_id=session_id)
+    owner = StateOwner(kind=OwnerKind.SESSION, owner_id=session_id)
     async with here.resources.database.transaction(here.identity) as tx:
         version = await find_owner_version(tx, owner)
     assert version is not None

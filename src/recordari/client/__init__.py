@@ -25,9 +25,17 @@ import httpx2
 from pydantic import TypeAdapter
 
 from recordari.app import Memory
-from recordari.client.bodies import STREAM, document_wire, place_of, read_lines, told, written_lines
 from recordari.client.routes import OPERATIONS, Route, Wire, answer_of, wire_of
-from recordari.client.transport import DEFAULT_TIMEOUT, Transport
+from recordari.client.transport import (
+    DEFAULT_TIMEOUT,
+    STREAM,
+    Transport,
+    document_wire,
+    place_of,
+    read_lines,
+    told,
+    written_lines,
+)
 from recordari.context.rules.profiles import Profile
 from recordari.core.checks import Progress
 from recordari.core.identity import Identity, checked_id

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from recordari.context import storage
 from recordari.context.rules.profiles import MOST_FACTS, PROFILE_TOKENS, KnownFact, Profile, profile_text
-from recordari.context.storage import Owner, ProfileRow
+from recordari.context.storage import ProfileOwner, ProfileRow
 from recordari.core.identity import AgentId, Identity, Role, UserId, checked_id
 from recordari.core.ids import new_id
 from recordari.db import outbox
@@ -61,7 +61,7 @@ async def refresh_profiles(resources: Resources, identity: Identity, batch: Batc
         await outbox.done(tx, batch)
 
 
-async def _rebuilt(tx: Transaction, owner: Owner, row: ProfileRow | None, *, now: datetime) -> Profile:
+async def _rebuilt(tx: Transaction, owner: ProfileOwner, row: ProfileRow | None, *, now: datetime) -> Profile:
     """Make a profile by the offline rules and keep it; changes that come meanwhile leave their note."""
     if row is None:
         # Only for those of whom something is known: a question alone leaves no row behind.
@@ -102,21 +102,21 @@ def _told(facts: Sequence[KnownFact]) -> set[tuple[UUID, str]]:
     return {(fact.item_id, fact.content) for fact in facts}
 
 
-def _owner(identity: Identity, user: str | None, agent: str | None) -> Owner:
+def _owner(identity: Identity, user: str | None, agent: str | None) -> ProfileOwner:
     if user is not None and agent is not None:
         raise InvalidInput("a profile is of a user or of an agent; name one of them")
     if user is not None:
-        return Owner(user_id=UserId(checked_id("user", user)))
+        return ProfileOwner(user_id=UserId(checked_id("user", user)))
     if agent is not None:
-        return Owner(agent_id=AgentId(checked_id("agent", agent)))
+        return ProfileOwner(agent_id=AgentId(checked_id("agent", agent)))
     if identity.user_id is not None:
-        return Owner(user_id=identity.user_id)
+        return ProfileOwner(user_id=identity.user_id)
     if identity.agent_id is not None:
-        return Owner(agent_id=identity.agent_id)
+        return ProfileOwner(agent_id=identity.agent_id)
     raise Unauthenticated("a profile is of a user or of an agent: name one, or use a credential of one")
 
 
-def _may_see(identity: Identity, owner: Owner) -> bool:
+def _may_see(identity: Identity, owner: ProfileOwner) -> bool:
     """Who acts for a user or as an agent sees that one only; an administrator sees all."""
     if identity.role is Role.ADMIN:
         return True

@@ -18,22 +18,22 @@ from recordari.context.profiles import NOTHING_KNOWN
 from recordari.context.profiles import profile as read_profile
 from recordari.context.rules.context import ContextItem, Plan, SectionName, cache_stable_tail
 from recordari.context.rules.profiles import Profile
-from recordari.context.storage import Owner, ProfileRow
+from recordari.context.storage import ProfileOwner, ProfileRow
+from recordari.core.checks import END
 from recordari.core.identity import Identity
 from recordari.core.items import Item, Trust, normalised
 from recordari.db.database import BatchedQuery
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage as knowledge_storage
-from recordari.knowledge.rules.knowledge_map import Entry, written_map
+from recordari.knowledge.rules.knowledge_map import MapEntry, written_map
 from recordari.recall.request import RecalledItem
 from recordari.sessions import run_storage
 from recordari.sessions import storage as sessions_storage
 from recordari.sessions.rules.sessions import Note, Session, SessionStatus, may_see
-from recordari.sessions.rules.state import DELEGATED_PREFIX, OwnerKind, StateEntry
-from recordari.sessions.rules.state import Owner as StateOwner
+from recordari.sessions.rules.state import DELEGATED_PREFIX, OwnerKind, StateEntry, StateOwner
 from recordari.sessions.rules.window import HINT, TAIL, Message, Window, window_of
 from recordari.sessions.sessions import MAX_WINDOW_MESSAGES, limit_of
-from recordari.sessions.storage import END, SessionWithModel
+from recordari.sessions.storage import SessionWithModel
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.rules import Agent
 
@@ -72,7 +72,7 @@ async def read_base(resources: Resources, identity: Identity, plan: Plan, *, as_
 
 @dataclass(frozen=True, slots=True)
 class _AskedProfile:
-    owner: Owner
+    owner: ProfileOwner
     row: BatchedQuery[ProfileRow | None]
     is_due: BatchedQuery[bool]
 
@@ -90,7 +90,7 @@ class _Reader:
         self.sections: dict[SectionName, Fetched] = {}
         self.agent: BatchedQuery[Agent | None] | None = None
         self.newest: BatchedQuery[SessionWithModel | None] | None = None
-        self.entries: BatchedQuery[list[Entry]] | None = None
+        self.entries: BatchedQuery[list[MapEntry]] | None = None
         self.delegated: BatchedQuery[list[StateEntry]] | None = None
         self.activity: BatchedQuery[list[Item]] | None = None
         self.shared: BatchedQuery[list[Item]] | None = None
@@ -126,8 +126,8 @@ class _Reader:
             self.shared = self._ask_shared(END)
         if SectionName.PROFILE in shares:
             # What is known of the user, then of the agent.
-            owners = [Owner(user_id=identity.user_id)] if identity.user_id is not None else []
-            owners += [Owner(agent_id=identity.agent_id)] if identity.agent_id is not None else []
+            owners = [ProfileOwner(user_id=identity.user_id)] if identity.user_id is not None else []
+            owners += [ProfileOwner(agent_id=identity.agent_id)] if identity.agent_id is not None else []
             self.profiles = [_AskedProfile(one, storage.ask_profile(one), storage.ask_due(one)) for one in owners]
         asked = [self.agent, self.newest, self.entries, self.delegated, self.activity, self.shared]
         return [*asked, *(each for one in self.profiles for each in (one.row, one.is_due))]
@@ -285,7 +285,7 @@ class _Reader:
         return items
 
 
-def _named(owner: Owner) -> tuple[str, str]:
+def _named(owner: ProfileOwner) -> tuple[str, str]:
     if owner.user_id is not None:
         return "user", owner.user_id
     assert owner.agent_id is not None
@@ -303,7 +303,7 @@ def _profile_item(profile: Profile, kind: str, name: str) -> ContextItem:
     )
 
 
-def _map_item(entries: Sequence[Entry]) -> ContextItem:
+def _map_item(entries: Sequence[MapEntry]) -> ContextItem:
     """What can be looked up, and the tool that reaches it (C3)."""
     return ContextItem(
         content=written_map(entries), kind="knowledge_map", trust=Trust.AGENT, source_ref="knowledge_map"

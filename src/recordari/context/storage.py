@@ -51,7 +51,7 @@ def ask_written_at(session_id: SessionId, position: int) -> BatchedQuery[datetim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class ProfileOwner:
     """Whose profile it is: a user or an agent."""
 
     user_id: UserId | None = None
@@ -77,26 +77,26 @@ class ProfileRow:
         return Profile(content=self.content, facts=self.facts, writer=self.writer, made_at=self.made_at)
 
     @property
-    def owner(self) -> Owner:
+    def owner(self) -> ProfileOwner:
         """Whose it is."""
-        return Owner(user_id=self.user_id, agent_id=self.agent_id)
+        return ProfileOwner(user_id=self.user_id, agent_id=self.agent_id)
 
 
-async def find_profile(tx: Transaction, owner: Owner) -> ProfileRow | None:
+async def find_profile(tx: Transaction, owner: ProfileOwner) -> ProfileRow | None:
     """The profile of an owner, and whether facts have changed since it was made."""
     if owner.user_id is not None:
         return await tx.maybe(queries.find_of_user, ProfileRow, user_id=owner.user_id)
     return await tx.maybe(queries.find_of_agent, ProfileRow, agent_id=owner.agent_id)
 
 
-def ask_profile(owner: Owner) -> BatchedQuery[ProfileRow | None]:
+def ask_profile(owner: ProfileOwner) -> BatchedQuery[ProfileRow | None]:
     """The same, sent along with others."""
     if owner.user_id is not None:
         return BatchedQuery(queries.find_of_user, first_as(ProfileRow), user_id=owner.user_id)
     return BatchedQuery(queries.find_of_agent, first_as(ProfileRow), agent_id=owner.agent_id)
 
 
-def ask_due(owner: Owner) -> BatchedQuery[bool]:
+def ask_due(owner: ProfileOwner) -> BatchedQuery[bool]:
     """Whether facts are known of an owner who has no profile yet; sent along with others."""
     if owner.user_id is not None:
         return BatchedQuery(queries.is_due_for_user, _is_due, user_id=owner.user_id)
@@ -108,7 +108,7 @@ async def find_profiles(tx: Transaction, profile_ids: list[UUID]) -> list[Profil
     return await tx.all(queries.find_profiles, ProfileRow, profile_ids=profile_ids)
 
 
-async def list_facts(tx: Transaction, owner: Owner, *, limit: int) -> list[KnownFact]:
+async def list_facts(tx: Transaction, owner: ProfileOwner, *, limit: int) -> list[KnownFact]:
     """The facts known of an owner: pinned, surest and newest first."""
     if owner.user_id is not None:
         return await tx.all(queries.facts_of_user, KnownFact, user_id=owner.user_id, limit=limit)
@@ -120,7 +120,7 @@ async def clear_changes(tx: Transaction, profile_id: UUID) -> None:
     await tx.run(queries.clear_changes, profile_id=profile_id)
 
 
-async def insert_profile(tx: Transaction, profile_id: UUID, owner: Owner, *, now: datetime) -> None:
+async def insert_profile(tx: Transaction, profile_id: UUID, owner: ProfileOwner, *, now: datetime) -> None:
     """Make an empty profile, so that changes of facts are noted from now on; nothing when there is one."""
     await tx.run(
         queries.insert_profile, profile_id=profile_id, user_id=owner.user_id, agent_id=owner.agent_id, made_at=now

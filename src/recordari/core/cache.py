@@ -34,12 +34,13 @@ class BoundedMap(Generic[K, V]):
         self._entries.move_to_end(key)
         return value
 
-    def put(self, key: K, value: V, *, seconds: float | None = None) -> None:
-        """Keep a value, for `seconds` where they are given; the one not used for longest makes room."""
+    def put(self, key: K, value: V, *, seconds: float | None = None) -> V:
+        """Keep a value, for `seconds` where they are given, and return it; the one not used for longest makes room."""
         self._entries[key] = value, self._clock() + (self._seconds if seconds is None else seconds)
         self._entries.move_to_end(key)
         while len(self._entries) > self._most:
             self._entries.popitem(last=False)
+        return value
 
     def pop(self, key: K) -> V | None:
         """Remove a key; its value, None when there was none."""

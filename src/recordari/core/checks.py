@@ -6,9 +6,12 @@ import ipaddress
 import json
 import math
 import re
-from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+from uuid import UUID
 
 from recordari.errors import InvalidInput
 
@@ -23,6 +26,56 @@ def check_text(field: str, text: str) -> None:
         raise InvalidInput(f"{field} contains half a surrogate pair, which is not valid text", field=field) from None
 
 
+_NOUNS: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    datetime: "a datetime",
+    timedelta: "a timedelta",
+    UUID: "a UUID",
+}
+
+TypeCheck = tuple[tuple[type, ...], str]
+"""The classes that a value may have, and how a message names them."""
+
+
+def type_checks(declared: Mapping[str, Any]) -> dict[str, TypeCheck]:
+    """The checks of the names whose declared type is plain: a number, text, a moment, an id, a choice, or None."""
+    checks: dict[str, TypeCheck] = {}
+    for name, hint in declared.items():
+        options = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
+        plain = [_plain(option) for option in options]
+        if all(one is not None for one in plain):
+            noun = " or ".join(dict.fromkeys(_NOUNS[one] for one in plain if one in _NOUNS))
+            accepted = tuple(one for one in plain if one is not None) + ((int,) if float in plain else ())
+            checks[name] = accepted, noun
+    return checks
+
+
+def _plain(option: Any) -> type | None:
+    option = getattr(option, "__supertype__", option)
+    if isinstance(option, type) and issubclass(option, StrEnum):
+        return str  # a program may hand in the name of a choice
+    return option if option is NoneType or option in _NOUNS else None
+
+
+def check_type(field: str, value: object, check: TypeCheck) -> None:
+    """Raise `InvalidInput` for a value of another type than the declared one."""
+    accepted, noun = check
+    if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
+        raise InvalidInput(f"{field} must be {noun}", field=field)
+
+
+MAX_REASON = 500
+
+
+def check_reason(reason: str | None) -> None:
+    """Raise `InvalidInput` for a reason that is too long for the audit."""
+    if reason is not None and len(reason) > MAX_REASON:
+        raise InvalidInput(f"reason must have at most {MAX_REASON} characters", field="reason")
+
+
 def check_times(**moments: datetime | None) -> None:
     """Raise `InvalidInput` for what is no moment, and for one without a time zone."""
     for name, moment in moments.items():
@@ -30,6 +83,10 @@ def check_times(**moments: datetime | None) -> None:
             raise InvalidInput(f"{name} must be a datetime", field=name)
         if moment is not None and moment.tzinfo is None:
             raise InvalidInput(f"{name} must carry a time zone, as in 2026-05-02T14:23:01Z", field=name)
+
+
+BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
+END = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def check_moment(name: str, moment: datetime) -> None:

@@ -7,6 +7,10 @@ import threading
 import time
 from uuid import UUID
 
+FIRST = UUID(int=0)
+LAST = UUID(int=2**128 - 1)
+"""Before and after every id: where a list that begins with the oldest or the newest starts."""
+
 _lock = threading.Lock()
 _last_tick = 0
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from functools import cache
+from typing import Any, get_type_hints
 from uuid import UUID
 
-from recordari.core.checks import check_moment, check_text, check_times, json_text
+from recordari.core.checks import TypeCheck, check_moment, check_text, check_times, check_type, json_text, type_checks
 from recordari.core.identity import (
     AgentId,
     Identity,
@@ -27,11 +28,12 @@ from recordari.errors import InvalidInput, Unauthenticated
 
 MAX_CONTENT_BYTES = 16 * 1024  # R5: an item carries a copy of at most 16 KiB
 PREVIEW_BYTES = 2 * 1024
-LONGEST_CHARACTER = 4  # bytes of UTF-8
 MAX_SOURCE_REF = 500  # it stands in an index, whose entries are bounded
 MAX_LABEL = 1_000
+LABELS = ("speaker", "subject", "predicate", "object", "category")  # short texts beside the content
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 REDACTED = "[REDACTED]"
+EXTRACT_TOPIC, JUDGE_TOPIC = "extract", "judge"
 EDITED_FROM = "edited_from"  # in the metadata of a version that a person worded: which one it corrects
 
 
@@ -89,6 +91,20 @@ class KindRule:
     replaces: bool = False
     """Whether the same `source_ref` with another text replaces the row (else it is refused as a conflict)."""
     tenant_scope_needs_admin: bool = True
+    importance: float = 0.0
+    """The part of an item's importance that comes from its kind; entries have none, because they never decay."""
+    next_topic: str | None = None
+    """The work that follows once an item can be found by meaning."""
+    is_threaded: bool = False
+    """Whether items take places in the thread of their session: the kinds that are said or done one after another."""
+    is_editable: bool = False
+    """Whether a person may correct, end and restore it."""
+    is_shareable: bool = False
+    """Whether other tenants of the organisation may receive it; what was said in a session never leaves the tenant."""
+    in_context: bool = True
+    """Whether it is recalled into a context without being asked for; agents look up documents themselves."""
+    learnt_from: frozenset[Trust] = frozenset()
+    """The carriers whose text may become lasting: a person's wishes, and an agent's account of its actions."""
 
 
 _ALL_SCOPES = frozenset(Scope)
@@ -102,6 +118,10 @@ KINDS: dict[Kind, KindRule] = {
         default_tier=Tier.RECENT,
         tiers=frozenset({Tier.RUN, Tier.SESSION, Tier.RECENT}),
         default_trust=Trust.USER,
+        importance=0.20,
+        next_topic=EXTRACT_TOPIC,
+        is_threaded=True,
+        learnt_from=frozenset({Trust.USER}),
     ),
     Kind.TOOL_OUTPUT: KindRule(
         typology=Typology.EPISODIC,
@@ -110,6 +130,8 @@ KINDS: dict[Kind, KindRule] = {
         default_tier=Tier.RECENT,
         tiers=frozenset({Tier.RUN, Tier.SESSION, Tier.RECENT}),
         default_trust=Trust.TOOL,
+        importance=0.10,
+        is_threaded=True,
     ),
     Kind.SESSION_SUMMARY: KindRule(
         typology=Typology.EPISODIC,
@@ -119,6 +141,7 @@ KINDS: dict[Kind, KindRule] = {
         tiers=frozenset({Tier.SESSION, Tier.RECENT, Tier.PERSISTENT}),
         default_trust=Trust.AGENT,
         replaces=True,
+        importance=0.40,
     ),
     Kind.EPISODE: KindRule(
         typology=Typology.EPISODIC,
@@ -127,6 +150,9 @@ KINDS: dict[Kind, KindRule] = {
         default_tier=Tier.RECENT,
         tiers=frozenset({Tier.RUN, Tier.SESSION, Tier.RECENT}),
         default_trust=Trust.AGENT,
+        importance=0.20,
+        is_threaded=True,
+        learnt_from=frozenset({Trust.USER, Trust.AGENT}),
     ),
     Kind.FACT: KindRule(
         typology=Typology.SEMANTIC,
@@ -135,6 +161,10 @@ KINDS: dict[Kind, KindRule] = {
         default_tier=Tier.PERSISTENT,
         tiers=frozenset({Tier.SESSION, Tier.RECENT, Tier.PERSISTENT}),
         default_trust=Trust.AGENT,
+        importance=0.50,
+        next_topic=JUDGE_TOPIC,
+        is_editable=True,
+        is_shareable=True,
     ),
     Kind.PROCEDURE: KindRule(
         typology=Typology.PROCEDURAL,
@@ -143,6 +173,10 @@ KINDS: dict[Kind, KindRule] = {
         default_tier=Tier.PERSISTENT,
         tiers=frozenset({Tier.SESSION, Tier.PERSISTENT}),
         default_trust=Trust.AGENT,
+        importance=0.50,
+        next_topic=JUDGE_TOPIC,
+        is_editable=True,
+        is_shareable=True,
     ),
     Kind.ENTRY: KindRule(
         typology=Typology.SEMANTIC,
@@ -161,6 +195,9 @@ KINDS: dict[Kind, KindRule] = {
         tiers=frozenset({Tier.PERSISTENT}),
         default_trust=Trust.DOCUMENT,
         replaces=True,
+        importance=0.30,
+        is_shareable=True,
+        in_context=False,
     ),
 }
 
@@ -253,6 +290,25 @@ class Prepared:
     metadata: dict[str, Any]
 
 
+READ_COLUMNS = tuple(column.name for column in fields(Item))
+"""The columns of an item that queries return; SQL files write `{item_columns}`."""
+
+_OTHER_TYPES = {
+    "content_hash": "bytea",
+    "event_time": "timestamptz",
+    "valid_at": "timestamptz",
+    "confidence": "real",
+    "metadata": "jsonb",
+}
+WRITTEN_COLUMNS = (
+    {"item_id": "uuid"}
+    | {column.name: _OTHER_TYPES.get(column.name, "text") for column in fields(Prepared) if column.name != "payload"}
+    | {"source_id": "uuid", "thread": "text", "masked": "jsonb"}
+    | {"tsv": "tsvector", "terms": "bytea", "tokens": "bytea", "traits": "smallint"}
+)
+"""The columns of a new item and their types; SQL files write `{written_columns}`, `{written_values}`, `{written_arrays}`."""
+
+
 def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool) -> Prepared:
     """Apply the kind's rules to what a caller handed in, or raise what is wrong with it."""
     new = _checked(new)
@@ -303,9 +359,9 @@ def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool)
 
 def _checked(new: NewItem) -> NewItem:
     """The same with names turned into members and every text found good: a program may hand in anything."""
-    if new.event_time is not None and not isinstance(new.event_time, datetime):
-        raise InvalidInput("event_time must be a datetime", field="event_time")
-    for name in ("source_ref", "speaker", "subject", "predicate", "object", "category"):
+    for name, check in _type_checks().items():
+        check_type(name, getattr(new, name), check)
+    for name in ("source_ref", *LABELS):
         text = getattr(new, name)
         if text is not None:
             _check_label(name, text, MAX_SOURCE_REF if name == "source_ref" else MAX_LABEL)
@@ -318,6 +374,11 @@ def _checked(new: NewItem) -> NewItem:
         trust=optional_choice("trust", Trust, new.trust),
         session_id=checked_id("session_id", new.session_id) if new.session_id is not None else None,
     )
+
+
+@cache
+def _type_checks() -> dict[str, TypeCheck]:
+    return type_checks(get_type_hints(NewItem))
 
 
 def _check_label(field: str, text: str, most: int) -> None:
@@ -386,24 +447,6 @@ def cut_to_bytes(text: str, limit: int) -> str:
     return text.encode()[:limit].decode(errors="ignore")
 
 
-def characters_begun(body: bytes, length: int | None) -> tuple[int, int]:
-    """Where in the bytes the characters stand that begin in the first `length` of them: first byte, and the one past.
-
-    So ranges that follow each other hold every character once, wherever they are cut; `body` goes on for as many bytes as
-    the last character needs.
-    """
-    first = next((place for place, byte in enumerate(body[:LONGEST_CHARACTER]) if not _continues(byte)), len(body))
-    past = len(body) if length is None else min(length, len(body))
-    while past < len(body) and _continues(body[past]):
-        past += 1
-    return min(first, past), past
-
-
-def _continues(byte: int) -> bool:
-    """Whether the byte stands inside a character of UTF-8."""
-    return byte & 0xC0 == 0x80
-
-
 def payload_key(kind: Kind, source_ref: str) -> str:
     """The key under which the whole body can be read again."""
     return "tout_" + hashlib.sha256(f"{kind}\x1f{source_ref}".encode()).hexdigest()[:32]
@@ -441,9 +484,6 @@ REVIEWED_TRUST = frozenset({Trust.USER, Trust.AGENT})
 
 
 """Carriers whose text may last without a person's review; a tool's, a document's or a stranger's may not."""
-
-
-CORROBORATION = 2  # sources that a fact must rest on before it lasts
 
 
 CORROBORATION = 2  # F6: sessions in which a fact is said before it lasts

@@ -127,3 +127,24 @@ def hashes(content_terms: Sequence[str]) -> NDArray[np.uint32]:
 @lru_cache(maxsize=200_000)
 def _hash(term: str) -> int:
     return zlib.crc32(term.encode())
+
+
+LONGEST_CHARACTER = 4  # bytes of UTF-8
+
+
+def characters_begun(body: bytes, length: int | None) -> tuple[int, int]:
+    """Where in the bytes the characters stand that begin in the first `length` of them: first byte, and the one past.
+
+    So ranges that follow each other hold every character once, wherever they are cut; `body` goes on for as many bytes as
+    the last character needs.
+    """
+    first = next((place for place, byte in enumerate(body[:LONGEST_CHARACTER]) if not _continues(byte)), len(body))
+    past = len(body) if length is None else min(length, len(body))
+    while past < len(body) and _continues(body[past]):
+        past += 1
+    return min(first, past), past
+
+
+def _continues(byte: int) -> bool:
+    """Whether the byte stands inside a character of UTF-8."""
+    return byte & 0xC0 == 0x80

@@ -424,20 +424,16 @@ ENGINES: dict[str, Callable[[Mapping[str, Any]], Any]] = {
 def reason_of(message: str) -> str:
     """Why a connection failed, in words of ours: a driver's own name the host and the user."""
     lowered = message.lower()
-    for sign, reason in {
-        "password": "the user name or password is wrong",
-        "access denied": "the user name or password is wrong",
-        "authentication": "the user name or password is wrong",
-        "role": "there is no such user",
-        "does not exist": "there is no such database",
-        "unknown database": "there is no such database",
-        "timeout": "it does not answer",
-        "timed out": "it does not answer",
-        "refused": "nothing listens there",
-        "certificate": "its certificate is not trusted",
-        "ssl": "it does not speak TLS as asked",
+    for reason, signs in {
+        "the user name or password is wrong": ("password", "access denied", "authentication"),
+        "there is no such user": ("role",),
+        "there is no such database": ("does not exist", "unknown database"),
+        "it does not answer": ("timeout", "timed out"),
+        "nothing listens there": ("refused",),
+        "its certificate is not trusted": ("certificate",),
+        "it does not speak TLS as asked": ("ssl",),
     }.items():
-        if sign in lowered:
+        if any(sign in lowered for sign in signs):
             return reason
     return "the connection failed"
 

@@ -30,7 +30,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class QueryRows:
     """What one statement gave."""
 
     columns: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ async def read(
     limits: Limits | None = None,
     tables: Sequence[str] = (),
     describe: bool = False,
-) -> list[Answer]:
+) -> list[QueryRows]:
     """Run the statements one after the other on one connection, which is destroyed afterwards.
 
     This is the second wall: it must hold for any text. `tables` are those that SQLite lets be read. `describe`
@@ -97,7 +97,7 @@ def _environment() -> dict[str, str]:
     return {**kept, "PGPASSFILE": os.devnull, "PGSYSCONFDIR": os.devnull, "HOME": os.devnull}
 
 
-async def _answers(process: asyncio.subprocess.Process, count: int, limits: Limits) -> list[Answer]:
+async def _answers(process: asyncio.subprocess.Process, count: int, limits: Limits) -> list[QueryRows]:
     lines = _lines(process)
     try:
         async with asyncio.timeout(START_SECONDS + limits.connect_seconds):
@@ -116,18 +116,20 @@ async def _answers(process: asyncio.subprocess.Process, count: int, limits: Limi
     return answers
 
 
-async def _answer(lines: AsyncIterator[dict[str, Any]], limits: Limits) -> Answer:
+async def _answer(lines: AsyncIterator[dict[str, Any]], limits: Limits) -> QueryRows:
     columns: list[str] = []
     rows: list[list[Any]] = []
     async for line in lines:
         if "row" in line:
             rows.append(line["row"])
             if len(rows) > limits.rows:
-                return Answer(columns=columns, rows=rows[: limits.rows], truncated=True)
+                return QueryRows(columns=columns, rows=rows[: limits.rows], truncated=True)
         elif "columns" in line:
             columns = line["columns"]
         else:
-            return Answer(columns=columns, rows=rows, truncated=bool(line.get("truncated")), failed=line.get("failed"))
+            return QueryRows(
+                columns=columns, rows=rows, truncated=bool(line.get("truncated")), failed=line.get("failed")
+            )
     # It ended without a last word: over its memory, or over its time.
     raise InvalidInput("the answer needs too much memory; select fewer or shorter columns, or aggregate", field="sql")
 

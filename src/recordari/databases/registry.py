@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from recordari.core.identity import Identity, checked_id
 from recordari.core.ids import new_id
 from recordari.core.telemetry import get_log, measured
-from recordari.databases import schema, storage
+from recordari.databases import storage
+from recordari.databases.reader import Limits, QueryRows, read
 from recordari.databases.rules.databases import (
     MAX_NAME_LENGTH,
+    AllowedTable,
     ConnectedDatabase,
     Engine,
     allowed_tables,
     sample_values,
 )
-from recordari.databases.targets import Place, Target, checked, read_target
+from recordari.databases.targets import AllowedTargets, Target, checked, read_target
 from recordari.db import audit
-from recordari.errors import Conflict, InvalidInput, NotFound, RecordariError
+from recordari.db.queries import Queries
+from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, RecordariError
 from recordari.kit.resources import Resources
 from recordari.tenants.tenants import require_admin
 
@@ -152,10 +155,10 @@ async def open_dsn(resources: Resources, identity: Identity, database_id: UUID) 
     return resources.secrets.open(sealed, purpose=_bound(identity, database_id))
 
 
-def place_of(resources: Resources) -> Place:
+def place_of(resources: Resources) -> AllowedTargets:
     """Where the settings let databases be."""
     settings = resources.settings
-    return Place(allow_private=settings.allow_private_databases, files=settings.database_files)
+    return AllowedTargets(allow_private=settings.allow_private_databases, files=settings.database_files)
 
 
 def _bound(identity: Identity, database_id: UUID) -> str:
@@ -177,11 +180,9 @@ def _check_words(name: str, description: str) -> None:
         raise InvalidInput(f"description must have at most {MAX_DESCRIPTION} characters", field="description")
 
 
-async def _described(
-    resources: Resources, target: Target, tables: Mapping[str, Sequence[str] | None]
-) -> schema.Described:
+async def _described(resources: Resources, target: Target, tables: Mapping[str, Sequence[str] | None]) -> Described:
     reachable = await checked(target, place_of(resources))
-    described = await schema.describe(reachable, allowed_tables(tables, target.engine))
+    described = await describe(reachable, allowed_tables(tables, target.engine))
     for table in described.tables:
         for column in table["columns"]:
             column["samples"] = sample_values(column.pop("values"))
@@ -212,3 +213,125 @@ async def _saved(
             raise Conflict("the database was changed or removed meanwhile; read it again and repeat")
         await audit.record(tx, action, "database", changed.database_id, **details)
     return saved
+
+
+SAMPLED_ROWS = 200
+LIMITS = Limits(rows=200_000, bytes=32 << 20)
+_QUERIES = {engine: Queries(f"{__package__}.{engine.value}") for engine in Engine}
+_QUOTES = {Engine.MYSQL: "`"}
+_POWERS = {
+    "bypasses_rls": "it bypasses row-level security",
+    "owns_tables": "it owns tables: an owner can always change them",
+    "writes_tables": "it may write to tables",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """The allowed tables as they are now, values from their first rows, and what is wrong with the role."""
+
+    tables: list[dict[str, Any]]
+    """`name`, `comment` and `columns` of each: `name`, `type`, `comment`, `references`, `values`."""
+    warnings: list[str]
+
+
+async def describe(target: Target, allowed: Sequence[AllowedTable]) -> Described:
+    """Look at the allowed tables; `InvalidInput` where one is missing, `Forbidden` for a role that can do anything."""
+    warnings = await _checked_role(target)
+    (columns,) = await read(target, [_QUERIES[target.engine].columns.sql], limits=LIMITS, describe=True)
+    if columns.failed:
+        raise InvalidInput(f"the tables of the database cannot be listed: {columns.failed}", field="dsn")
+    here = await _own_schema(target)
+    seen: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in columns.rows:
+        column = dict(zip(columns.columns, row, strict=True))
+        seen.setdefault(_key(column["schema_name"], column["table_name"], target.engine, here), []).append(column)
+    tables = [_table(table, seen.get(_key(table.schema, table.name, target.engine, here), [])) for table in allowed]
+    samples = await read(target, [_sampling(table, target.engine) for table in tables], limits=LIMITS, describe=True)
+    for table, sample in zip(tables, samples, strict=True):
+        if sample.failed:
+            warnings.append(f"the table {table['name']} cannot be read: {sample.failed}")
+        _take_values(table, sample)
+        del table["at"]
+    return Described(tables=tables, warnings=warnings)
+
+
+async def _checked_role(target: Target) -> list[str]:
+    if target.engine.is_file:
+        return []
+    (powers,) = await read(target, [_QUERIES[target.engine].powers.sql], limits=LIMITS, describe=True)
+    if powers.failed:
+        return ["what the role may do could not be found out"]
+    if target.engine is Engine.MYSQL:
+        held = sorted(str(row[0]) for row in powers.rows)
+        if {"SUPER", "FILE", "CREATE USER"} & set(held):
+            raise _too_powerful()
+        return [f"the user may do more than read ({', '.join(held[:8])}); grant it SELECT only"] if held else []
+    role = dict(zip(powers.columns, powers.rows[0], strict=True))
+    if role["is_superuser"] or role["creates_roles"] or role["replicates"] or role["has_server_powers"]:
+        raise _too_powerful()
+    return [
+        f"the role may do more than read: {said}; grant it SELECT only"
+        for power, said in _POWERS.items()
+        if role[power]
+    ]
+
+
+def _too_powerful() -> Forbidden:
+    return Forbidden(
+        "this DSN connects as an administrator of the database; make a role that may only SELECT from the allowed tables "
+        "(docs/databases.md shows how) and use that one"
+    )
+
+
+async def _own_schema(target: Target) -> str:
+    """The schema of tables that are allowed without one."""
+    if target.engine is not Engine.MYSQL:
+        return target.engine.default_schema
+    (answer,) = await read(target, [_QUERIES[Engine.MYSQL].current_schema.sql], limits=LIMITS, describe=True)
+    return str(answer.rows[0][0])
+
+
+def _key(schema: str | None, name: str, engine: Engine, here: str) -> tuple[str, str]:
+    key = (schema or here, name)
+    return key if engine is Engine.POSTGRES else (key[0].lower(), key[1].lower())
+
+
+def _table(allowed: AllowedTable, columns: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    if not columns:
+        raise InvalidInput(f"there is no table {allowed.label} that this role may read", field="tables")
+    wanted = None if allowed.columns is None else set(allowed.columns)
+    if missing := sorted((wanted or set()) - {column["column_name"] for column in columns}):
+        raise InvalidInput(f"the table {allowed.label} has no column {missing[0]}", field="tables")
+    return {
+        "name": allowed.label,
+        "at": allowed,
+        "comment": columns[0]["table_comment"],
+        "columns": [
+            {
+                "name": column["column_name"],
+                "type": column["type_name"],
+                "comment": column["comment"],
+                "references": column["refers_to"],
+            }
+            for column in columns
+            if wanted is None or column["column_name"] in wanted
+        ],
+    }
+
+
+def _sampling(table: dict[str, Any], engine: Engine) -> str:
+    at: AllowedTable = table["at"]
+    quote = _QUOTES.get(engine, '"')
+
+    def quoted(name: str) -> str:
+        return quote + name.replace(quote, quote * 2) + quote
+
+    columns = ", ".join(quoted(column["name"]) for column in table["columns"])
+    place = ".".join(quoted(part) for part in (at.schema, at.name) if part)
+    return f"SELECT {columns} FROM {place} LIMIT {SAMPLED_ROWS}"  # noqa: S608 - our names, quoted
+
+
+def _take_values(table: dict[str, Any], sample: QueryRows) -> None:
+    for place, column in enumerate(table["columns"]):
+        column["values"] = [row[place] for row in sample.rows if len(row) > place and row[place] is not None]

@@ -30,7 +30,7 @@ _FORMS = "postgresql://, mysql://, mariadb://, sqlite:/// or duckdb:///"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class AllowedTargets:
     """Where the configuration lets databases be."""
 
     allow_private: bool = False
@@ -100,7 +100,7 @@ def _path(host: str, path: str, query: str) -> str:
     return unquote(path[1:])
 
 
-async def checked(target: Target, place: Place) -> Target:
+async def checked(target: Target, place: AllowedTargets) -> Target:
     """The target with an address that may be connected to, so that a name cannot mean another one a moment later."""
     if target.engine.is_file:
         return Target(
@@ -142,7 +142,7 @@ def _at(target: Target, address: str) -> dict[str, Any]:
     return target.connection if address.startswith(("/", "@")) else {**target.connection, "hostaddr": address}
 
 
-def _checked_file(path: str, place: Place) -> str:
+def _checked_file(path: str, place: AllowedTargets) -> str:
     if place.files is None:
         raise Forbidden(
             "files are closed here; whoever runs Recordari names the folder of databases with RECORDARI_DATABASE_FILES"

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recordari.core.ids import new_id
+from recordari.core.ids import LAST, new_id
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
 
@@ -29,7 +29,6 @@ class AuditEntry:
 
 
 queries = Queries(__name__)
-_LAST = UUID(int=2**128 - 1)
 
 
 async def record(
@@ -50,7 +49,7 @@ async def record(
 
 async def list_entries(tx: Transaction, *, before: UUID | None, limit: int) -> list[AuditEntry]:
     """The audit, newest first."""
-    return await tx.all(queries.list_entries, AuditEntry, before=before or _LAST, limit=limit)
+    return await tx.all(queries.list_entries, AuditEntry, before=before or LAST, limit=limit)
 
 
 async def list_entries_of(
@@ -62,6 +61,6 @@ async def list_entries_of(
         AuditEntry,
         subject_kind=subject_kind,
         subject_id=subject_id,
-        before=before or _LAST,
+        before=before or LAST,
         limit=limit,
     )

@@ -42,7 +42,7 @@ PERSIST_DELAYS = (0.1, 0.3, 1.0, 2.0, 4.0, 8.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed:
+class ResumedJob:
     """A job taken from a worker that fell silent."""
 
     job_id: int
@@ -87,13 +87,13 @@ async def count_open(rows: QueueTransaction, job: str) -> int:
     return int(await rows.value(queries.count_open, job=job))
 
 
-async def resume_stalled(rows: QueueTransaction, budgets: Mapping[str, int], *, silence: timedelta) -> list[Resumed]:
+async def resume_stalled(rows: QueueTransaction, budgets: Mapping[str, int], *, silence: timedelta) -> list[ResumedJob]:
     """Take jobs from workers that fell silent: put back, or given up when the crash was their last try."""
     found = await rows.dicts(
         queries.resume_stalled, jobs=list(budgets), budgets=list(budgets.values()), silence=silence
     )
     resumed = [
-        Resumed(job_id=row["job_id"], job=row["job"], status=JobStatus(row["status"]), attempts=row["attempts"])
+        ResumedJob(job_id=row["job_id"], job=row["job"], status=JobStatus(row["status"]), attempts=row["attempts"])
         for row in found
     ]
     await rows.run(queries.forget_workers, silence=silence * 10)

@@ -5,19 +5,24 @@ A file reads::
     -- name: find_agent
     -- The definition of one agent.
     SELECT … WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s
+
+The columns of an item are written `{item_columns}`, or `{i.item_columns}` where the table has the alias i.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib import resources
 from typing import Any
 
+from recordari.core.items import READ_COLUMNS, WRITTEN_COLUMNS
+
 _HEADER = re.compile(r"^-- name: (\w+)\n-- (.+)\n", re.MULTILINE)
 
+_COLUMNS = re.compile(r"\{(\w\.)?(item_columns|written_columns|written_values|written_arrays)\}")
 _PLACEHOLDER = re.compile(r"%\((\w+)\)[sb]")
 
 
@@ -49,11 +54,30 @@ def _numbered(text: str) -> tuple[str, tuple[str, ...]]:
     return numbered.replace("%%", "%"), tuple(names)
 
 
+def _columns(match: re.Match[str]) -> str:
+    alias, fragment = match.group(1) or "", match.group(2)
+    if fragment == "item_columns":
+        return ", ".join(alias + name for name in READ_COLUMNS)
+    if fragment == "written_columns":
+        return ", ".join(alias + name for name in WRITTEN_COLUMNS)
+    if fragment == "written_values":
+        return ", ".join(f"%({name})s::{type_name}" for name, type_name in WRITTEN_COLUMNS.items())
+    # Bytes go in binary: an array of them as text would be twice as long.
+    return ", ".join(
+        f"%({name}){'b' if type_name == 'bytea' else 's'}::{type_name}[]" for name, type_name in WRITTEN_COLUMNS.items()
+    )
+
+
 def with_bound(bound: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a query; those that its identity binds cannot be given."""
     if bound.keys() & given.keys():
         raise TypeError("the tenant of a query is fixed by its identity")
     return {**bound, **given}
+
+
+def columns_of(row: Any, **others: Any) -> dict[str, Any]:
+    """The fields of a dataclass as parameters, with others added or in their place; a query takes those that it names."""
+    return {column.name: getattr(row, column.name) for column in fields(row)} | others
 
 
 class Queries:
@@ -67,7 +91,11 @@ class Queries:
         self._queries: dict[str, Query] = {}
         headers = list(_HEADER.finditer(text))
         for header, following in zip(headers, [*headers[1:], None], strict=True):
-            body = text[header.end() : following.start() if following else len(text)].strip().rstrip(";")
+            body = (
+                _COLUMNS.sub(_columns, text[header.end() : following.start() if following else len(text)])
+                .strip()
+                .rstrip(";")
+            )
             name = header.group(1)
             if name in self._queries:
                 raise ValueError(f"{stem}.sql has two queries named {name}")

@@ -17,9 +17,9 @@ from recordari.db.database import Transaction
 from recordari.db.queries import Queries
 from recordari.entries.rules import Entry, EntryName, FoundEntry
 from recordari.errors import Conflict
+from recordari.recall.storage import NO_VECTOR
 
 queries = Queries(__name__)
-_NO_VECTOR = np.zeros(1, dtype=np.float32)
 
 
 def _named(name: EntryName) -> dict[str, Any]:
@@ -119,7 +119,7 @@ async def find_entries(
         FoundEntry,
         **given,
         queries=[tsquery_literal([term]) for term in terms],
-        vector=HalfVector(_NO_VECTOR if vector is None else vector),
+        vector=HalfVector(NO_VECTOR if vector is None else vector),
         model_id=model_id,
     )
 

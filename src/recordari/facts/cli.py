@@ -11,7 +11,7 @@ from recordari.core.identity import Scope
 from recordari.core.items import Item, Kind
 from recordari.facts import curate
 from recordari.facts.curate import ItemState
-from recordari.facts.rules.evidence import Opinion
+from recordari.facts.rules.claims import Opinion
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, ItemId, Limit, Reason, Tenant, User, ask
 from recordari.kit.output import Answer, Commands, Note, Table
 from recordari.memory import versions

@@ -8,28 +8,26 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from recordari.core.checks import check_reason
 from recordari.core.identity import Identity, Scope, checked_choice, optional_choice
-from recordari.core.items import EDITED_FROM, Item, Kind, NewItem, Tier, Trust, normalised
+from recordari.core.items import EDITED_FROM, KINDS, Item, Kind, NewItem, Tier, Trust, normalised
 from recordari.db import audit
 from recordari.db.database import Transaction
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.facts import storage
 from recordari.facts.judge import CANDIDATES, near_distance
+from recordari.facts.rules.claims import EvidenceSource, Opinion, Trend, revised_confidence, trend_of
 from recordari.facts.rules.conflict import Statement, Verdict, is_newer, ruling
-from recordari.facts.rules.evidence import Opinion, Source, Trend, revised_confidence, trend_of
 from recordari.facts.storage import ItemFilter
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
-from recordari.memory import vector_storage, version_storage
+from recordari.memory import vector_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.items import get_item, refuse_shared
 from recordari.memory.remember import Remembered, make_ready, save_ready
-from recordari.memory.version_storage import Retirement
+from recordari.memory.rules import Retirement
 from recordari.memory.versions import Stated, free_reference, reclaim_reference, retire
 from recordari.tenants.tenants import page_size, require_admin
-
-EDITABLE = frozenset({Kind.FACT, Kind.PROCEDURE})
-MAX_REASON = 500
 
 
 class ItemState(StrEnum):
@@ -54,7 +52,7 @@ class ItemPage:
 class Provenance:
     """What an item rests on, how it fares, and what people think of it."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[EvidenceSource, ...]
     trend: Trend
     useful: int
     wrong: int
@@ -102,7 +100,7 @@ async def edit_item(
 ) -> Remembered:
     """Give a fact or procedure another text, as a new version that supersedes the old one."""
     old = await _to_change(resources, identity, item_id)
-    if Kind(old.kind) not in EDITABLE:
+    if not KINDS[Kind(old.kind)].is_editable:
         raise InvalidInput("what was said stays as it was said; only facts and procedures can be edited")
     if old.invalid_at is not None:
         raise Conflict("this version is not the current one; edit its successor, or restore it first")
@@ -111,10 +109,10 @@ async def edit_item(
     ready = await make_ready(resources, _owner(identity, old), [_edited(old, content, identity)])
     async with resources.database.transaction(identity) as tx:
         now, ref = resources.clock(), ready.rows[0].item.source_ref
-        known = await version_storage.standing_of_refs(tx, [ref], kind=Kind(old.kind))
+        known = await memory_storage.standing_of_refs(tx, [ref], kind=Kind(old.kind))
         await free_reference(tx, [Stated(source_ref=ref, event_time=now)], known)
         (remembered,), _ = await save_ready(tx, ready)
-        rows = await version_storage.lock_items(tx, sorted({item_id, remembered.id}))
+        rows = await memory_storage.lock_items(tx, sorted({item_id, remembered.id}))
         if not rows[item_id].live or not rows[remembered.id].live:
             raise Conflict("another change came first; read again and repeat")
         if rows[item_id].is_pinned:
@@ -134,10 +132,10 @@ async def invalidate_item(
     """Say that an item is no longer true; it leaves recall and stays for the record."""
     await _to_change(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
-        row = (await version_storage.lock_items(tx, [item_id]))[item_id]
+        row = (await memory_storage.lock_items(tx, [item_id]))[item_id]
         if row.invalid_at is not None:
             return
-        await version_storage.end_item(tx, item_id, resources.clock())
+        await memory_storage.end_item(tx, item_id, resources.clock())
         await _note(tx, "item.invalidate", item_id, reason)
 
 
@@ -145,14 +143,14 @@ async def restore_item(resources: Resources, identity: Identity, item_id: UUID, 
     """Undo that an item was invalidated or superseded, unless something newer contradicts it."""
     item = await _to_change(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
-        row = (await version_storage.lock_items(tx, [item_id]))[item_id]
+        row = (await memory_storage.lock_items(tx, [item_id]))[item_id]
         if row.invalid_at is None and row.superseded_by is None:
             return
         against = await _contradicting(tx, item, row.superseded_by)
         if against is not None:
             raise Conflict("a newer item contradicts this one; invalidate that one first", contradicted_by=str(against))
         await reclaim_reference(tx, item)
-        await version_storage.revive_item(tx, item_id)
+        await memory_storage.revive_item(tx, item_id)
         await _note(tx, "item.restore", item_id, reason)
 
 
@@ -172,7 +170,7 @@ async def give_feedback(
     refuse_shared(await get_item(resources, identity, item_id))
     given_by = f"user:{identity.user_id}" if identity.user_id is not None else identity.actor
     async with resources.database.transaction(identity) as tx:
-        await version_storage.lock_items(tx, [item_id])
+        await memory_storage.lock_items(tx, [item_id])
         item = await memory_storage.find_item(tx, item_id)
         if item is None:
             raise NotFound("there is no such item")
@@ -236,35 +234,22 @@ def _edited(old: Item, content: str, identity: Identity) -> NewItem:
 async def _contradicting(tx: Transaction, item: Item, successor_id: UUID | None) -> UUID | None:
     """A live item that is newer and cannot be true together with this one."""
     if successor_id is not None:
-        successor = (await version_storage.lock_items(tx, [successor_id])).get(successor_id)
+        successor = (await memory_storage.lock_items(tx, [successor_id])).get(successor_id)
         if successor is not None and successor.live:
             return successor_id
-    if Kind(item.kind) not in EDITABLE:
+    if not KINDS[Kind(item.kind)].is_editable:
         return None
     model_id = (await vector_storage.find_models(tx)).active
-    mine = _statement(item)
+    mine = Statement.of(item)
     for other in await storage.near_facts(
         tx, item.item_id, model_id=model_id, distance=near_distance(model_id), most=CANDIDATES
     ):
-        theirs = _statement(other)
+        theirs = Statement.of(other)
         if is_newer(theirs, mine) and ruling(theirs, mine).verdict is Verdict.SUPERSEDE:
             return other.item_id
     return None
 
 
-def _statement(item: Item | storage.FactRow) -> Statement:
-    return Statement(
-        item_id=item.item_id,
-        content=item.content,
-        valid_at=item.valid_at,
-        speaker=item.speaker,
-        subject=item.subject,
-        predicate=item.predicate,
-        object=item.object,
-    )
-
-
 async def _note(tx: Transaction, action: str, item_id: UUID, reason: str | None, **details: str) -> None:
-    if reason is not None and len(reason) > MAX_REASON:
-        raise InvalidInput(f"reason must have at most {MAX_REASON} characters", field="reason")
+    check_reason(reason)
     await audit.record(tx, action, "item", item_id, reason=reason, **details)

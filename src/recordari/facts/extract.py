@@ -12,15 +12,14 @@ from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.facts import storage
 from recordari.facts.language import LLM
-from recordari.facts.rules.extraction import Extracted, facts_in
+from recordari.facts.rules.extraction import ExtractedFact, facts_in
 from recordari.facts.storage import Link, SourceText
 from recordari.kit.resources import Resources
-from recordari.memory import version_storage
+from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import Ready, make_ready, save_ready, with_source_ref
 from recordari.memory.rules import Extraction, extraction_of
-from recordari.memory.storage import Row
-from recordari.memory.version_storage import FactState
+from recordari.memory.storage import FactState, Row
 from recordari.memory.versions import Stated, archived_reference, free_reference, is_ended_before, link_predecessor
 from recordari.models.base import fail_open
 from recordari.tenants import storage as tenants_storage
@@ -60,7 +59,7 @@ async def extract(resources: Resources, identity: Identity, batch: Batch) -> Non
 
 async def _facts_of(resources: Resources, identity: Identity, source: SourceText) -> list[_Found]:
     """The facts of one message, ready to be written for the one who said them."""
-    nothing: Sequence[Extracted] = ()
+    nothing: Sequence[ExtractedFact] = ()
     extracted, ran = await fail_open(
         "extract",
         lambda: resources.get(LLM).extract(source.content, speaker=source.speaker),
@@ -84,7 +83,7 @@ async def _facts_of(resources: Resources, identity: Identity, source: SourceText
     return [_Found(row=row, source=source) for row in ready.rows]
 
 
-def _new_fact(extracted: Extracted, source: SourceText, extractor: str) -> NewItem:
+def _new_fact(extracted: ExtractedFact, source: SourceText, extractor: str) -> NewItem:
     return NewItem(
         content=extracted.content,
         kind=Kind.FACT,
@@ -104,7 +103,7 @@ def _new_fact(extracted: Extracted, source: SourceText, extractor: str) -> NewIt
 
 async def _save(tx: Transaction, found: Sequence[_Found]) -> list[object]:
     """Write the facts and what they rest on; the ids whose text is new."""
-    known = await version_storage.standing_of_refs(tx, [one.row.item.source_ref for one in found])
+    known = await memory_storage.standing_of_refs(tx, [one.row.item.source_ref for one in found])
     # What was forgotten must not come back.
     found = [one for one in found if not (ref := known.get(one.row.item.source_ref)) or not ref.is_forgotten]
     stated = [Stated(source_ref=one.row.item.source_ref, event_time=one.source.event_time) for one in found]
@@ -121,7 +120,7 @@ async def _save(tx: Transaction, found: Sequence[_Found]) -> list[object]:
     await storage.insert_links(tx, links)
     stated_now = sorted({link.item_id for link in links})
     await storage.promote_corroborated(tx, stated_now, sessions=CORROBORATION)
-    await version_storage.unarchive_items(tx, stated_now)  # what faded since it was looked at, too
+    await memory_storage.unarchive_items(tx, stated_now)  # what faded since it was looked at, too
     return list(changed)
 
 

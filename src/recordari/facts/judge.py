@@ -14,7 +14,7 @@ from recordari.facts.rules.conflict import Ruling, Statement, Verdict, is_newer,
 from recordari.facts.storage import FactRow
 from recordari.kit.resources import Resources
 from recordari.memory import vector_storage
-from recordari.memory.version_storage import Retirement
+from recordari.memory.rules import Retirement
 from recordari.memory.versions import retire
 from recordari.models.base import fail_open
 
@@ -52,7 +52,7 @@ async def _judge_one(resources: Resources, identity: Identity, fact: FactRow, mo
     distance = near_distance(model_id) if settings.judge_distance is None else settings.judge_distance
     async with resources.database.transaction(identity) as tx:
         near = await storage.near_facts(tx, fact.item_id, model_id=model_id, distance=distance, most=most)
-        later = [one.item_id for one in near if is_newer(_statement(one), _statement(fact))]
+        later = [one.item_id for one in near if is_newer(Statement.of(one), Statement.of(fact))]
         # One that comes late may belong between a fact and the one that ended it.
         past = await storage.predecessors(tx, later, most=most) if later else []
     others = [*near, *past]
@@ -68,7 +68,7 @@ async def _decided(resources: Resources, fact: FactRow, others: Sequence[FactRow
     nothing: Sequence[Ruling] = ()
     rulings, ran = await fail_open(
         "judge",
-        lambda: resources.get(LLM).judge(_statement(fact), [_statement(one) for one in others]),
+        lambda: resources.get(LLM).judge(Statement.of(fact), [Statement.of(one) for one in others]),
         fallback=nothing,
         seconds=JUDGE_SECONDS,
     )
@@ -86,13 +86,13 @@ def _is_understood(answer: object, number: int) -> bool:
 
 def _ended(fact: FactRow, others: Sequence[FactRow], rulings: Sequence[Ruling]) -> list[Retirement]:
     """What ends by the new fact, or ends it."""
-    mine = _statement(fact)
+    mine = Statement.of(fact)
     older: list[tuple[Statement, str]] = []
     newer: list[tuple[Statement, str]] = []
     for other, decided in zip(others, rulings, strict=False):
         if decided.verdict is not Verdict.SUPERSEDE:
             continue
-        theirs = _statement(other)
+        theirs = Statement.of(other)
         if is_newer(mine, theirs) and not other.is_pinned and _may_end(fact, other):
             older.append((theirs, decided.rule))
         elif is_newer(theirs, mine) and not fact.is_pinned and _may_end(other, fact):
@@ -102,15 +102,3 @@ def _ended(fact: FactRow, others: Sequence[FactRow], rulings: Sequence[Ruling]) 
 
 def _may_end(one: FactRow, other: FactRow) -> bool:
     return _CARRIES[Trust(one.trust)] >= _CARRIES[Trust(other.trust)]
-
-
-def _statement(fact: FactRow) -> Statement:
-    return Statement(
-        item_id=fact.item_id,
-        content=fact.content,
-        valid_at=fact.valid_at,
-        speaker=fact.speaker,
-        subject=fact.subject,
-        predicate=fact.predicate,
-        object=fact.object,
-    )

@@ -9,12 +9,13 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime, ConfigDict, Field
 
+from recordari.core.checks import MAX_REASON
 from recordari.core.identity import Role, Scope
 from recordari.core.items import MAX_LABEL, Item, Kind, Trust
 from recordari.errors import NotFound
 from recordari.facts import curate
-from recordari.facts.curate import MAX_REASON, ItemState
-from recordari.facts.rules.evidence import Opinion, Trend
+from recordari.facts.curate import ItemState
+from recordari.facts.rules.claims import Opinion, Trend
 from recordari.kit.problems import Problem
 from recordari.kit.rest import (
     MISMATCH,

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from uuid import UUID
 
+from recordari.core.checks import BEGINNING, END
 from recordari.core.identity import AgentId, Role, RunId, SessionId, UserId
+from recordari.core.ids import LAST
 from recordari.core.items import Item, Kind, Trust
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.facts.rules.evidence import Opinion, Source
+from recordari.facts.rules.claims import EvidenceSource, Opinion
 from recordari.memory.storage import line_of
 
 queries = Queries(__name__)
-
-LAST = UUID(int=2**128 - 1)
-BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
-END = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,9 +176,9 @@ async def copy_links(tx: Transaction, *, from_id: UUID, to_id: UUID) -> None:
     await tx.run(queries.copy_links, item_id=to_id, from_id=from_id)
 
 
-async def sources_of(tx: Transaction, item_id: UUID) -> list[Source]:
+async def sources_of(tx: Transaction, item_id: UUID) -> list[EvidenceSource]:
     """What an item rests on, oldest first."""
-    return await tx.all(queries.sources_of, Source, item_id=item_id, limit=MOST_SOURCES)
+    return await tx.all(queries.sources_of, EvidenceSource, item_id=item_id, limit=MOST_SOURCES)
 
 
 async def derived_from(tx: Transaction, item_ids: Sequence[UUID]) -> list[Derived]:

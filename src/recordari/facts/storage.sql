@@ -83,10 +83,7 @@ UPDATE items SET confidence = %(confidence)s WHERE tenant_id = %(tenant_id)s AND
 
 -- name: list_items
 -- Items of the identity by the filters given, newest first, a page at a time.
-SELECT item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, content, speaker, trust, event_time,
-    created_at, valid_at, invalid_at, superseded_by, subject, predicate, object, confidence, category, payload_key, metadata,
-    shared_from
-FROM items
+SELECT {item_columns} FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id < %(before)s AND deleted_at IS NULL AND anonymized_at IS NULL
     AND (scope = 'tenant' OR (scope = 'user' AND user_id = %(user_id)s) OR (scope = 'agent' AND agent_id = %(agent_id)s)
         OR (scope = 'session' AND session_id = ANY(%(session_ids)s)) OR %(sees_all)s)

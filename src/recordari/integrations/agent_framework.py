@@ -17,7 +17,7 @@ from typing import Any
 
 from agent_framework import AgentSession, ContextProvider, Message, SessionContext, SupportsAgentRun
 
-from recordari.integrations.base import Caller, Verbs, told
+from recordari.integrations.base import MemoryCaller, Verbs, told
 from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.sync import Facade
 
@@ -39,7 +39,7 @@ class RecordariContextProvider(ContextProvider):
         source_id: str = "recordari",
     ) -> None:
         super().__init__(source_id)
-        self._caller = Caller(memory).acting_as(user=user, agent=agent)
+        self._caller = MemoryCaller(memory).acting_as(user=user, agent=agent)
         self._scope = "user" if user is not None else "agent" if agent is not None else None
         self._top_k = top_k
 

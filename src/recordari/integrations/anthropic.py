@@ -30,7 +30,7 @@ from anthropic.types.beta import (
 
 from recordari.entries.rules import MAX_PAGE, Entry, FoundEntry
 from recordari.errors import NotFound, PreconditionFailed, RecordariError
-from recordari.integrations.base import Caller, Verbs
+from recordari.integrations.base import MemoryCaller, Verbs
 from recordari.sync import Facade
 
 __all__ = ["AsyncRecordariMemoryTool", "RecordariMemoryTool"]
@@ -43,7 +43,7 @@ DEPTH = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemoryPath:
     """A path below `/memories`, found good; no labels: the folder itself."""
 
     written: str
@@ -55,7 +55,7 @@ class Place:
         return (ROOT, *self.labels[:-1])
 
 
-def place_of(path: str) -> Place:
+def place_of(path: str) -> MemoryPath:
     """Read a path, or refuse it: nothing outside `/memories`, however it is written."""
     if not (path == f"/{ROOT}" or path.startswith(f"/{ROOT}/")):
         raise ToolError(f"Path must start with /{ROOT}, got: {path}")
@@ -68,7 +68,7 @@ def place_of(path: str) -> Place:
     bad = any(label in {"", ".", ".."} or "\\" in label or _has_control(label) for label in looks.split("/")[2:])
     if bad or looks.count("/") != written.count("/"):
         raise ToolError(f"Path {path} would escape /{ROOT} directory")
-    return Place(written, tuple(labels) if labels != [""] else ())
+    return MemoryPath(written, tuple(labels) if labels != [""] else ())
 
 
 def _has_control(text: str) -> bool:
@@ -78,7 +78,7 @@ def _has_control(text: str) -> bool:
 class _Folder:
     """The commands on the files of one owner."""
 
-    def __init__(self, caller: Caller, scope: str | None) -> None:
+    def __init__(self, caller: MemoryCaller, scope: str | None) -> None:
         self._memory = caller.memory
         self._scope = scope
 
@@ -166,16 +166,16 @@ class _Folder:
         await self._check_parents(new)
         for each in moved:
             rest = (*each.namespace[1:], each.key)[len(old.labels) :]
-            await self._write(Place(new_path, (*new.labels, *rest)), _text(each), version=0)
+            await self._write(MemoryPath(new_path, (*new.labels, *rest)), _text(each), version=0)
             await self._remove(each)
         return f"Successfully renamed {old_path} to {new_path}"
 
     async def clear(self) -> str:
-        for each in await self._below(Place(f"/{ROOT}", ())):
+        for each in await self._below(MemoryPath(f"/{ROOT}", ())):
             await self._remove(each)
         return "All memory cleared"
 
-    async def _file(self, place: Place) -> Entry | None:
+    async def _file(self, place: MemoryPath) -> Entry | None:
         if not place.labels:
             return None
         try:
@@ -183,7 +183,7 @@ class _Folder:
         except NotFound:
             return None
 
-    async def _existing(self, path: str) -> tuple[Place, Entry]:
+    async def _existing(self, path: str) -> tuple[MemoryPath, Entry]:
         place = place_of(path)
         file = await self._file(place)
         if file is None:
@@ -192,7 +192,7 @@ class _Folder:
             raise ToolError(f"The path {path} {why}")
         return place, file
 
-    async def _below(self, place: Place, *, limit: int | None = None) -> list[FoundEntry]:
+    async def _below(self, place: MemoryPath, *, limit: int | None = None) -> list[FoundEntry]:
         """Every file in a folder and the folders in it."""
         found: list[FoundEntry] = []
         while True:
@@ -203,13 +203,13 @@ class _Folder:
             if limit is not None or len(page) < MAX_PAGE:
                 return found
 
-    async def _check_parents(self, place: Place) -> None:
+    async def _check_parents(self, place: MemoryPath) -> None:
         for depth in range(1, len(place.labels)):
-            above = Place(f"/{ROOT}/{'/'.join(place.labels[:depth])}", place.labels[:depth])
+            above = MemoryPath(f"/{ROOT}/{'/'.join(place.labels[:depth])}", place.labels[:depth])
             if await self._file(above) is not None:
                 raise ToolError(f"The path {above.written} is not a directory.")
 
-    async def _write(self, place: Place, text: str, *, version: int) -> None:
+    async def _write(self, place: MemoryPath, text: str, *, version: int) -> None:
         await self._memory.put_entry(
             place.folder, place.labels[-1], {"text": text}, scope=self._scope, if_version=version
         )
@@ -248,7 +248,7 @@ def _numbered_view(path: str, text: str, view_range: list[int] | None) -> str:
     return f"Here's the content of {path} with line numbers:\n{_numbered(lines, first)}"
 
 
-def _listing(place: Place, below: list[FoundEntry]) -> str:
+def _listing(place: MemoryPath, below: list[FoundEntry]) -> str:
     """Files and folders two levels deep in the order of their names; a folder weighs what is in it."""
     sizes: dict[tuple[str, ...], int] = {}
     folders: set[tuple[str, ...]] = set()
@@ -302,7 +302,7 @@ class AsyncRecordariMemoryTool(BetaAsyncAbstractMemoryTool):
         **more: Any,
     ) -> None:
         super().__init__(**more)
-        self._caller = Caller(memory).acting_as(user=user, agent=agent)
+        self._caller = MemoryCaller(memory).acting_as(user=user, agent=agent)
         self._folder = _Folder(self._caller, scope)
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
@@ -351,7 +351,7 @@ class RecordariMemoryTool(BetaAbstractMemoryTool):
         **more: Any,
     ) -> None:
         super().__init__(**more)
-        self._caller = Caller(memory).acting_as(user=user, agent=agent)
+        self._caller = MemoryCaller(memory).acting_as(user=user, agent=agent)
         self._folder = _Folder(self._caller, scope)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:

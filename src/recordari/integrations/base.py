@@ -17,7 +17,7 @@ Verbs = Memory
 """What adapters are given: `Memory`, or `Client`, which has the same verbs."""
 
 
-class Caller:
+class MemoryCaller:
     """A memory of either kind, for code of either kind.
 
     Async code may be given an async memory or a sync one; sync code needs a sync one, whose event loop runs in a thread.
@@ -27,9 +27,9 @@ class Caller:
         self._facade = memory if isinstance(memory, Facade) else None
         self.memory: Verbs = memory.asynchronous if isinstance(memory, Facade) else memory
 
-    def acting_as(self, **who: str | None) -> Caller:
+    def acting_as(self, **who: str | None) -> MemoryCaller:
         """The same with more said about who asks."""
-        other = object.__new__(Caller)
+        other = object.__new__(MemoryCaller)
         other._facade, other.memory = self._facade, self.memory.acting_as(**who)
         return other
 

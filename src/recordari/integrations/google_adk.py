@@ -20,7 +20,7 @@ from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemor
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from recordari.integrations.base import Caller, Verbs
+from recordari.integrations.base import MemoryCaller, Verbs
 from recordari.recall.request import RecalledItem
 from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.sync import Facade
@@ -38,7 +38,7 @@ class RecordariMemoryService(BaseMemoryService):
     """The long-term memory of an ADK app."""
 
     def __init__(self, memory: Verbs | Facade, *, top_k: int = 10) -> None:
-        self._caller = Caller(memory)
+        self._caller = MemoryCaller(memory)
         self._top_k = top_k
 
     async def add_session_to_memory(self, session: Session) -> None:

@@ -32,7 +32,7 @@ from langgraph.store.base import (
 
 from recordari.entries.rules import MAX_PAGE, FoundEntry
 from recordari.errors import InvalidInput, NotFound
-from recordari.integrations.base import Caller, Verbs
+from recordari.integrations.base import MemoryCaller, Verbs
 from recordari.sync import Facade
 
 __all__ = ["RecordariStore"]
@@ -55,7 +55,7 @@ class RecordariStore(BaseStore):
         fields: Sequence[str] | None = None,
         ttl: TTLConfig | None = None,
     ) -> None:
-        self._caller = Caller(memory)
+        self._caller = MemoryCaller(memory)
         self._scope = scope
         self._fields = list(fields) if fields is not None else None
         self.ttl_config = ttl

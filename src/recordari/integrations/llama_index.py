@@ -18,7 +18,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.memory import BaseMemoryBlock
 
-from recordari.integrations.base import Caller, told
+from recordari.integrations.base import MemoryCaller, told
 from recordari.sessions.rules.window import MessageRole, NewMessage
 
 __all__ = ["RecordariMemoryBlock"]
@@ -34,12 +34,12 @@ class RecordariMemoryBlock(BaseMemoryBlock[str]):
     agent: str | None = Field(default=None, description="The agent that asks.")
     session: str | None = Field(default=None, description="The session that messages go to.")
     top_k: int = Field(default=5, ge=1, le=20)
-    _caller: Caller = PrivateAttr()
+    _caller: MemoryCaller = PrivateAttr()
 
     def __init__(self, memory: Any, **fields: Any) -> None:
         """`memory` is a `Memory` or `Client`, async or of `recordari.sync`."""
         super().__init__(**fields)
-        self._caller = Caller(memory)
+        self._caller = MemoryCaller(memory)
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         """What memory knows about the last thing the user said."""

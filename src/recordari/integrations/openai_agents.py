@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from agents.memory.session import SessionABC
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
 
-from recordari.integrations.base import Caller, Verbs
+from recordari.integrations.base import MemoryCaller, Verbs
 from recordari.sessions.rules.window import Message, MessageRole, NewMessage
 from recordari.sync import Facade
 
@@ -50,7 +50,7 @@ class RecordariSession(SessionABC):
         """`idle`: after that time without a message the conversation begins anew; the old one stays recallable."""
         self.session_id = session_id
         self.session_settings = session_settings or SessionSettings()
-        self._caller = Caller(memory).acting_as(user=user, agent=agent, session=session_id)
+        self._caller = MemoryCaller(memory).acting_as(user=user, agent=agent, session=session_id)
         self._idle = idle
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:

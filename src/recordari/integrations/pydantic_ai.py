@@ -18,7 +18,7 @@ from pydantic_ai import RunContext
 from pydantic_ai.capabilities import Capability
 from pydantic_ai.toolsets import FunctionToolset
 
-from recordari.integrations.base import Caller, Verbs, told
+from recordari.integrations.base import MemoryCaller, Verbs, told
 from recordari.sync import Facade
 
 __all__ = ["memory_capability", "memory_toolset"]
@@ -37,7 +37,7 @@ def memory_toolset(
     memory: Verbs | Facade, *, user: Name = None, agent: Name = None, session: Name = None
 ) -> FunctionToolset[Any]:
     """The tools `recall` and `remember_fact`."""
-    named = _Named(Caller(memory), user=user, agent=agent, session=session)
+    named = _Named(MemoryCaller(memory), user=user, agent=agent, session=session)
 
     async def recall(ctx: RunContext[Any], query: str, top_k: int = 5) -> str:
         """Look something up in memory.
@@ -70,7 +70,7 @@ def memory_capability(
     memory: Verbs | Facade, *, user: Name = None, agent: Name = None, session: Name = None, top_k: int = 5
 ) -> Capability[Any]:
     """The toolset, instructions for it, and for each run what memory knows about its prompt."""
-    named = _Named(Caller(memory), user=user, agent=agent, session=session)
+    named = _Named(MemoryCaller(memory), user=user, agent=agent, session=session)
 
     async def known(ctx: RunContext[Any]) -> str:
         query = ctx.prompt if isinstance(ctx.prompt, str) else ""
@@ -87,11 +87,11 @@ def memory_capability(
 class _Named:
     """Who a run acts for."""
 
-    def __init__(self, caller: Caller, **names: Name) -> None:
+    def __init__(self, caller: MemoryCaller, **names: Name) -> None:
         self._caller = caller
         self._names = names
 
-    def acting(self, ctx: RunContext[Any]) -> Caller:
+    def acting(self, ctx: RunContext[Any]) -> MemoryCaller:
         return self._caller.acting_as(**{noun: _value(name, ctx) for noun, name in self._names.items()})
 
     def has_user(self, ctx: RunContext[Any]) -> bool:

@@ -23,7 +23,7 @@ from recordari.errors import Conflict, InvalidInput, NotFound, TooLarge
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage
 from recordari.knowledge.documents import get_document
-from recordari.knowledge.reading.reader import Extracted, Extractor, ReadingLimits, media_type_of
+from recordari.knowledge.reading.reader import ExtractedDocument, Extractor, ReadingLimits, media_type_of
 from recordari.knowledge.revise import GivenDocument, ReadDocument, prepare_revision, write_revision
 from recordari.knowledge.rules.chunks import Chunk, Document, chunked, title_of
 from recordari.knowledge.rules.knowledge_map import Source, SourceKind, checked_text
@@ -198,7 +198,7 @@ async def _read(
     )
 
 
-def _cut(extracted: Extracted, given: GivenDocument) -> tuple[str, list[Chunk]]:
+def _cut(extracted: ExtractedDocument, given: GivenDocument) -> tuple[str, list[Chunk]]:
     said = given.metadata.get("title")
     title = said if isinstance(said, str) and said.strip() else title_of(extracted.blocks, given.name)
     return " ".join(title.split())[:MAX_TITLE], chunked(extracted.blocks)

@@ -24,7 +24,7 @@ from recordari.knowledge import storage
 from recordari.knowledge.reading.reader import BINARY
 from recordari.knowledge.rules.chunks import SEPARATOR, Chunk, context_of
 from recordari.knowledge.rules.knowledge_map import Source
-from recordari.knowledge.storage import CurrentRevision, DocumentRow, KeptChunk, Original, Place
+from recordari.knowledge.storage import ChunkPlace, CurrentRevision, DocumentRow, KeptChunk, Original
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.objects import Objects
@@ -216,15 +216,15 @@ async def _insert(tx: Transaction, rows: Mapping[int, Row]) -> dict[int, UUID]:
     return added
 
 
-def _places(read: ReadDocument, held: Mapping[int, UUID]) -> tuple[list[Place], int]:
+def _places(read: ReadDocument, held: Mapping[int, UUID]) -> tuple[list[ChunkPlace], int]:
     """Where each chunk stands; and how many characters the document has."""
-    places: list[Place] = []
+    places: list[ChunkPlace] = []
     first = 0
     for number, ordinal in enumerate(sorted(held)):
         chunk = read.chunks[ordinal]
         past = first + len(chunk.content)
         places.append(
-            Place(
+            ChunkPlace(
                 ordinal=number,
                 item_id=held[ordinal],
                 heading=chunk.heading,

@@ -11,15 +11,14 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from recordari.core.ids import FIRST
 from recordari.db.database import BatchedQuery, Record, Transaction
-from recordari.db.queries import Queries
+from recordari.db.queries import Queries, columns_of
 from recordari.knowledge.rules.chunks import Document, DocumentChunk
-from recordari.knowledge.rules.knowledge_map import Entry, Source, SourceKind
+from recordari.knowledge.rules.knowledge_map import MapEntry, Source, SourceKind
 from recordari.recall.request import Citation
 
 queries = Queries(__name__)
-
-_FIRST = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +60,7 @@ class DocumentRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ChunkPlace:
     """Where a chunk stands in its document."""
 
     ordinal: int
@@ -98,7 +97,7 @@ async def find_document(tx: Transaction, document_id: UUID) -> Document | None:
 
 async def list_documents(tx: Transaction, *, source_id: UUID | None, after: UUID | None, limit: int) -> list[Document]:
     """Documents, oldest first."""
-    return await tx.all(queries.list_documents, Document, source_id=source_id, after=after or _FIRST, limit=limit)
+    return await tx.all(queries.list_documents, Document, source_id=source_id, after=after or FIRST, limit=limit)
 
 
 async def find_standing(tx: Transaction, source_id: UUID, name: str, *, lock: bool = False) -> CurrentRevision | None:
@@ -114,22 +113,7 @@ async def list_names(tx: Transaction, source_id: UUID) -> dict[str, UUID]:
 
 async def save_document(tx: Transaction, row: DocumentRow) -> None:
     """Write a document at its revision."""
-    await tx.run(
-        queries.save_document,
-        document_id=row.document_id,
-        source_id=row.source_id,
-        name=row.name,
-        title=row.title,
-        media_type=row.media_type,
-        revision=row.revision,
-        sha256=row.sha256,
-        bytes=row.bytes,
-        characters=row.characters,
-        chunks=row.chunks,
-        pages=row.pages,
-        metadata=Jsonb(row.metadata),
-        now=row.now,
-    )
+    await tx.run(queries.save_document, **columns_of(row, metadata=Jsonb(row.metadata)))
 
 
 async def list_kept(tx: Transaction, document_id: UUID) -> list[KeptChunk]:
@@ -143,7 +127,7 @@ async def end_chunks(tx: Transaction, item_ids: Sequence[UUID], *, now: datetime
         await tx.run(queries.end_chunks, item_ids=list(item_ids), now=now)
 
 
-async def place_chunks(tx: Transaction, document_id: UUID, places: Sequence[Place]) -> None:
+async def place_chunks(tx: Transaction, document_id: UUID, places: Sequence[ChunkPlace]) -> None:
     """Say where the chunks of the revision stand, instead of those of the one before."""
     await tx.run(queries.clear_chunks, document_id=document_id)
     await tx.run(
@@ -251,12 +235,12 @@ async def list_sources(tx: Transaction, *, after: str, limit: int) -> list[Sourc
     return [_source(row) for row in await tx.dicts(queries.list_sources, after=after, limit=limit)]
 
 
-async def list_entries(tx: Transaction) -> list[Entry]:
+async def list_entries(tx: Transaction) -> list[MapEntry]:
     """What the map says of every source."""
     return _entries(await tx.dicts(queries.list_entries))
 
 
-def ask_entries() -> BatchedQuery[list[Entry]]:
+def ask_entries() -> BatchedQuery[list[MapEntry]]:
     """The same, sent along with others."""
     return BatchedQuery(queries.list_entries, _entries)
 
@@ -276,8 +260,8 @@ async def delete_source(tx: Transaction, source_id: UUID) -> bool:
     return await tx.run(queries.delete_source, source_id=source_id) == 1
 
 
-def _entries(rows: Sequence[Record]) -> list[Entry]:
-    return [Entry(**{**row, "kind": SourceKind(row["kind"])}) for row in rows]
+def _entries(rows: Sequence[Record]) -> list[MapEntry]:
+    return [MapEntry(**{**row, "kind": SourceKind(row["kind"])}) for row in rows]
 
 
 def _read(rows: list[dict[str, Any]]) -> Source | None:

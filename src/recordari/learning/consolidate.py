@@ -27,10 +27,11 @@ from recordari.kit.resources import Resources
 from recordari.learning import storage
 from recordari.learning.rules.patterns import MOST_PATTERNS, Observed, Pattern, pattern_ref, patterns_in, trusted
 from recordari.learning.storage import Closed, Due
-from recordari.memory import version_storage
+from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import Ready, make_ready, save_ready
-from recordari.memory.version_storage import FactState, Retirement
+from recordari.memory.rules import Retirement
+from recordari.memory.storage import FactState
 from recordari.memory.versions import retire
 from recordari.models.base import fail_open
 from recordari.sessions import storage as sessions_storage
@@ -242,13 +243,13 @@ async def _save(resources: Resources, identity: Identity, session_ref: UUID, lea
 async def _save_patterns(tx: Transaction, learned: _Learned) -> tuple[list[tuple[UUID, Pattern]], list[UUID]]:
     """Write the patterns and what they rest on; those that stand, and the ids whose text is new."""
     refs = [ref for row in learned.ready.rows for ref in _versions(row.item.source_ref)]
-    known = await version_storage.standing_of_refs(tx, refs, kind=Kind.PROCEDURE)
+    known = await memory_storage.standing_of_refs(tx, refs, kind=Kind.PROCEDURE)
     rows = [
         replace(row, item=replace(row.item, source_ref=_placed(row.item.source_ref, row.item.event_time, known)))
         for row in learned.ready.rows
     ]
     remembered, changed = await save_ready(tx, Ready(rows=tuple(rows), objects=learned.ready.objects))
-    locked = await version_storage.lock_items(tx, sorted({one.id for one in remembered}))
+    locked = await memory_storage.lock_items(tx, sorted({one.id for one in remembered}))
     # What was forgotten stays away, and what a person ended stays ended.
     saved = [
         (one.id, pattern)
@@ -288,7 +289,7 @@ async def _take_the_place(tx: Transaction, item_id: UUID, *, judge: str) -> int:
     others = await storage.same_topic(tx, item_id)
     if not others:
         return 0
-    mine = (await version_storage.lock_items(tx, [item_id]))[item_id]
+    mine = (await memory_storage.lock_items(tx, [item_id]))[item_id]
     newer = [one for one in others if one.valid_at > mine.valid_at]
     if newer:
         next_one = min(newer, key=lambda one: one.valid_at)

@@ -14,14 +14,14 @@ from uuid import UUID
 
 from pydantic import ConfigDict
 
+from recordari.core.checks import check_reason
 from recordari.core.identity import Identity, optional_choice
 from recordari.core.items import Tier
 from recordari.core.telemetry import get_log
 from recordari.db import audit
 from recordari.db.database import Transaction
-from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.errors import Conflict, NotFound
 from recordari.facts import storage as facts_storage
-from recordari.facts.curate import MAX_REASON
 from recordari.facts.judge import CANDIDATES, near_distance
 from recordari.facts.rules.conflict import Statement, Verdict, is_newer, ruling
 from recordari.facts.storage import FactRow
@@ -34,7 +34,6 @@ from recordari.learning.rules.proposals import (
     ProposalKind,
     ProposalPolicy,
     ProposalStatus,
-    ReviewedItem,
     changed,
     checked_accept,
     contradiction_of,
@@ -43,8 +42,9 @@ from recordari.learning.rules.proposals import (
     retirement_of,
 )
 from recordari.learning.storage import FIRST
-from recordari.memory import vector_storage, version_storage
-from recordari.memory.version_storage import Retirement
+from recordari.memory import storage as memory_storage
+from recordari.memory import vector_storage
+from recordari.memory.rules import Retirement
 from recordari.memory.versions import retire
 from recordari.recall.accesses import AccessCounts
 from recordari.tenants.tenants import MAX_PAGE, get_tenant, require_admin, update_tenant
@@ -137,23 +137,11 @@ async def _compared(tx: Transaction, item_id: UUID, near: Sequence[FactRow]) -> 
     for other in others.values():
         if other.item_id in merged:
             continue
-        older, newer = (other, mine) if is_newer(_statement(mine), _statement(other)) else (mine, other)
-        if ruling(_statement(newer), _statement(older)).verdict is Verdict.SUPERSEDE:
+        older, newer = (other, mine) if is_newer(Statement.of(mine), Statement.of(other)) else (mine, other)
+        if ruling(Statement.of(newer), Statement.of(older)).verdict is Verdict.SUPERSEDE:
             retirement = contradiction_of(older, newer)
             found += [retirement] if retirement is not None else []
     return found
-
-
-def _statement(one: ReviewedItem) -> Statement:
-    return Statement(
-        item_id=one.item_id,
-        content=one.content,
-        valid_at=one.valid_at,
-        speaker=one.speaker,
-        subject=one.subject,
-        predicate=one.predicate,
-        object=one.object,
-    )
 
 
 async def _by_policy(
@@ -188,7 +176,7 @@ async def _void_if_changed(resources: Resources, tx: Transaction, proposal: Prop
     locked = await storage.lock_proposal(tx, proposal.proposal_id)
     before = await storage.inputs_of(tx, proposal.proposal_id)
     item_ids = [one.item_id for one in before]
-    await version_storage.lock_items(tx, sorted(item_ids))
+    await memory_storage.lock_items(tx, sorted(item_ids))
     now = await storage.inputs_now(tx, item_ids)
     gone = locked is None or len(before) < locked.inputs
     why = "an item was removed" if gone else changed(proposal, before, now)
@@ -315,12 +303,12 @@ async def _carry_out(resources: Resources, tx: Transaction, proposal: Proposal) 
         return []
     if successor is None:
         for item_id in item_ids:
-            await version_storage.end_item(tx, item_id, now)
+            await memory_storage.end_item(tx, item_id, now)
             await audit.record(tx, "item.invalidate", "item", item_id, reason=f"proposal: {proposal.rule}")
         return []
     merges = proposal.kind is ProposalKind.MERGE
     links = await storage.lend_links(tx, item_ids, successor_id=successor) if merges else []
-    moment = now if merges else (await version_storage.lock_items(tx, [successor]))[successor].valid_at
+    moment = now if merges else (await memory_storage.lock_items(tx, [successor]))[successor].valid_at
     rule = "merged" if merges else proposal.rule
     ended = [Retirement(item_id=item_id, superseded_by=successor, invalid_at=moment, rule=rule) for item_id in item_ids]
     await retire(tx, ended, judge=tx.identity.actor)
@@ -329,7 +317,7 @@ async def _carry_out(resources: Resources, tx: Transaction, proposal: Proposal) 
 
 async def _reverse(tx: Transaction, proposal: Proposal) -> None:
     inputs = [*proposal.item_ids, *([proposal.successor_id] if proposal.successor_id is not None else [])]
-    rows = await version_storage.lock_items(tx, sorted(inputs))
+    rows = await memory_storage.lock_items(tx, sorted(inputs))
     if proposal.kind is ProposalKind.PROMOTE:
         moved = await storage.set_tier(tx, proposal.item_ids, was=Tier.PERSISTENT, tier=Tier.RECENT)
         if len(moved) < len(proposal.item_ids):
@@ -340,7 +328,7 @@ async def _reverse(tx: Transaction, proposal: Proposal) -> None:
         untouched = row is not None and not row.live and not row.is_forgotten
         if row is None or not untouched or row.superseded_by != proposal.successor_id:
             raise Conflict("something else was done to what this proposal ended; restore the items one by one")
-        await version_storage.revive_item(tx, item_id)
+        await memory_storage.revive_item(tx, item_id)
         await audit.record(tx, "item.restore", "item", item_id, reason="proposal undone")
 
 
@@ -356,6 +344,5 @@ def _details(proposal: Proposal) -> dict[str, Any]:
 def _governing(identity: Identity, reason: str | None) -> Identity:
     """The administrator who decides, for the whole tenant and not for one of its users."""
     require_admin(identity)
-    if reason is not None and len(reason) > MAX_REASON:
-        raise InvalidInput(f"reason must have at most {MAX_REASON} characters", field="reason")
+    check_reason(reason)
     return replace(identity, user_id=None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity
+from recordari.core.ids import FIRST
 from recordari.core.telemetry import get_log
 from recordari.db import audit
 from recordari.kit.resources import Resources
@@ -21,7 +21,6 @@ from recordari.recall.accesses import AccessCounts
 from recordari.tenants.tenants import require_admin
 
 PAGE = 1_000
-_FIRST = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +41,7 @@ async def decay(resources: Resources, identity: Identity, /, **_: Any) -> DecayR
     require_admin(identity)
     await resources.get(AccessCounts).flush()
     now = resources.clock()
-    after = _FIRST
+    after = FIRST
     examined, archived, promoted, reviews = 0, 0, 0, 0
     while True:
         async with resources.database.transaction(identity) as tx:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
+from recordari.core.checks import check_reason
 from recordari.core.identity import Identity, Scope, SessionId, checked_id
 from recordari.core.items import Kind
 from recordari.core.telemetry import get_log
 from recordari.db import audit, outbox
 from recordari.db.database import RETENTION_ROLE, Transaction
-from recordari.errors import Conflict, InvalidInput, NotFound, ProviderError
+from recordari.errors import Conflict, NotFound, ProviderError
 from recordari.facts import storage as facts_storage
 from recordari.kit.resources import Resources
 from recordari.lifetime import storage
@@ -37,7 +38,6 @@ log = get_log(__name__)
 
 NO_SUCH_ITEM = "there is no such item"
 OBJECTS_AT_ONCE = 100
-MAX_REASON = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +77,7 @@ async def forget(
     refuse_shared(found)
     if found.scope == Scope.TENANT:
         require_admin(identity)
-    if reason is not None and len(reason) > MAX_REASON:
-        raise InvalidInput(f"reason must have at most {MAX_REASON} characters", field="reason")
+    check_reason(reason)
     async with resources.database.transaction(identity) as tx:
         everything = list(dict.fromkeys([item_id, *await facts_storage.same_words(tx, item_id)]))
     if dry_run:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity
+from recordari.core.ids import FIRST
 from recordari.core.telemetry import get_log
 from recordari.db import audit
 from recordari.db.database import RETENTION_ROLE, Transaction
@@ -20,9 +21,9 @@ from recordari.lifetime.forget import Redaction, follow_up, record, redact, remo
 from recordari.lifetime.journal import complete_journal
 from recordari.lifetime.rules import (
     SETTING,
+    DecayOutcome,
     Ended,
     RetentionPolicy,
-    Verdict,
     checked_policy,
     is_too_much,
     retention_policy,
@@ -35,8 +36,7 @@ log = get_log(__name__)
 
 PAGE = 1_000
 SHOWN = 1_000
-ENDING = (Verdict.ANONYMIZE, Verdict.PURGE)
-_FIRST = UUID(int=0)
+ENDING = (DecayOutcome.ANONYMIZE, DecayOutcome.PURGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,9 @@ class Sweep:
     __pydantic_config__ = DESCRIBED
 
     dry_run: bool
-    counts: dict[Verdict, int]
+    counts: dict[DecayOutcome, int]
     """How many items had each verdict, as far as it asks for anything."""
-    item_ids: dict[Verdict, tuple[UUID, ...]]
+    item_ids: dict[DecayOutcome, tuple[UUID, ...]]
     """The first items of each verdict."""
 
 
@@ -99,7 +99,7 @@ async def sweep(resources: Resources, identity: Identity, *, dry_run: bool | Non
 
 
 async def _planned(resources: Resources, identity: Identity, policy: RetentionPolicy) -> Sweep:
-    found: dict[Verdict, list[UUID]] = {one: [] for one in Verdict if one is not Verdict.KEEP}
+    found: dict[DecayOutcome, list[UUID]] = {one: [] for one in DecayOutcome if one is not DecayOutcome.KEEP}
     counts = dict.fromkeys(found, 0)
     async for page in _pages(resources, identity):
         for asked, ids in _by_verdict(resources, page, policy).items():
@@ -109,8 +109,8 @@ async def _planned(resources: Resources, identity: Identity, policy: RetentionPo
 
 
 async def _carried_out(resources: Resources, identity: Identity, policy: RetentionPolicy) -> Sweep:
-    counts: dict[Verdict, int] = dict.fromkeys((one for one in Verdict if one is not Verdict.KEEP), 0)
-    found: dict[Verdict, tuple[UUID, ...]] = dict.fromkeys(counts, ())
+    counts: dict[DecayOutcome, int] = dict.fromkeys((one for one in DecayOutcome if one is not DecayOutcome.KEEP), 0)
+    found: dict[DecayOutcome, tuple[UUID, ...]] = dict.fromkeys(counts, ())
     async for page in _pages(resources, identity):
         for asked, ids in _by_verdict(resources, page, policy).items():
             for start in range(0, len(ids), policy.batch_size):
@@ -121,7 +121,7 @@ async def _carried_out(resources: Resources, identity: Identity, policy: Retenti
 
 
 async def _pages(resources: Resources, identity: Identity) -> AsyncIterator[list[Ended]]:
-    after = _FIRST
+    after = FIRST
     while True:
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
             page = await storage.list_ended(tx, after=after, limit=PAGE)
@@ -131,21 +131,21 @@ async def _pages(resources: Resources, identity: Identity) -> AsyncIterator[list
         after = page[-1].item_id
 
 
-def _by_verdict(resources: Resources, page: Sequence[Ended], policy: RetentionPolicy) -> dict[Verdict, list[UUID]]:
+def _by_verdict(resources: Resources, page: Sequence[Ended], policy: RetentionPolicy) -> dict[DecayOutcome, list[UUID]]:
     now = resources.clock()
-    asked: dict[Verdict, list[UUID]] = {}
+    asked: dict[DecayOutcome, list[UUID]] = {}
     for item in page:
-        if (found := verdict(item, policy, now=now)) is not Verdict.KEEP:
+        if (found := verdict(item, policy, now=now)) is not DecayOutcome.KEEP:
             asked.setdefault(found, []).append(item.item_id)
     return asked
 
 
-async def _batch(resources: Resources, identity: Identity, asked: Verdict, item_ids: Sequence[UUID]) -> int:
+async def _batch(resources: Resources, identity: Identity, asked: DecayOutcome, item_ids: Sequence[UUID]) -> int:
     """Carry one verdict out on some items, in one transaction with its audit; how many rows it changed."""
     redaction: Redaction | None = None
     try:
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-            if asked is Verdict.ANONYMIZE:
+            if asked is DecayOutcome.ANONYMIZE:
                 redaction = await redact(tx, item_ids, now=resources.clock())
                 await record(tx, item_ids, redaction, reason="policy")
                 changed = len(redaction.forgotten.item_ids)
@@ -162,8 +162,8 @@ async def _batch(resources: Resources, identity: Identity, asked: Verdict, item_
     return changed
 
 
-async def _ended(resources: Resources, tx: Transaction, asked: Verdict, item_ids: Sequence[UUID]) -> int:
-    if asked is Verdict.ARCHIVE:
+async def _ended(resources: Resources, tx: Transaction, asked: DecayOutcome, item_ids: Sequence[UUID]) -> int:
+    if asked is DecayOutcome.ARCHIVE:
         changed = await storage.archive_items(tx, item_ids, now=resources.clock())
     else:
         changed = await storage.purge_items(tx, item_ids)

@@ -30,15 +30,6 @@ WEAKEST, STRONGEST = 14.0, 60.0  # 7 and 30 days until 0.3
 PROMOTE_FROM = 0.8
 ACCESS_LEAVES = 0.9  # part of the distance to the strongest that each access leaves over
 
-BASE = {
-    Kind.CHAT_MESSAGE: 0.20,
-    Kind.TOOL_OUTPUT: 0.10,
-    Kind.EPISODE: 0.20,
-    Kind.SESSION_SUMMARY: 0.40,
-    Kind.FACT: 0.50,
-    Kind.PROCEDURE: 0.50,
-    Kind.DOCUMENT_CHUNK: 0.30,
-}
 MOST_FREQUENCY, HALF_FREQUENCY = 0.30, 4  # half of the boost after 4 accesses
 MOST_RECENCY, RECENCY_DAYS = 0.15, 7.0
 MOST_RICHNESS, RICH_TERMS, RICH_NAMES = 0.20, 60, 4
@@ -75,7 +66,7 @@ def importance(trace: Trace, *, now: datetime) -> float:
     frequency = MOST_FREQUENCY * trace.accesses / (trace.accesses + HALF_FREQUENCY)
     recency = MOST_RECENCY * math.exp(-_hours(trace, now) / 24 / RECENCY_DAYS)
     richness = MOST_RICHNESS * (0.6 * min(1.0, trace.terms / RICH_TERMS) + 0.4 * min(1.0, trace.names / RICH_NAMES))
-    return min(1.0, BASE[trace.kind] + frequency + recency + richness)
+    return min(1.0, KINDS[trace.kind].importance + frequency + recency + richness)
 
 
 def strength(importance: float, accesses: int) -> float:
@@ -132,7 +123,7 @@ SAFE_ROWS = 100
 """A sweep of fewer rows is never refused: in a small tenant any number is a large share."""
 
 
-class Verdict(StrEnum):
+class DecayOutcome(StrEnum):
     """What becomes of an item."""
 
     KEEP = "keep"
@@ -210,28 +201,28 @@ def retention_policy(settings: Mapping[str, Any]) -> tuple[RetentionPolicy, bool
         return RetentionPolicy(), False
 
 
-def verdict(item: Ended, policy: RetentionPolicy, *, now: datetime) -> Verdict:
+def verdict(item: Ended, policy: RetentionPolicy, *, now: datetime) -> DecayOutcome:
     """What the policy says of an item: the strongest that applies, and nothing while an action rests on it (T4)."""
     if item.is_held:
-        return Verdict.KEEP
+        return DecayOutcome.KEEP
 
     def passed(since: datetime | None, days: int | None) -> bool:
         return since is not None and days is not None and since + timedelta(days=days) <= now
 
     if passed(item.deleted_at, policy.deleted_days):
-        return Verdict.ANONYMIZE
+        return DecayOutcome.ANONYMIZE
     if item.is_pinned:
-        return Verdict.KEEP
+        return DecayOutcome.KEEP
     if passed(item.invalid_at, policy.superseded_days):
-        return Verdict.ANONYMIZE
+        return DecayOutcome.ANONYMIZE
     is_transient = item.tier in {Tier.RUN, Tier.SESSION}
     if is_transient and passed(item.scope_ended_at, policy.transient_days):
-        return Verdict.PURGE
+        return DecayOutcome.PURGE
     if passed(item.archived_at, policy.archived_days):
-        return Verdict.ANONYMIZE if item.tier is Tier.PERSISTENT else Verdict.PURGE
+        return DecayOutcome.ANONYMIZE if item.tier is Tier.PERSISTENT else DecayOutcome.PURGE
     if is_transient and item.archived_at is None and passed(item.scope_ended_at, 1):
-        return Verdict.ARCHIVE
-    return Verdict.KEEP
+        return DecayOutcome.ARCHIVE
+    return DecayOutcome.KEEP
 
 
 def is_too_much(ending: int, total: int, policy: RetentionPolicy) -> bool:

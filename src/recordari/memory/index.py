@@ -1,25 +1,29 @@
-"""Deriving what recall needs from items: index columns, vectors, entities; and doing it all again."""
+"""Deriving what recall needs from items: index columns, vectors, entities, vector indexes; and doing it all again."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import numpy as np
 
+from recordari.core.cache import BoundedMap
 from recordari.core.checks import Progress
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope, TenantId
-from recordari.core.items import Kind
-from recordari.db import audit, outbox
+from recordari.core.ids import FIRST
+from recordari.core.items import EXTRACT_TOPIC, KINDS, Kind
+from recordari.core.telemetry import get_log
+from recordari.db import audit, jobs, outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.errors import ConfigurationError, InvalidInput, ProviderError
 from recordari.kit.resources import Resources
-from recordari.memory import vector_indexes, vector_storage
+from recordari.memory import vector_storage
 from recordari.memory.rules import (
     PREVIOUS_HEAD,
     Entity,
@@ -32,24 +36,19 @@ from recordari.memory.rules import (
     searched_text,
 )
 from recordari.memory.storage import Row
+from recordari.memory.vector_storage import IndexSpec, VectorIndex, VectorIndexes
 from recordari.models.base import Embedder, Matrix, fail_open
 from recordari.models.static import TokenIds
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.tenants import require_admin
 
 EMBED_TOPIC = "embed"
-EXTRACT_TOPIC = "extract"
-JUDGE_TOPIC = "judge"
-# What is done with an item once it can be found by meaning.
-NEXT_TOPICS = {Kind.CHAT_MESSAGE: EXTRACT_TOPIC, Kind.FACT: JUDGE_TOPIC, Kind.PROCEDURE: JUDGE_TOPIC}
 FULL_BATCH = 200
 IMPORTED = 64  # so many at once are part of an import
 PAGE = 500
 INDEX_SECONDS = 3_600.0
 MOST_TOKENS = 256
 INLINE_TEXTS = 8  # more than these are tokenised in a thread, so that the event loop goes on
-
-_FIRST = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +114,7 @@ async def embed(resources: Resources, identity: Identity, batch: Batch) -> None:
         await vector_storage.save_entities(tx, named)
         topics = await _ask_for_more(tx, texts, extraction_of(models.settings))
         if len(batch) >= IMPORTED:
-            await vector_indexes.look_later(resources, tx)
+            await look_later(resources, tx)
         await outbox.done(tx, batch)
     for topic in topics:
         resources.wake(topic)
@@ -127,7 +126,7 @@ async def _ask_for_more(
     """Ask for what follows the embedding of these items; the topics to wake after the commit."""
     following: dict[str, list[UUID]] = {}
     for text in texts:
-        topic = NEXT_TOPICS.get(Kind(text.kind))
+        topic = KINDS[Kind(text.kind)].next_topic
         if topic is not None and not (topic == EXTRACT_TOPIC and extraction is Extraction.OFF):
             following.setdefault(topic, []).append(text.item_id)
     for topic, item_ids in following.items():
@@ -179,7 +178,7 @@ async def reembed(
     done = 0
     while True:
         async with resources.database.transaction(identity) as tx:
-            page = await vector_storage.items_without_vector(tx, embedder.model_id, after=_FIRST, limit=PAGE)
+            page = await vector_storage.items_without_vector(tx, embedder.model_id, after=FIRST, limit=PAGE)
             texts = await vector_storage.texts_to_embed(tx, page, head=PREVIOUS_HEAD)
         if not texts:
             break
@@ -190,18 +189,16 @@ async def reembed(
         if progress is not None:
             progress(min(before + done, total), total)
     # Before the switch, so that recall stays fast; without an index it is only slower.
-    await fail_open(
-        "vector_index", lambda: vector_indexes.maintain(resources, identity), fallback=None, seconds=INDEX_SECONDS
-    )
+    await fail_open("vector_index", lambda: maintain(resources, identity), fallback=None, seconds=INDEX_SECONDS)
     async with resources.database.transaction(identity) as tx:
         await vector_storage.switch_model(tx, embedder.model_id)
         await vector_storage.delete_other_vectors(tx, embedder.model_id)
         # What was written with its vector while the target was being set: embedded like everything that is new.
         await outbox.add(
-            tx, EMBED_TOPIC, await vector_storage.items_without_vector(tx, embedder.model_id, after=_FIRST, limit=PAGE)
+            tx, EMBED_TOPIC, await vector_storage.items_without_vector(tx, embedder.model_id, after=FIRST, limit=PAGE)
         )
         await audit.record(tx, "index.reembed", "tenant", identity.tenant_id, model_id=embedder.model_id, items=done)
-        await vector_indexes.look_later(resources, tx)
+        await look_later(resources, tx)
     resources.forget_tenant(identity.tenant_id)
     everything = max(total, before + done)  # some may have been written meanwhile
     return Reembedding(model_id=embedder.model_id, done=before + done, total=everything, switched=True)
@@ -226,7 +223,7 @@ async def reindex(resources: Resources, identity: Identity, *, progress: Progres
         total = await vector_storage.count_items(tx)
         models = await vector_storage.find_models(tx)
     language = tenant.language if tenant is not None else "english"
-    after, done = _FIRST, 0
+    after, done = FIRST, 0
     while True:
         async with resources.database.transaction(identity) as tx:
             page = await vector_storage.texts_to_index(tx, after=after, limit=PAGE)
@@ -252,7 +249,7 @@ MOST_THREADS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class LastMessage:
     """The last message of a thread."""
 
     item_id: UUID
@@ -266,24 +263,114 @@ class Threads:
     """Keeps the last message of the threads written to lately; whether it still is the last, only the database knows."""
 
     def __init__(self) -> None:
-        self._last: OrderedDict[tuple[TenantId, str], Said] = OrderedDict()
+        self._last: BoundedMap[tuple[TenantId, str], LastMessage] = BoundedMap(MOST_THREADS)
 
     def note(self, tenant_id: TenantId, row: Row) -> None:
         """A row was written at the end of its thread."""
         if row.thread is None:
             return
         key, item = (tenant_id, row.thread), row.item
-        self._last.pop(key, None)
         if item.kind is Kind.CHAT_MESSAGE:
-            self._last[key] = Said(
-                row.item_id, item.content_hash, item.scope, item.speaker, item.content[:PREVIOUS_HEAD]
-            )
-        while len(self._last) > MOST_THREADS:
-            self._last.popitem(last=False)
+            head = item.content[:PREVIOUS_HEAD]
+            self._last.put(key, LastMessage(row.item_id, item.content_hash, item.scope, item.speaker, head))
+        else:
+            self._last.pop(key)
 
-    def before(self, tenant_id: TenantId, row: Row) -> Said | None:
+    def before(self, tenant_id: TenantId, row: Row) -> LastMessage | None:
         """The message that a row follows, as far as this process knows."""
         if row.thread is None or row.item.kind is not Kind.CHAT_MESSAGE:
             return None
         said = self._last.get((tenant_id, row.thread))
         return said if said is not None and said.scope is row.item.scope else None
+
+
+log = get_log(__name__)
+
+JOB = "vector_index"
+MOST_INDEXES = 50
+LATER = timedelta(minutes=1)
+CLEARLY_LARGER = 1.2  # by which a tenant must exceed the smallest indexed one to take its place: no back and forth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What to do: drop first, then build."""
+
+    drop: tuple[VectorIndex, ...] = ()
+    build: tuple[IndexSpec, ...] = ()
+
+
+async def maintain(resources: Resources, identity: Identity, **_: Any) -> None:
+    """Build the tenant's index, or drop it, or do nothing: whatever its size asks for. A job."""
+    async with resources.database.transaction(identity) as tx:
+        specs = await _specs(tx)
+        existing = await vector_storage.list_indexes(tx)
+    settings = resources.settings
+    changes = decide(identity, specs, existing, least=settings.vector_index_from, most=MOST_INDEXES)
+    if changes == Changes():
+        return
+    indexes = resources.find(VectorIndexes)
+    if indexes is None:
+        log.info("vector_index_not_changed", reason="the owner's connection is not known")
+    elif not await _made(indexes, identity, changes):
+        # Another index is being built: come back later instead of keeping a worker waiting.
+        async with resources.database.transaction(identity) as tx:
+            await look_later(resources, tx)
+
+
+async def look_later(resources: Resources, tx: Transaction) -> None:
+    """Have the job run in a minute, once, however often this is called meanwhile: many vectors are coming in."""
+    name = f"{JOB}:{tx.identity.tenant_id}"
+    await jobs.defer(tx, JOB, queueing_lock=name, lock=name, schedule_at=resources.clock() + LATER)
+
+
+def decide(
+    identity: Identity, specs: Sequence[IndexSpec], existing: Sequence[VectorIndex], *, least: int, most: int
+) -> Changes:
+    """Compare what the tenant should have with what the catalogue holds."""
+    prefix = vector_storage.tenant_prefix(identity)
+    own = {index.name: index for index in existing if index.name.startswith(prefix)}
+    others = sorted((index for index in existing if index.name not in own), key=lambda index: index.rows)
+    drop, build = [], []
+    for spec in specs:
+        index = own.pop(spec.name(identity), None)
+        larger = sum(other.rows > spec.rows for other in others)
+        if index is not None and index.is_valid:
+            if spec.rows < least / 2 or larger >= most:
+                drop.append(index)
+            continue
+        if index is not None:
+            drop.append(index)
+        if spec.rows < least or larger >= most:
+            continue
+        if len(others) >= most:
+            if spec.rows < others[0].rows * CLEARLY_LARGER:
+                continue
+            drop.append(others.pop(0))
+        build.append(spec)
+    return Changes(drop=(*drop, *own.values()), build=tuple(build))
+
+
+async def _specs(tx: Transaction) -> list[IndexSpec]:
+    """Indexes that the tenant's models could have: the one in use, and the one it is being moved to."""
+    models = await vector_storage.find_models(tx)
+    specs = []
+    for model_id in dict.fromkeys(filter(None, [models.active, models.target])):
+        dimensions = await vector_storage.vector_dimensions(tx, model_id)
+        if dimensions is not None:
+            rows = await vector_storage.count_vectors(tx, model_id)
+            specs.append(IndexSpec(model_id=model_id, dimensions=dimensions, rows=rows))
+    return specs
+
+
+async def _made(indexes: VectorIndexes, identity: Identity, changes: Changes) -> bool:
+    """Make the changes; False when another build stands in the way."""
+    for index in changes.drop:
+        if not await indexes.drop(index):
+            return False
+        log.info("vector_index_dropped", name=index.name)
+    for spec in changes.build:
+        if not await indexes.build(identity, spec):
+            return False
+        log.info("vector_index_built", name=spec.name(identity), rows=spec.rows)
+    return True

@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from recordari.core.identity import Identity, Role, Scope
-from recordari.core.items import (
-    LONGEST_CHARACTER,
-    Item,
-    characters_begun,
-)
+from recordari.core.items import Item
+from recordari.core.text import LONGEST_CHARACTER, characters_begun
 from recordari.db.database import READ_ONLY, Transaction
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources

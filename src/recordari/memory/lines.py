@@ -7,14 +7,12 @@ from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 
 from pydantic import ValidationError
 
-from recordari.core.checks import check_json
+from recordari.core.checks import MAX_DEPTH, check_json
 from recordari.core.items import NewItem
 from recordari.errors import InvalidInput, RecordariError, TooLarge
 from recordari.kit.problems import field_errors
 from recordari.memory.bodies import ImportedItem, ImportSummary
 from recordari.memory.remember import IMPORT_BATCH, Remembered
-
-MAX_DEPTH = 32
 
 
 class Lines:

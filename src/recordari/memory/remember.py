@@ -16,6 +16,7 @@ from recordari.core.flushing import each
 from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice
 from recordari.core.ids import new_id
 from recordari.core.items import (
+    EXTRACT_TOPIC,
     KINDS,
     Kind,
     NewItem,
@@ -29,8 +30,8 @@ from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.errors import Conflict, InvalidInput, RecordariError
 from recordari.kit.resources import Resources
-from recordari.memory import storage, version_storage
-from recordari.memory.index import EMBED_TOPIC, EXTRACT_TOPIC, NEXT_TOPICS, Threads, derive
+from recordari.memory import storage
+from recordari.memory.index import EMBED_TOPIC, Threads, derive
 from recordari.memory.objects import Objects
 from recordari.memory.rules import SETTING, Extraction, embedded_text, entities_in, searched_text
 from recordari.memory.storage import Key, Meaning, Row, thread_of
@@ -234,7 +235,7 @@ async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], l
 async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], again: Sequence[int]) -> list[UUID]:
     """Make current again what was stated before and has ended since; the ids of the new versions."""
     stated = [ready.rows[place].item for place in again]
-    known = await version_storage.standing_of_refs(tx, [one.source_ref for one in stated])
+    known = await storage.standing_of_refs(tx, [one.source_ref for one in stated])
     ended = await free_reference(
         tx, [Stated(source_ref=one.source_ref, event_time=one.event_time) for one in stated], known
     )
@@ -327,8 +328,9 @@ async def _rows(
 
 def _thread(item: Prepared) -> str | None:
     """What the item stands in line with: what is said in a session follows each other."""
-    spoken = item.kind in {Kind.CHAT_MESSAGE, Kind.TOOL_OUTPUT, Kind.EPISODE}
-    return thread_of(item.session_id) if spoken and item.session_id is not None else None
+    if item.session_id is None or not KINDS[item.kind].is_threaded:
+        return None
+    return thread_of(item.session_id)
 
 
 async def _large_bodies(resources: Resources, identity: Identity, rows: Sequence[Row]) -> dict[UUID, str]:
@@ -441,7 +443,7 @@ def meaning_of(resources: Resources, identity: Identity, row: Row, *, model_id: 
     vector = fail_open_now("embed_now", lambda: embedder.embed_now(text), fallback=None)
     if vector is None:
         return None
-    following = NEXT_TOPICS.get(item.kind)
+    following = KINDS[item.kind].next_topic
     return Meaning(
         model_id=embedder.model_id,
         embedding=vector,

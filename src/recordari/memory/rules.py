@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import IntFlag, StrEnum
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
@@ -306,3 +307,13 @@ class Collection:
         """Inverse document frequency, never negative."""
         found = min(self.frequencies.get(term, 0), self.items)
         return float(np.log1p((self.items - found + 0.5) / (found + 0.5)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retirement:
+    """One statement that ends, by which other, and when it stopped being true."""
+
+    item_id: UUID
+    superseded_by: UUID
+    invalid_at: datetime
+    rule: str

@@ -1,9 +1,12 @@
-"""Rows of items and their payloads."""
+"""Rows of items: written, replaced, read, ended; and their payloads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -12,12 +15,12 @@ from psycopg.types.json import Jsonb
 
 from recordari.core.identity import Identity, Role, Scope, SessionId
 from recordari.core.ids import new_id
-from recordari.core.items import Item, Prepared
+from recordari.core.items import WRITTEN_COLUMNS, Item, Kind, Prepared
 from recordari.core.text import tsquery_literal
 from recordari.db.database import BatchedQuery, Database, Transaction
 from recordari.db.pipeline import Part
 from recordari.db.queries import Queries
-from recordari.memory.rules import Entity, Indexed
+from recordari.memory.rules import Entity, Indexed, Retirement
 
 queries = Queries(__name__)
 
@@ -78,7 +81,9 @@ async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str) -> s
     """Write the rows whose keys are new, ask for work of the topic on them, and say which those were."""
     if threads := [row.thread for row in rows if row.thread is not None]:
         await tx.run(queries.take_threads, threads=threads)
-    inserted = await tx.query_prepared(queries.insert_items, topic=topic, **_columns(rows))
+    values = [written_values(row) for row in rows]
+    columns = {name: [one[name] for one in values] for name in WRITTEN_COLUMNS}
+    inserted = await tx.query_prepared(queries.insert_items, topic=topic, **columns)
     return {item_id for (item_id,) in inserted}
 
 
@@ -118,7 +123,7 @@ async def insert_alone(
     def following() -> Iterator[Part]:
         yield queries.insert_meaning, {"item_id": row.item_id, "topic": topic, **_derived(meaning())}
 
-    written = await database.pipeline(identity, queries.insert_alone, _values(row), following, thread=row.thread)
+    written = await database.pipeline(identity, queries.insert_alone, written_values(row), following, thread=row.thread)
     if not written:
         return None
     ((next_topic, is_embedded),) = written
@@ -149,74 +154,32 @@ _DERIVED = (
 )  # fmt: skip
 
 
-def _values(row: Row) -> dict[str, Any]:
-    item, indexed = row.item, row.indexed
+def written_values(row: Row) -> dict[str, Any]:
+    """The value of every written column."""
     return {
-        "item_id": row.item_id,
-        "kind": item.kind,
-        "scope": item.scope,
-        "tier": item.tier,
-        "user_id": item.user_id,
-        "agent_id": item.agent_id,
-        "session_id": item.session_id,
-        "run_id": item.run_id,
-        "source_ref": item.source_ref,
-        "source_id": row.source_id,
-        "thread": row.thread,
-        "content": item.content,
-        "content_hash": item.content_hash,
-        "speaker": item.speaker,
-        "trust": item.trust,
-        "event_time": item.event_time,
-        "valid_at": item.valid_at,
-        "subject": item.subject,
-        "predicate": item.predicate,
-        "object": item.object,
-        "confidence": item.confidence,
-        "category": item.category,
-        "payload_key": item.payload_key,
-        "metadata": Jsonb(item.metadata),
-        "masked": _counts(row),
-        "tsv": indexed.tsv,
-        "terms": indexed.terms,
-        "tokens": indexed.tokens,
-        "traits": indexed.traits,
+        name: str(value) if isinstance(value, StrEnum) else value
+        for name, value in ((name, read(row)) for name, read in _READERS.items())
     }
 
 
-def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    items = [row.item for row in rows]
-    return {
-        "item_ids": [row.item_id for row in rows],
-        "kinds": [str(item.kind) for item in items],
-        "scopes": [str(item.scope) for item in items],
-        "tiers": [str(item.tier) for item in items],
-        "user_ids": [item.user_id for item in items],
-        "agent_ids": [item.agent_id for item in items],
-        "session_ids": [item.session_id for item in items],
-        "run_ids": [item.run_id for item in items],
-        "source_refs": [item.source_ref for item in items],
-        "source_ids": [row.source_id for row in rows],
-        "threads": [row.thread for row in rows],
-        "contents": [item.content for item in items],
-        "content_hashes": [item.content_hash for item in items],
-        "speakers": [item.speaker for item in items],
-        "trusts": [str(item.trust) for item in items],
-        "event_times": [item.event_time for item in items],
-        "valid_ats": [item.valid_at for item in items],
-        "subjects": [item.subject for item in items],
-        "predicates": [item.predicate for item in items],
-        "objects": [item.object for item in items],
-        "confidences": [item.confidence for item in items],
-        "categories": [item.category for item in items],
-        "payload_keys": [item.payload_key for item in items],
-        "metadatas": [Jsonb(item.metadata) for item in items],
-        "maskeds": [_counts(row) for row in rows],
-        "tsvs": [row.indexed.tsv for row in rows],
-        "terms": [row.indexed.terms for row in rows],
-        "tokens": [row.indexed.tokens for row in rows],
-        "traits": [row.indexed.traits for row in rows],
-    }
+def _counts(row: Row) -> Jsonb | None:
+    return Jsonb(dict(row.masked)) if row.masked else None
+
+
+_OF_ITEM = {column.name for column in fields(Prepared)}
+_OF_INDEX = {column.name for column in fields(Indexed)}
+
+
+def _reader(name: str) -> Callable[[Row], Any]:
+    if name in _OF_ITEM:
+        return attrgetter(f"item.{name}")
+    return attrgetter(f"indexed.{name}" if name in _OF_INDEX else name)
+
+
+_READERS = {name: _reader(name) for name in WRITTEN_COLUMNS} | {
+    "metadata": lambda row: Jsonb(row.item.metadata),
+    "masked": _counts,
+}
 
 
 async def find_keys(tx: Transaction, items: Sequence[Prepared]) -> dict[tuple[str, str], Key]:
@@ -240,25 +203,7 @@ async def is_taken(tx: Transaction, item: Prepared) -> bool:
 
 async def replace_item(tx: Transaction, item_id: UUID, row: Row) -> None:
     """Give a row another text."""
-    item, indexed = row.item, row.indexed
-    await tx.run(
-        queries.replace_item,
-        item_id=item_id,
-        content=item.content,
-        content_hash=item.content_hash,
-        event_time=item.event_time,
-        payload_key=item.payload_key,
-        metadata=Jsonb(item.metadata),
-        masked=_counts(row),
-        tsv=indexed.tsv,
-        terms=indexed.terms,
-        tokens=indexed.tokens,
-        traits=indexed.traits,
-    )
-
-
-def _counts(row: Row) -> Jsonb | None:
-    return Jsonb(dict(row.masked)) if row.masked else None
+    await tx.run(queries.replace_item, **written_values(row) | {"item_id": item_id})
 
 
 async def find_item(tx: Transaction, item_id: UUID) -> Item | None:
@@ -374,3 +319,88 @@ async def document_frequencies(database: Database, identity: Identity, terms: Se
     asked = [tsquery_literal([term]) for term in terms]
     rows = await database.execute(identity, queries.document_frequencies, queries=asked, cap=FREQUENCY_CAP)
     return {term: found for term, (found,) in zip(terms, rows, strict=True)}
+
+
+MOST_VERSIONS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactState:
+    """How the fact behind a reference stands."""
+
+    source_ref: str
+    item_id: UUID
+    live: bool
+    invalid_at: datetime | None
+    superseded_by: UUID | None
+    is_archived: bool
+    is_forgotten: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locked:
+    """A row that nobody else changes until the transaction ends."""
+
+    item_id: UUID
+    live: bool
+    valid_at: datetime
+    invalid_at: datetime | None
+    superseded_by: UUID | None
+    is_pinned: bool
+    is_forgotten: bool
+
+
+async def standing_of_refs(
+    tx: Transaction, source_refs: Sequence[str], *, kind: Kind = Kind.FACT
+) -> dict[str, FactState]:
+    """How the rows behind references stand, by reference."""
+    found = await tx.all(queries.standing_of_refs, FactState, kind=kind, source_refs=list(source_refs))
+    return {one.source_ref: one for one in found}
+
+
+async def set_aside(tx: Transaction, ended: Sequence[FactState]) -> None:
+    """Let ended rows give up their references, unless they did meanwhile."""
+    await tx.run(
+        queries.set_aside, item_ids=[one.item_id for one in ended], source_refs=[one.source_ref for one in ended]
+    )
+
+
+async def set_ref(tx: Transaction, item_id: UUID, source_ref: str) -> None:
+    """Give a row a reference that is free."""
+    await tx.run(queries.set_ref, item_id=item_id, source_ref=source_ref)
+
+
+async def lock_items(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, Locked]:
+    """The rows of these ids, locked."""
+    found = await tx.all(queries.lock_items, Locked, item_ids=list(item_ids))
+    return {one.item_id: one for one in found}
+
+
+async def end_items(tx: Transaction, retirements: Sequence[Retirement]) -> None:
+    """End rows by their successors; at most one row each."""
+    await tx.run(
+        queries.end_items,
+        item_ids=[one.item_id for one in retirements],
+        successors=[one.superseded_by for one in retirements],
+        moments=[one.invalid_at for one in retirements],
+    )
+
+
+async def end_item(tx: Transaction, item_id: UUID, moment: datetime) -> None:
+    """End a row that has no successor."""
+    await tx.run(queries.end_items, item_ids=[item_id], successors=[None], moments=[moment])
+
+
+async def revive_item(tx: Transaction, item_id: UUID) -> None:
+    """Make a row true again."""
+    await tx.run(queries.revive_item, item_id=item_id)
+
+
+async def unarchive_items(tx: Transaction, item_ids: Sequence[UUID]) -> None:
+    """Bring rows that had only faded back into recall."""
+    await tx.run(queries.unarchive_items, item_ids=list(item_ids))
+
+
+async def history(tx: Transaction, item_id: UUID) -> list[Item]:
+    """All versions that an item stands in line with, oldest first."""
+    return await tx.all(queries.history, Item, item_id=item_id, limit=MOST_VERSIONS)

@@ -7,18 +7,7 @@ SELECT pg_advisory_xact_lock(one.key) FROM (
 -- New items in the order given, each at the next place of its thread, and work to be done on them; keys that exist are
 -- left alone. Look-ups by key stand in LATERAL … OFFSET 0: a plan for every tenant would rather read all of a small one.
 WITH given AS (
-    SELECT * FROM unnest(
-        %(item_ids)s::uuid[], %(kinds)s::text[], %(scopes)s::text[], %(tiers)s::text[], %(user_ids)s::text[],
-        %(agent_ids)s::text[], %(session_ids)s::text[], %(run_ids)s::text[], %(source_refs)s::text[],
-        %(source_ids)s::uuid[], %(threads)s::text[], %(contents)s::text[], %(content_hashes)b::bytea[],
-        %(speakers)s::text[], %(trusts)s::text[], %(event_times)s::timestamptz[], %(valid_ats)s::timestamptz[],
-        %(subjects)s::text[], %(predicates)s::text[], %(objects)s::text[], %(confidences)s::real[],
-        %(categories)s::text[], %(payload_keys)s::text[], %(metadatas)s::jsonb[], %(maskeds)s::jsonb[], %(tsvs)s::text[],
-        %(terms)b::bytea[], %(tokens)b::bytea[], %(traits)s::smallint[]
-    ) WITH ORDINALITY AS g (
-        item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread, content,
-        content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence, category,
-        payload_key, metadata, masked, tsv, terms, tokens, traits, ordinal)
+    SELECT * FROM unnest({written_arrays}) WITH ORDINALITY AS g ({written_columns}, ordinal)
 ), fresh AS (
     SELECT DISTINCT ON (kind, source_ref) g.* FROM given g LEFT JOIN LATERAL (
         SELECT true AS is_known FROM items i
@@ -38,16 +27,12 @@ WITH given AS (
     GROUP BY f.user_id HAVING NOT is_erased_user(f.user_id, max(f.event_time))
     ON CONFLICT (tenant_id, user_id) DO NOTHING
 ), made AS (
-INSERT INTO items (
-    tenant_id, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread, position,
-    content, content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence, category,
-    payload_key, metadata, masked, tsv, terms, tokens, traits)
+INSERT INTO items (tenant_id, position, {written_columns})
 SELECT
-    %(tenant_id)s::uuid, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, f.thread,
+    %(tenant_id)s::uuid,
     CASE WHEN f.thread IS NOT NULL THEN
         COALESCE(last.position, 0) + row_number() OVER (PARTITION BY f.thread ORDER BY ordinal) END,
-    content, content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence, category,
-    payload_key, metadata, masked, tsv::tsvector, terms, tokens, traits
+    {f.written_columns}
 FROM fresh f LEFT JOIN last ON last.thread = f.thread
 ORDER BY ordinal
 ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
@@ -67,20 +52,12 @@ WITH noted AS (
         AND NOT is_erased_user(%(user_id)s::text, %(event_time)s::timestamptz)
     ON CONFLICT (tenant_id, user_id) DO NOTHING
 )
-INSERT INTO items (
-    tenant_id, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread,
-    position, content, content_hash, speaker, trust, event_time, valid_at, subject, predicate, object, confidence,
-    category, payload_key, metadata, masked, tsv, terms, tokens, traits)
+INSERT INTO items (tenant_id, position, {written_columns})
 SELECT
-    %(tenant_id)s::uuid, %(item_id)s::uuid, %(kind)s::text, %(scope)s::text, %(tier)s::text, %(user_id)s::text,
-    %(agent_id)s::text, %(session_id)s::text, %(run_id)s::text, %(source_ref)s::text, %(source_id)s::uuid,
-    %(thread)s::text,
+    %(tenant_id)s::uuid,
     CASE WHEN %(thread)s::text IS NOT NULL THEN COALESCE((
         SELECT max(i.position) FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.thread = %(thread)s::text), 0) + 1 END,
-    %(content)s::text, %(content_hash)s::bytea, %(speaker)s::text, %(trust)s::text, %(event_time)s::timestamptz,
-    %(valid_at)s::timestamptz, %(subject)s::text, %(predicate)s::text, %(object)s::text, %(confidence)s::real,
-    %(category)s::text, %(payload_key)s::text, %(metadata)s::jsonb, %(masked)s::jsonb, %(tsv)s::tsvector,
-    %(terms)s::bytea, %(tokens)s::bytea, %(traits)s::smallint
+    {written_values}
 ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
 
 -- name: insert_meaning
@@ -166,17 +143,11 @@ WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND anonymized_at IS N
 
 -- name: find_item
 -- One item that is not redacted.
-SELECT item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, content, speaker, trust, event_time,
-    created_at, valid_at, invalid_at, superseded_by, subject, predicate, object, confidence, category, payload_key, metadata,
-    shared_from
-FROM items WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND deleted_at IS NULL AND anonymized_at IS NULL
+SELECT {item_columns} FROM items WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND deleted_at IS NULL AND anonymized_at IS NULL
 
 -- name: find_items
 -- The items of these ids that were not redacted meanwhile, in no particular order.
-SELECT item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, content, speaker, trust, event_time,
-    created_at, valid_at, invalid_at, superseded_by, subject, predicate, object, confidence, category, payload_key, metadata,
-    shared_from
-FROM items
+SELECT {item_columns} FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND deleted_at IS NULL AND anonymized_at IS NULL
 
 -- name: insert_payload
@@ -234,3 +205,70 @@ SELECT (SELECT count(*) FROM (
         SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id AND s.live
         WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0)) LIMIT %(cap)s) s) AS found
 FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS t (query, place) ORDER BY place
+
+-- name: standing_of_refs
+-- How the facts behind these references stand.
+SELECT source_ref, item_id, live, invalid_at, superseded_by, archived_at IS NOT NULL AS is_archived,
+    deleted_at IS NOT NULL OR anonymized_at IS NOT NULL AS is_forgotten
+FROM items WHERE tenant_id = %(tenant_id)s AND kind = %(kind)s AND source_ref = ANY(%(source_refs)s)
+
+-- name: set_aside
+-- Ended rows give their reference up, for the row that says the same again; each gets one of its own.
+UPDATE items SET source_ref = source_ref || '@' || item_id
+WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND source_ref = ANY(%(source_refs)s) AND NOT live
+
+-- name: set_ref
+-- The reference under which a row is found when its words are stated again.
+UPDATE items SET source_ref = %(source_ref)s WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+
+-- name: lock_items
+-- Rows to change together, locked in the order of their ids so that no two writers wait for each other.
+SELECT item_id, live, valid_at, invalid_at, superseded_by, pinned_at IS NOT NULL AS is_pinned,
+    deleted_at IS NOT NULL OR anonymized_at IS NOT NULL AS is_forgotten
+FROM items WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) ORDER BY item_id FOR UPDATE
+
+-- name: end_items
+-- Rows that stop being true, each at its moment and by its successor, with their vectors.
+WITH given AS (
+    SELECT * FROM unnest(%(item_ids)s::uuid[], %(successors)s::uuid[], %(moments)s::timestamptz[])
+        AS g (item_id, superseded_by, invalid_at)
+), hidden AS (
+    UPDATE vectors v SET live = false FROM given g WHERE v.tenant_id = %(tenant_id)s AND v.item_id = g.item_id AND v.live
+)
+UPDATE items i SET invalid_at = g.invalid_at, superseded_by = g.superseded_by
+FROM given g WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id
+
+-- name: revive_item
+-- A row that is true again, with its vectors, as far as nothing else ended it.
+WITH shown AS (
+    UPDATE vectors v SET live = i.archived_at IS NULL FROM items i
+    WHERE v.tenant_id = %(tenant_id)s AND v.item_id = %(item_id)s AND i.tenant_id = v.tenant_id AND i.item_id = v.item_id
+)
+UPDATE items SET invalid_at = NULL, superseded_by = NULL WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+
+-- name: unarchive_items
+-- Rows that had only faded are in recall again, with their vectors.
+WITH shown AS (
+    UPDATE items SET archived_at = NULL
+    WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND archived_at IS NOT NULL AND invalid_at IS NULL
+        AND deleted_at IS NULL AND anonymized_at IS NULL
+    RETURNING item_id
+)
+UPDATE vectors v SET live = true FROM shown s WHERE v.tenant_id = %(tenant_id)s AND v.item_id = s.item_id
+
+-- name: history
+-- Every version that one item stands in line with, oldest first.
+WITH RECURSIVE later AS (
+    SELECT item_id, superseded_by FROM items WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+    UNION
+    SELECT i.item_id, i.superseded_by FROM later l
+    JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = l.superseded_by
+), line AS (
+    SELECT item_id FROM later
+    UNION
+    SELECT i.item_id FROM line l JOIN items i ON i.tenant_id = %(tenant_id)s AND i.superseded_by = l.item_id
+)
+SELECT {i.item_columns}
+FROM items i JOIN line ON line.item_id = i.item_id
+WHERE i.tenant_id = %(tenant_id)s
+ORDER BY i.valid_at, i.item_id LIMIT %(limit)s

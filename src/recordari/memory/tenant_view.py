@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from recordari.core.cache import BoundedMap
 from recordari.core.identity import Identity, TenantId
 from recordari.core.telemetry import get_log
 from recordari.db.database import Database
@@ -65,7 +65,7 @@ class TenantViews:
     """Keeps a view of each tenant seen lately; the smaller the tenant, the sooner it is looked at again."""
 
     def __init__(self) -> None:
-        self._views: OrderedDict[TenantId, TenantView] = OrderedDict()
+        self._views: BoundedMap[TenantId, TenantView] = BoundedMap(MOST_TENANTS)
         self._renewals: dict[TenantId, asyncio.Task[TenantView]] = {}
         self._under_way: set[asyncio.Task[TenantView]] = set()
 
@@ -106,9 +106,7 @@ class TenantViews:
         view = self._views.get(tenant_id)
         if view is not None and abs(seen.items - view.counted_at) <= view.counted_at * MOVED:
             seen.frequencies, seen.counted_at = view.frequencies, view.counted_at
-        self._views[tenant_id] = seen
-        while len(self._views) > MOST_TENANTS:
-            self._views.popitem(last=False)
+        self._views.put(tenant_id, seen)
         return seen
 
     async def close(self) -> None:
@@ -129,7 +127,7 @@ class TenantViews:
 
     def forget_tenant(self, tenant_id: TenantId) -> None:
         """Look again at the next call: something about the tenant was changed."""
-        self._views.pop(tenant_id, None)
+        self._views.pop(tenant_id)
         self._renewals.pop(tenant_id, None)
 
     def _settle(self, renewal: asyncio.Task[TenantView]) -> None:

@@ -13,9 +13,10 @@ from recordari.db import audit
 from recordari.db.database import Transaction
 from recordari.errors import Conflict
 from recordari.kit.resources import Resources
-from recordari.memory import version_storage
+from recordari.memory import storage
 from recordari.memory.items import get_item
-from recordari.memory.version_storage import FactState, Retirement
+from recordari.memory.rules import Retirement
+from recordari.memory.storage import FactState
 
 
 async def retire(tx: Transaction, retirements: Sequence[Retirement], *, judge: str) -> list[Retirement]:
@@ -27,7 +28,7 @@ async def retire(tx: Transaction, retirements: Sequence[Retirement], *, judge: s
     if not retirements:
         return []
     ids = {one.item_id for one in retirements} | {one.superseded_by for one in retirements}
-    rows = await version_storage.lock_items(tx, sorted(ids))
+    rows = await storage.lock_items(tx, sorted(ids))
     done: list[Retirement] = []
     for one in retirements:
         old, successor = rows.get(one.item_id), rows.get(one.superseded_by)
@@ -39,7 +40,7 @@ async def retire(tx: Transaction, retirements: Sequence[Retirement], *, judge: s
         between = old.superseded_by is not None and old.invalid_at is not None and one.invalid_at < old.invalid_at
         if old.live or between:
             done.append(one)
-    await version_storage.end_items(tx, done)
+    await storage.end_items(tx, done)
     for one in done:
         await audit.record(
             tx, "fact.supersede", "item", one.item_id, superseded_by=str(one.superseded_by), rule=one.rule, judge=judge
@@ -51,7 +52,7 @@ async def item_history(resources: Resources, identity: Identity, item_id: UUID) 
     """All versions that an item stands in line with, oldest first, the retired ones too."""
     await get_item(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
-        return await version_storage.history(tx, item_id)
+        return await storage.history(tx, item_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +81,10 @@ async def free_reference(
         if (found := known.get(one.source_ref)) is not None and found.is_archived and found.invalid_at is None
     ]
     if ended:
-        await version_storage.lock_items(tx, sorted(found.item_id for found in ended.values()))
-        await version_storage.set_aside(tx, list(ended.values()))
+        await storage.lock_items(tx, sorted(found.item_id for found in ended.values()))
+        await storage.set_aside(tx, list(ended.values()))
     if faded:
-        await version_storage.unarchive_items(tx, faded)
+        await storage.unarchive_items(tx, faded)
     return ended
 
 
@@ -103,17 +104,17 @@ async def link_predecessor(tx: Transaction, item_id: UUID, ended: FactState) -> 
         again = Retirement(
             item_id=ended.item_id, superseded_by=item_id, invalid_at=ended.invalid_at, rule="stated again"
         )
-        await version_storage.end_items(tx, [again])
+        await storage.end_items(tx, [again])
     await audit.record(tx, "fact.restate", "item", item_id, follows=str(ended.item_id))
 
 
 async def reclaim_reference(tx: Transaction, item: Item) -> None:
     """Let a row that is restored be found by its words again; `Conflict` while another one states them."""
     base = item.source_ref.removesuffix(f"@{item.item_id}")
-    holder = (await version_storage.standing_of_refs(tx, [base], kind=Kind(item.kind))).get(base)
+    holder = (await storage.standing_of_refs(tx, [base], kind=Kind(item.kind))).get(base)
     if holder is None or holder.item_id == item.item_id:
         return
     if holder.live:
         raise Conflict("this was stated again, and is current already", contradicted_by=str(holder.item_id))
-    await version_storage.set_aside(tx, [holder])
-    await version_storage.set_ref(tx, item.item_id, base)
+    await storage.set_aside(tx, [holder])
+    await storage.set_ref(tx, item.item_id, base)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recordari.core.cache import BoundedMap
 from recordari.core.telemetry import get_log
 from recordari.errors import ProviderError
 
@@ -86,32 +86,13 @@ def fail_open_now(operation: str, call: Callable[[], T], *, fallback: T) -> T:
         return fallback
 
 
-class QueryCache:
+class QueryCache(BoundedMap[str, Vector]):
     """The vectors of the questions asked last; they are read-only, because every caller shares them."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._vectors: OrderedDict[str, Vector] = OrderedDict()
-
-    def get(self, text: str) -> Vector | None:
-        """Give the vector of a question asked before."""
-        vector = self._vectors.get(text)
-        if vector is not None:
-            self._vectors.move_to_end(text)
-        return vector
-
-    def put(self, text: str, vector: Vector) -> Vector:
-        """Keep a vector in place of the one that was not asked for the longest time, and return it."""
-        vector.setflags(write=False)
-        if self._size > 0:
-            self._vectors[text] = vector
-            while len(self._vectors) > self._size:
-                self._vectors.popitem(last=False)
-        return vector
-
-    def clear(self) -> None:
-        """Forget all of them."""
-        self._vectors.clear()
+    def put(self, key: str, value: Vector, *, seconds: float | None = None) -> Vector:
+        """Keep the vector of a question, and return it."""
+        value.setflags(write=False)
+        return super().put(key, value, seconds=seconds)
 
 
 def unit_rows(rows: NDArray[np.floating[Any]], *, model_id: str) -> Matrix:

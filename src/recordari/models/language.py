@@ -23,7 +23,7 @@ Output = TypeVar("Output", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSpec:
+class LanguageModelSpec:
     """How a model is reached."""
 
     provider: Literal["openai", "anthropic"]
@@ -36,7 +36,7 @@ class ModelSpec:
 class LanguageModel:
     """One model for all that is asked of it, with one breaker: where it is down, nobody waits for it."""
 
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: LanguageModelSpec) -> None:
         self._spec = spec
         self._agents: dict[type[BaseModel], Any] = {}
         self.breaker = CircuitBreaker("the language model")

@@ -15,8 +15,8 @@ from recordari.core.ids import new_id
 from recordari.core.secrets import open_with, seal_with
 from recordari.errors import Conflict, RecordariError
 from recordari.kit.resources import Resources
-from recordari.operations import answer_storage
-from recordari.operations.answer_storage import Claim
+from recordari.operations import storage
+from recordari.operations.storage import AnswerClaim
 
 KEPT = timedelta(hours=24)
 
@@ -44,7 +44,7 @@ class IdempotentRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class SentAnswer:
     """An answer as it went out."""
 
     status: int
@@ -52,17 +52,17 @@ class Answer:
     body: bytes
 
 
-async def claim(resources: Resources, identity: Identity, asked: IdempotentRequest) -> Claim | Answer | None:
+async def claim(resources: Resources, identity: Identity, asked: IdempotentRequest) -> AnswerClaim | SentAnswer | None:
     """The right to answer, or the answer that was given; None while another request is about to give it.
 
     `Conflict` when the key was used for another request.
     """
     now = resources.clock()
-    wanted = Claim(key_hash=asked.key_hash, request_hash=asked.request_hash, claim=new_id())
+    wanted = AnswerClaim(key_hash=asked.key_hash, request_hash=asked.request_hash, claim=new_id())
     async with resources.database.transaction(identity) as tx:
-        if await answer_storage.claim_answer(tx, wanted, now=now, silent_since=now - SILENCE, expires_at=now + KEPT):
+        if await storage.claim_answer(tx, wanted, now=now, silent_since=now - SILENCE, expires_at=now + KEPT):
             return wanted
-        found = await answer_storage.find_answer(tx, asked.key_hash)
+        found = await storage.find_answer(tx, asked.key_hash)
     if found is None:
         return None
     if found.request_hash != asked.request_hash:
@@ -76,7 +76,7 @@ def another_request() -> RecordariError:
 
 
 async def keep(
-    resources: Resources, identity: Identity, asked: IdempotentRequest, claimed: Claim, answer: Answer
+    resources: Resources, identity: Identity, asked: IdempotentRequest, claimed: AnswerClaim, answer: SentAnswer
 ) -> None:
     """Keep an answer for whoever asks again."""
     written = {
@@ -86,24 +86,24 @@ async def keep(
     }
     sealed = seal_with(asked.opener, json.dumps(written).encode())
     async with resources.database.transaction(identity) as tx:
-        await answer_storage.save_answer(tx, claimed, sealed)
+        await storage.save_answer(tx, claimed, sealed)
 
 
-async def give_up(resources: Resources, identity: Identity, claimed: Claim) -> None:
+async def give_up(resources: Resources, identity: Identity, claimed: AnswerClaim) -> None:
     """Let the next request under the key try again: this one did nothing that lasts."""
     async with resources.database.transaction(identity) as tx:
-        await answer_storage.drop_claim(tx, claimed)
+        await storage.drop_claim(tx, claimed)
 
 
 async def sweep_answers(resources: Resources, identity: Identity, **_: Any) -> int:
     """Remove answers after their 24 hours; how many. An hourly job."""
     async with resources.database.transaction(identity) as tx:
-        return await answer_storage.delete_expired(tx, now=resources.clock())
+        return await storage.delete_expired(tx, now=resources.clock())
 
 
-def _opened(asked: IdempotentRequest, sealed: bytes) -> Answer:
+def _opened(asked: IdempotentRequest, sealed: bytes) -> SentAnswer:
     said = json.loads(open_with(asked.opener, sealed))
-    return Answer(
+    return SentAnswer(
         status=said["status"],
         headers=tuple((name, value) for name, value in said["headers"]),
         body=base64.b64decode(said["body"]),

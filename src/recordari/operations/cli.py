@@ -31,8 +31,8 @@ from recordari.kit.output import (
     size,
 )
 from recordari.memory.index import Reembedding
-from recordari.models import install
-from recordari.models.install import PullProgress
+from recordari.models import pull as model_files
+from recordari.models.pull import PullProgress
 from recordari.operations import maintenance, reports
 from recordari.operations.doctor import State, diagnose, has_failed
 
@@ -282,7 +282,7 @@ ModelNames = Annotated[list[str] | None, typer.Argument(help="Names of models; t
 @models_commands.command("list")
 def list_models() -> Answer:
     """List the models, and which are on this machine."""
-    found = install.list_models(read_settings())
+    found = model_files.list_models(read_settings())
     rows = [{**record(model, without=("bytes",)), "size": size(model.bytes)} for model in found]
     return Answer(found, Table(rows, empty="no models are known"))
 
@@ -292,9 +292,9 @@ def pull(names: ModelNames = None) -> Answer:
     """Fetch models, unless they are here and unharmed."""
     settings = read_settings()
     folders = {}
-    for name in names or install.needed_models(settings):
+    for name in names or model_files.needed_models(settings):
         with _progress_bar(name) as progress:
-            folders[name] = asyncio.run(install.pull_model(settings, name, progress=progress))
+            folders[name] = asyncio.run(model_files.pull_model(settings, name, progress=progress))
     return Answer(folders, *(f"{name}: {folder}" for name, folder in folders.items()))
 
 
@@ -302,7 +302,9 @@ def pull(names: ModelNames = None) -> Answer:
 def verify(names: ModelNames = None) -> Answer:
     """Compare every file of a model with its SHA-256; exit code 1 when one is missing or changed."""
     settings = read_settings()
-    reports = [asyncio.run(install.verify_model(settings, name)) for name in names or install.needed_models(settings)]
+    reports = [
+        asyncio.run(model_files.verify_model(settings, name)) for name in names or model_files.needed_models(settings)
+    ]
     rows = [
         {"model": report.model, "file": file, "state": state}
         for report in reports

@@ -23,7 +23,7 @@ from recordari.db.database import Database, ServerState, describe_server
 from recordari.db.embedded.server import EmbeddedServer, ServerInfo
 from recordari.db.pool import PoolOptions
 from recordari.errors import RecordariError
-from recordari.models.install import list_models
+from recordari.models.pull import list_models
 
 OLDEST_POSTGRES = 160_000
 OLDEST_PGVECTOR = (0, 8)

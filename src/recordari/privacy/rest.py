@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from recordari.kit.rest import PROBLEMS, AdminCaller, Strict, client
 from recordari.privacy import sanitise
 from recordari.privacy.rules.findings import DataType
-from recordari.privacy.rules.masking import Action, PrivacyPolicy, ProtectedSource
+from recordari.privacy.rules.masking import Action, PrivacyPolicy
+from recordari.tenants.rules import ProtectedSource
 
 router = APIRouter(prefix="/v1/protected_sources", tags=["protection"], responses=PROBLEMS)
 privacy_router = APIRouter(prefix="/v1/privacy", tags=["protection"], responses=PROBLEMS)

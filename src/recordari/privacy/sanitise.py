@@ -10,27 +10,25 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.identity import Identity
-from recordari.core.items import NewItem
+from recordari.core.items import LABELS, NewItem
 from recordari.db import audit
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
-from recordari.privacy import storage
 from recordari.privacy.rules.findings import DataType
 from recordari.privacy.rules.masking import (
     Action,
     PrivacyPolicy,
-    ProtectedSource,
     holds_secret,
     sanitise,
     sanitise_value,
 )
-from recordari.tenants.cache import TenantCache
-from recordari.tenants.tenants import require_admin, update_tenant
+from recordari.tenants import storage
+from recordari.tenants.rules import ProtectedSource
+from recordari.tenants.tenants import TenantCache, require_admin, update_tenant
 
 INLINE_CHARACTERS = 10_000  # more than these are read in a thread, so that the event loop goes on
 PRIVACY_SETTING = "privacy"
 """The key of a tenant's settings under which its policy stands."""
-_LABELS = ("speaker", "subject", "predicate", "object", "category")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +96,7 @@ def _clean(new: NewItem, policy: PrivacyPolicy) -> Clean:
     changes: dict[str, Any] = {}
     if isinstance(new.content, str):
         changes["content"] = _text(new.content, policy, counts)
-    for name in _LABELS:
+    for name in LABELS:
         label = getattr(new, name)
         if isinstance(label, str) and label.strip():
             changes[name] = _text(label, policy, counts) or None

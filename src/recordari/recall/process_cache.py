@@ -12,14 +12,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recordari.core.identity import TenantId
+from recordari.core.cache import BoundedMap
+from recordari.core.identity import Identity, TenantId
 from recordari.db.database import Database
 from recordari.recall import storage
 from recordari.recall.rules.candidates import Columns, Floats, Ids
@@ -96,7 +98,7 @@ class SnapshotCache:
 
     def __init__(self) -> None:
         self._shelves: OrderedDict[_Key, Shelf] = OrderedDict()
-        self._asked: OrderedDict[_Key, _SnapshotQuery] = OrderedDict()
+        self._asked: BoundedMap[_Key, _SnapshotQuery] = BoundedMap(MOST_ASKED)
         self._held = 0
         self._reading: dict[_Key, asyncio.Future[None]] = {}
         self._following: dict[_Key, asyncio.Task[_Stands]] = {}
@@ -124,10 +126,10 @@ class SnapshotCache:
         items = len(standing) // _ENTRY
         if items > MOST_ITEMS:
             self._drop(key)
-            self._asked[key] = _SnapshotQuery(times=0, since=time.monotonic() + KEPT_SECONDS)
+            self._asked.put(key, _SnapshotQuery(times=0, since=time.monotonic() + KEPT_SECONDS))
             return None
         if asked is not None and not (asked := replace(asked, items=items)).is_enough:
-            self._asked[key] = asked
+            self._asked.put(key, asked)
             return None
         if shelf is None or standing != shelf.standing or (shelf.lacking and not shelf.is_settled):
             shelf = await self._arranged(database, key, shelf, stands, dimensions)
@@ -135,7 +137,7 @@ class SnapshotCache:
                 return None
         elif shelf.version != stands.version:
             shelf = replace(shelf, version=stands.version)
-        self._asked.pop(key, None)  # one that must make room has to be asked for again
+        self._asked.pop(key)  # one that must make room has to be asked for again
         self._keep(key, shelf)
         return shelf, waiting
 
@@ -178,12 +180,11 @@ class SnapshotCache:
     def _count_asking(self, key: _Key) -> _SnapshotQuery:
         """How often it was asked for lately, with this time."""
         now = time.monotonic()
-        before = self._asked.pop(key, None) or _SnapshotQuery(times=0, since=now)
+        before = self._asked.get(key) or _SnapshotQuery(times=0, since=now)
         if now - before.since > ASKED_SECONDS:
             before = replace(before, times=0, since=now)
-        asked = self._asked[key] = replace(before, times=before.times + 1)
-        while len(self._asked) > MOST_ASKED:
-            self._asked.popitem(last=False)
+        asked = replace(before, times=before.times + 1)
+        self._asked.put(key, asked)
         return asked
 
     async def _arranged(
@@ -246,3 +247,60 @@ def _shelf(items: list[SnapshotRow], stands: _Stands, dimensions: int) -> Shelf:
         is_settled=not stands.waiting,
         made_at=time.monotonic(),
     )
+
+
+SECONDS = 300.0  # C4
+DEGRADED_SECONDS = 5.0
+MOST_ANSWERS = 2_000
+
+
+class CacheableAnswer(Protocol):
+    """What recall answers."""
+
+    @property
+    def degraded(self) -> bool:
+        """Whether a later answer may be better."""
+
+
+A = TypeVar("A", bound=CacheableAnswer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    answer: Any
+    version: int
+
+
+class RecallCache:
+    """The answers of this process."""
+
+    def __init__(self, *, seconds: float = SECONDS, most: int = MOST_ANSWERS) -> None:
+        self._seconds = seconds
+        self._kept: BoundedMap[Hashable, _Kept] = BoundedMap(most)
+        self._counts = {"hits": 0, "misses": 0}
+
+    async def read(
+        self,
+        database: Database,
+        identity: Identity,
+        request: Hashable,
+        load: Callable[[], Awaitable[A]],
+    ) -> tuple[A, bool]:
+        """The answer to a request, and whether it was kept from before."""
+        version = await storage.read_version(database, identity)
+        # The viewpoint says what may be seen and the request what is asked: nothing else does.
+        key: Hashable = (identity.viewpoint, request)
+        found = self._kept.get(key)
+        if found is not None and found.version == version:
+            self._counts["hits"] += 1
+            kept: A = found.answer
+            return kept, True
+        self._counts["misses"] += 1
+        answer = await load()
+        seconds = min(self._seconds, DEGRADED_SECONDS) if answer.degraded else self._seconds
+        self._kept.put(key, _Kept(answer, version), seconds=seconds)
+        return answer, False
+
+    def statistics(self) -> dict[str, int]:
+        """How often an answer was kept from before, and how many are kept."""
+        return {**self._counts, "kept": len(self._kept)}

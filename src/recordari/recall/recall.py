@@ -17,6 +17,7 @@ from recordari.core import text
 from recordari.core.identity import AskedScope, Identity, Scope, SessionId, checked_choice
 from recordari.core.items import Item, Kind
 from recordari.db import outbox
+from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
@@ -28,7 +29,7 @@ from recordari.recall.accesses import AccessCounts
 from recordari.recall.process_cache import MOST_ITEMS, SnapshotCache
 from recordari.recall.request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
 from recordari.recall.rules.arms import look
-from recordari.recall.rules.candidates import Columns, Found
+from recordari.recall.rules.candidates import Columns, SearchHits
 from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Folded, Question, Ranked, folded, ranked
 from recordari.recall.rules.steps import is_bridging
 from recordari.recall.rules.temporal.times import Interval, question_interval
@@ -53,7 +54,7 @@ from recordari.recall.search import (
     weights_of,
 )
 from recordari.recall.storage import LexicalHits, Search, Visibility
-from recordari.tenants.cache import TenantCache
+from recordari.tenants.tenants import TenantCache
 
 RERANKED = 20  # R4
 RERANK_SHARE = 0.4
@@ -98,6 +99,8 @@ async def recall(
     arms: frozenset[Arm] = frozenset(Arm),
 ) -> RecallAnswer:
     """Find what answers the question among what the identity may see."""
+    if source_kinds is not None and not source_kinds:
+        raise InvalidInput("source_kinds must name a kind; leave it out for all kinds", field="source_kinds")
     request = RecallRequest(
         query=query,
         top_k=top_k,
@@ -314,7 +317,7 @@ class _Recall:
         return await storage.links_among(self.resources.database, self.identity, list(texts))
 
     def _ranked(
-        self, question: Question, columns: Columns, found: Found, collection: Collection, limit: int
+        self, question: Question, columns: Columns, found: SearchHits, collection: Collection, limit: int
     ) -> list[Ranked]:
         return ranked(
             question,

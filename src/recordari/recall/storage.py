@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
+from recordari.core.checks import BEGINNING, END
 from recordari.core.identity import Identity, Scope, SessionId
 from recordari.core.items import Item, Kind
 from recordari.core.text import tsquery_literal
@@ -24,8 +25,6 @@ from recordari.recall.rules.temporal.times import Interval
 
 queries = Queries(__name__)
 
-BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
-END = datetime(9999, 12, 31, tzinfo=UTC)
 NO_VECTOR = np.zeros(1, dtype=np.float32)
 _STANDING = queries.standing.filled(live=queries.live_now.sql, visible=queries.visible.sql)
 _SHELVED = queries.shelved.filled(live=queries.live_now.sql, visible=queries.visible.sql)

@@ -203,9 +203,7 @@ FROM (
 -- name: shelved
 -- Everything that recall needs of these items, as far as they may be seen now: features, texts, vectors and names.
 SELECT xidsend(i.xmin) AS version, i.thread, i.position, i.terms, i.tokens, i.traits,
-    i.item_id, i.kind, i.scope, i.tier, i.user_id, i.agent_id, i.session_id, i.run_id, i.source_ref, i.content, i.speaker,
-    i.trust, i.event_time, i.created_at, i.valid_at, i.invalid_at, i.superseded_by, i.subject, i.predicate, i.object,
-    i.confidence, i.category, i.payload_key, i.metadata, i.shared_from,
+    {i.item_columns},
     (SELECT halfvec_send(v.embedding) FROM vectors v
      WHERE v.tenant_id = %(tenant_id)s AND v.model_id = %(model_id)s AND v.item_id = i.item_id) AS embedding,
     ARRAY(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Annotated, Any
+from uuid import UUID
 
 from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field
@@ -28,7 +29,7 @@ from recordari.sessions.messages import Added
 from recordari.sessions.rules.runs import TurnState
 from recordari.sessions.rules.sessions import Note, NoteKind, Session, SessionStatus
 from recordari.sessions.rules.window import Message, MessageRole, NewMessage, Window, WindowState
-from recordari.sessions.sessions import Opened, Resumed
+from recordari.sessions.sessions import Opened, ResumedSession
 
 MAX_MESSAGES = 500
 WEEK = 7 * 24 * 3600
@@ -144,7 +145,7 @@ async def close_session(caller: AgentCaller, session_id: str) -> Session:
 
 
 @router.get("/{session_id}/resume", operation_id="resume_session")
-async def resume_session(caller: AgentCaller, session_id: str) -> Resumed:
+async def resume_session(caller: AgentCaller, session_id: str) -> ResumedSession:
     """Take a session up again from its summary, window and notes."""
     return await sessions.resume_session(*caller, session_id)
 

@@ -35,10 +35,10 @@ from recordari.sessions.rules.runs import (
     Replay,
     Run,
     RunStatus,
+    RunUsage,
     StartedTurn,
     ToolCall,
     Turn,
-    Usage,
 )
 from recordari.sessions.rules.state import LONGEST_TTL, OwnerKind, StateEntry
 
@@ -99,9 +99,9 @@ class UsageBody(Strict):
     tokens_out: int = Field(default=0, ge=0)
     cost: Decimal = Field(default=Decimal(0), ge=0, strict=False)
 
-    def usage(self) -> Usage:
+    def usage(self) -> RunUsage:
         """The same for the domain."""
-        return Usage(tokens_in=self.tokens_in, tokens_out=self.tokens_out, cost=self.cost)
+        return RunUsage(tokens_in=self.tokens_in, tokens_out=self.tokens_out, cost=self.cost)
 
 
 class RunRequest(Strict):

@@ -11,14 +11,15 @@ from uuid import UUID
 import psycopg
 from psycopg.types.json import Jsonb
 
+from recordari.core.checks import BEGINNING, END
 from recordari.core.identity import AgentId, RunId, SessionId, UserId
+from recordari.core.ids import LAST
 from recordari.core.items import Item
 from recordari.db.database import BatchedQuery, Transaction, all_as
-from recordari.db.queries import Queries
+from recordari.db.queries import Queries, columns_of
 from recordari.errors import NotFound
-from recordari.sessions.rules.runs import Run, RunStatus, ToolCall, Turn, TurnState, Usage
-from recordari.sessions.rules.state import Holdings, NewState, Owner, StateEntry
-from recordari.sessions.storage import BEGINNING, END, LAST
+from recordari.sessions.rules.runs import Run, RunStatus, RunUsage, ToolCall, Turn, TurnState
+from recordari.sessions.rules.state import Holdings, NewState, StateEntry, StateOwner
 
 queries = Queries(__name__)
 
@@ -76,19 +77,8 @@ def _turn(row: dict[str, Any]) -> Turn:
 
 async def insert_run(tx: Transaction, new: NewRun, *, now: datetime) -> Run | None:
     """Start a run with its first turn; None when the id is taken."""
-    rows = await tx.dicts(
-        queries.insert_run,
-        run_id=new.run_id,
-        run_ref=new.run_ref,
-        session_id=new.session_id,
-        user_id=new.user_id,
-        agent_id=new.agent_id,
-        input=Jsonb(new.input),
-        currency=new.currency,
-        metadata=Jsonb(new.metadata),
-        episodes=new.episodes,
-        now=now,
-    )
+    columns = columns_of(new, input=Jsonb(new.input), metadata=Jsonb(new.metadata), now=now)
+    rows = await tx.dicts(queries.insert_run, **columns)
     return _run(rows[0]) if rows else None
 
 
@@ -137,7 +127,7 @@ async def end_turn(
     number: int,
     *,
     status: RunStatus,
-    usage: Usage,
+    usage: RunUsage,
     prompt_tokens: int | None,
     error: str | None,
     data: dict[str, Any] | None,
@@ -165,7 +155,7 @@ async def end_run(
     run_id: RunId,
     *,
     status: RunStatus,
-    usage: Usage,
+    usage: RunUsage,
     output: Any,
     error: str | None,
     now: datetime,
@@ -270,7 +260,7 @@ class LockedOwner:
     closed_at: datetime | None
 
 
-async def lock_owner(tx: Transaction, owner: Owner, *, now: datetime) -> LockedOwner:
+async def lock_owner(tx: Transaction, owner: StateOwner, *, now: datetime) -> LockedOwner:
     """Lock the owner until the end of the transaction; raise `NotFound` when it is another user's."""
     try:
         (locked,) = await tx.all(
@@ -287,7 +277,7 @@ async def lock_owner(tx: Transaction, owner: Owner, *, now: datetime) -> LockedO
     return locked
 
 
-async def weigh_owner(tx: Transaction, owner: Owner, key: str, *, now: datetime) -> Holdings:
+async def weigh_owner(tx: Transaction, owner: StateOwner, key: str, *, now: datetime) -> Holdings:
     """What the owner holds, seen from one key."""
     (held,) = await tx.all(
         queries.weigh_owner, Holdings, owner_kind=owner.kind, owner_id=owner.owner_id, key=key, now=now
@@ -295,7 +285,9 @@ async def weigh_owner(tx: Transaction, owner: Owner, key: str, *, now: datetime)
     return held
 
 
-async def save_entry(tx: Transaction, owner: Owner, locked: LockedOwner, new: NewState, *, now: datetime) -> StateEntry:
+async def save_entry(
+    tx: Transaction, owner: StateOwner, locked: LockedOwner, new: NewState, *, now: datetime
+) -> StateEntry:
     """Create or replace one key."""
     (entry,) = await tx.all(
         queries.save_entry,
@@ -313,14 +305,14 @@ async def save_entry(tx: Transaction, owner: Owner, locked: LockedOwner, new: Ne
     return entry
 
 
-async def find_entry(tx: Transaction, owner: Owner, key: str, *, now: datetime) -> StateEntry | None:
+async def find_entry(tx: Transaction, owner: StateOwner, key: str, *, now: datetime) -> StateEntry | None:
     """One live key."""
     return await tx.maybe(
         queries.find_entry, StateEntry, owner_kind=owner.kind, owner_id=owner.owner_id, key=key, now=now
     )
 
 
-async def list_entries(tx: Transaction, owner: Owner, *, prefix: str = "", now: datetime) -> list[StateEntry]:
+async def list_entries(tx: Transaction, owner: StateOwner, *, prefix: str = "", now: datetime) -> list[StateEntry]:
     """Every live key that begins with `prefix`."""
     return await tx.all(
         queries.list_entries,
@@ -332,7 +324,7 @@ async def list_entries(tx: Transaction, owner: Owner, *, prefix: str = "", now: 
     )
 
 
-def ask_entries(owner: Owner, *, prefix: str = "", now: datetime) -> BatchedQuery[list[StateEntry]]:
+def ask_entries(owner: StateOwner, *, prefix: str = "", now: datetime) -> BatchedQuery[list[StateEntry]]:
     """The same, sent along with others."""
     return BatchedQuery(
         queries.list_entries,
@@ -344,28 +336,28 @@ def ask_entries(owner: Owner, *, prefix: str = "", now: datetime) -> BatchedQuer
     )
 
 
-async def delete_entry(tx: Transaction, owner: Owner, key: str) -> bool:
+async def delete_entry(tx: Transaction, owner: StateOwner, key: str) -> bool:
     """Remove one key; False when there was none."""
     return (await tx.run(queries.delete_entry, owner_kind=owner.kind, owner_id=owner.owner_id, key=key)) == 1
 
 
-async def find_owner_version(tx: Transaction, owner: Owner) -> str | None:
+async def find_owner_version(tx: Transaction, owner: StateOwner) -> str | None:
     """What changes with every change of the owner's keys; None where it never had any."""
     version = await tx.value(queries.find_owner_version, owner_kind=owner.kind, owner_id=owner.owner_id)
     return None if version is None else str(version)
 
 
-async def renew_owner(tx: Transaction, owner: Owner) -> None:
+async def renew_owner(tx: Transaction, owner: StateOwner) -> None:
     """Lock the owner, where there is one, and count its version on: its keys are about to change."""
     await tx.run(queries.renew_owner, owner_kind=owner.kind, owner_id=owner.owner_id)
 
 
-async def delete_entries(tx: Transaction, owner: Owner) -> int:
+async def delete_entries(tx: Transaction, owner: StateOwner) -> int:
     """Remove every key of an owner; how many there were."""
     return await tx.run(queries.delete_entries, owner_kind=owner.kind, owner_id=owner.owner_id)
 
 
-async def close_owner(tx: Transaction, owner: Owner, *, now: datetime) -> None:
+async def close_owner(tx: Transaction, owner: StateOwner, *, now: datetime) -> None:
     """Refuse later writes for this owner."""
     await tx.run(
         queries.close_owner,

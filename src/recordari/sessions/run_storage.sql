@@ -142,9 +142,7 @@ WHERE c.tenant_id = %(tenant_id)s AND c.run_id = %(run_id)s
 
 -- name: newest_episodes
 -- The newest episodes of an agent that its session may see, newest first; archived ones too, since they happened.
-SELECT item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, content, speaker, trust, event_time,
-    created_at, valid_at, invalid_at, superseded_by, subject, predicate, object, confidence, category, payload_key, metadata
-FROM items
+SELECT {item_columns} FROM items
 WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND agent_id = %(agent_id)s AND invalid_at IS NULL
     AND deleted_at IS NULL AND anonymized_at IS NULL
     AND (scope = 'agent' OR (scope = 'user' AND user_id = %(user_id)s) OR (scope = 'session' AND session_id = %(session_id)s))

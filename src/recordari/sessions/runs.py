@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -36,11 +35,11 @@ from recordari.sessions.rules.runs import (
     Replay,
     Run,
     RunStatus,
+    RunUsage,
     StartedTurn,
     ToolCall,
     Turn,
     TurnState,
-    Usage,
     arguments_text,
     check_end,
     checked_call,
@@ -48,6 +47,7 @@ from recordari.sessions.rules.runs import (
     checked_text,
     error_text,
     places_of,
+    read_arguments,
     run_input,
     with_more_episodes,
 )
@@ -181,7 +181,7 @@ async def _end_last_turn(
         run.run_id,
         run.turns,
         status=status,
-        usage=Usage(),
+        usage=RunUsage(),
         prompt_tokens=None,
         error=error,
         data=None,
@@ -194,7 +194,7 @@ async def end_turn(
     identity: Identity,
     run_id: str,
     *,
-    usage: Usage | None = None,
+    usage: RunUsage | None = None,
     prompt_tokens: int | None = None,
     state: Mapping[str, Any] | None = None,
     error: str | None = None,
@@ -209,7 +209,7 @@ async def end_turn(
             run.run_id,
             run.turns,
             status=RunStatus.COMPLETED if error is None else RunStatus.FAILED,
-            usage=usage or Usage(),
+            usage=usage or RunUsage(),
             prompt_tokens=prompt_tokens,
             error=None if error is None else error_text(error),
             data=data,
@@ -226,7 +226,7 @@ async def end_turn(
 
 
 async def complete_run(
-    resources: Resources, identity: Identity, run_id: str, *, output: Any = None, usage: Usage | None = None
+    resources: Resources, identity: Identity, run_id: str, *, output: Any = None, usage: RunUsage | None = None
 ) -> Run:
     """End a run well; `usage` is what its turns have not reported. Completed again it stays as it was."""
     return await _end_run(
@@ -241,7 +241,7 @@ async def fail_run(
     *,
     error: str,
     output: Any = None,
-    usage: Usage | None = None,
+    usage: RunUsage | None = None,
 ) -> Run:
     """End a run that failed, and say why. Failed again it stays as it was."""
     return await _end_run(
@@ -262,7 +262,7 @@ async def _end_run(
     status: RunStatus,
     *,
     output: Any,
-    usage: Usage | None,
+    usage: RunUsage | None,
     error: str | None = None,
 ) -> Run:
     now = resources.clock()
@@ -273,7 +273,7 @@ async def _end_run(
             return run
         await _end_last_turn(tx, run, status, now=now, error=error)
         ended = await run_storage.end_run(
-            tx, run.run_id, status=status, usage=usage or Usage(), output=output, error=error, now=now
+            tx, run.run_id, status=status, usage=usage or RunUsage(), output=output, error=error, now=now
         )
         assert ended is not None
         await drop_state_of_run(tx, resources, run.run_id)
@@ -366,7 +366,7 @@ def _call_row(call: NewToolCall, *, now: datetime) -> CallRow:
         name=call.name,
         arguments=arguments_text(call.arguments),
         result_id=None,
-        result_blank=call.result if _says_nothing(call) else None,
+        result_blank=call.result if call.says_nothing else None,
         result_key=None,
         result_bytes=None if body is None else len(body),
         result_sha256=None if body is None else hashlib.sha256(body).digest(),
@@ -374,10 +374,6 @@ def _call_row(call: NewToolCall, *, now: datetime) -> CallRow:
         latency_ms=call.latency_ms,
         started_at=call.started_at or now,
     )
-
-
-def _says_nothing(call: NewToolCall) -> bool:
-    return call.result is None or not call.result.strip()
 
 
 def _placed(row: CallRow, place: int, result: Remembered | None) -> CallRow:
@@ -398,7 +394,7 @@ async def _ready_results(resources: Resources, identity: Identity, run: Run, cal
             metadata={"tool": call.name, **({"call_id": call.call_id} if call.call_id else {})},
         )
         for call in calls
-        if not _says_nothing(call)
+        if not call.says_nothing
     ]
     return await remember.make_ready(resources, who, news)
 
@@ -412,7 +408,7 @@ async def _save_results(
     fresh: set[int],
 ) -> tuple[dict[int, Remembered], list[UUID]]:
     """Keep the results of new calls, each under its place in the run; and the ids whose text is new."""
-    with_result = [place for call, place in zip(calls, places, strict=True) if not _says_nothing(call)]
+    with_result = [place for call, place in zip(calls, places, strict=True) if not call.says_nothing]
     rows = {
         place: with_source_ref(row, f"{run.run_id}:{place}")
         for row, place in zip(ready.rows, with_result, strict=True)
@@ -494,18 +490,7 @@ async def sanitise_calls(resources: Resources, identity: Identity, calls: Sequen
 
 
 def _clean_call(call: NewToolCall, policy: PrivacyPolicy, counts: Counter[str]) -> NewToolCall:
-    given = {"arguments": _read_arguments(call.arguments), "result": call.result, "error": call.error}
+    given = {"arguments": read_arguments(call.arguments), "result": call.result, "error": call.error}
     changed, found = sanitise_value(given, policy=policy)
     counts.update(found)
     return replace(call, **changed) if found else call
-
-
-def _read_arguments(arguments: Any) -> Any:
-    """Arguments as a value: masked as text, a number would no longer be JSON, and a name would say nothing."""
-    if isinstance(arguments, Mapping):
-        return dict(arguments)
-    try:
-        value = json.loads(arguments)
-    except (TypeError, ValueError, RecursionError):
-        return arguments  # a list, or what the rules of calls refuse
-    return value if isinstance(value, dict | list) else arguments

@@ -61,7 +61,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed:
+class ResumedSession:
     """Everything to go on from, without a replay of what was said."""
 
     __pydantic_config__ = DESCRIBED
@@ -261,7 +261,7 @@ def own_only(identity: Identity, *, agent_id: str | None, user_id: str | None) -
     return identity.agent_id or agent_id, identity.user_id or user_id
 
 
-async def resume_session(resources: Resources, identity: Identity, session_id: str) -> Resumed:
+async def resume_session(resources: Resources, identity: Identity, session_id: str) -> ResumedSession:
     """Take a session up again: its summary, window and notes. One that is closed or idle has a successor."""
     now = resources.clock()
     async with entered(resources, identity, session_id, create=False) as (tx, standing, was_new):
@@ -272,7 +272,7 @@ async def resume_session(resources: Resources, identity: Identity, session_id: s
         turn_state = await run_storage.find_turn_state(tx, session.session_id)
         if not was_new:
             await storage.touch(tx, session.session_id, now=now)
-    return Resumed(
+    return ResumedSession(
         session=session,
         summary=session.summary,
         window=window,

@@ -17,9 +17,9 @@ from recordari.sessions.rules.state import (
     DELEGATED_PREFIX,
     OWNERS_KEPT,
     NewState,
-    Owner,
     OwnerKind,
     StateEntry,
+    StateOwner,
     live,
     new_delegated,
     new_state,
@@ -135,14 +135,14 @@ async def delete_state(
 
 async def drop_state_of_run(tx: Transaction, resources: Resources, run_id: RunId) -> None:
     """Remove the state of a run and what was handed to it, and refuse later writes; part of closing the run."""
-    owner = Owner(kind=OwnerKind.RUN, owner_id=run_id)
+    owner = StateOwner(kind=OwnerKind.RUN, owner_id=run_id)
     await run_storage.close_owner(tx, owner, now=resources.clock())
     await run_storage.delete_entries(tx, owner)
 
 
 async def drop_state_of_session(tx: Transaction, session_id: SessionId) -> None:
     """Remove the state of a session; call `resources.get(SessionCache).drop` after the commit."""
-    owner = Owner(kind=OwnerKind.SESSION, owner_id=session_id)
+    owner = StateOwner(kind=OwnerKind.SESSION, owner_id=session_id)
     await run_storage.renew_owner(tx, owner)
     await run_storage.delete_entries(tx, owner)
 
@@ -161,7 +161,7 @@ async def sweep(resources: Resources, identity: Identity, **_: Any) -> None:
 
 
 async def _write(
-    resources: Resources, identity: Identity, owner: Owner, new: NewState, *, if_version: int | None
+    resources: Resources, identity: Identity, owner: StateOwner, new: NewState, *, if_version: int | None
 ) -> StateEntry:
     now = resources.clock()
     async with resources.database.transaction(identity) as tx:
@@ -172,11 +172,11 @@ async def _write(
         return await run_storage.save_entry(tx, owner, locked, new, now=now)
 
 
-def _is_cached(resources: Resources, owner: Owner) -> bool:
+def _is_cached(resources: Resources, owner: StateOwner) -> bool:
     return owner.kind is OwnerKind.SESSION and resources.get(SessionCache).is_on
 
 
-async def _cached(resources: Resources, identity: Identity, owner: Owner) -> list[StateEntry]:
+async def _cached(resources: Resources, identity: Identity, owner: StateOwner) -> list[StateEntry]:
     """All live state of a session, through the cache."""
     async with resources.database.transaction(identity) as tx:
         version = await run_storage.find_owner_version(tx, owner)

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from recordari.core.checks import BEGINNING, END
 from recordari.core.identity import AgentId, RunId, Scope, SessionId, UserId
+from recordari.core.ids import LAST
 from recordari.core.items import Trust
 from recordari.core.tokens import message_tokens
 from recordari.db.database import BatchedQuery, Record, Transaction
-from recordari.db.queries import Queries
+from recordari.db.queries import Queries, columns_of
 from recordari.memory.storage import thread_of
 from recordari.sessions.rules.runs import ABANDONED
 from recordari.sessions.rules.sessions import MAX_NOTES, CloseReason, Fold, Note, NoteKind, Session, SessionStatus
 from recordari.sessions.rules.window import Message, role_of
 
 queries = Queries(__name__)
-
-
-LAST = UUID(int=2**128 - 1)
-BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
-END = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,20 +105,7 @@ async def find_by_ref(tx: Transaction, session_ref: UUID) -> SessionWithModel | 
 
 async def insert_session(tx: Transaction, new: NewSession, *, now: datetime) -> bool:
     """Open a session; False when its id is taken or its line has an open one."""
-    changed = await tx.run(
-        queries.insert_session,
-        session_id=new.session_id,
-        session_ref=new.session_ref,
-        root_id=new.root_id,
-        continues=new.continues,
-        user_id=new.user_id,
-        agent_id=new.agent_id,
-        idle_seconds=new.idle_seconds,
-        notes_seconds=new.notes_seconds,
-        window_share=new.window_share,
-        metadata=Jsonb(new.metadata),
-        now=now,
-    )
+    changed = await tx.run(queries.insert_session, **columns_of(new, metadata=Jsonb(new.metadata), now=now))
     return changed == 1
 
 
@@ -157,18 +141,7 @@ async def touch(tx: Transaction, session_id: SessionId, *, now: datetime) -> Non
 
 async def save_window(tx: Transaction, session: Session, *, now: datetime) -> None:
     """Save what messages and reported usage changed."""
-    await tx.run(
-        queries.save_window,
-        session_id=session.session_id,
-        now=now,
-        messages=session.messages,
-        window_from=session.window_from,
-        window_tokens=session.window_tokens,
-        epoch=session.epoch,
-        epoch_from=session.epoch_from,
-        epoch_to=session.epoch_to,
-        prompt_tokens=session.prompt_tokens,
-    )
+    await tx.run(queries.save_window, **columns_of(session, now=now))
 
 
 async def save_summary(

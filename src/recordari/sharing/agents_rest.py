@@ -21,8 +21,8 @@ from recordari.kit.rest import (
     page_of,
     position,
 )
-from recordari.sharing import copy_agent
-from recordari.sharing.copy_agent import Copied
+from recordari.sharing import share
+from recordari.sharing.share import Copied
 from recordari.tenants import tenants
 from recordari.tenants.rules import Agent, AgentDefinition
 
@@ -104,16 +104,14 @@ async def save_agent(
         window_tokens=change.window_tokens,
     )
     expected = _expected_version(if_match, if_none_match)
-    agent = await copy_agent.save_agent(
-        *caller, agent_id, definition, expected_version=expected, template=change.template
-    )
+    agent = await share.save_agent(*caller, agent_id, definition, expected_version=expected, template=change.template)
     return _tagged(agent, response)
 
 
 @router.post("/{agent_id}/copy", operation_id="copy_memories")
 async def copy_memories(caller: AdminCaller, agent_id: str, wanted: CopyRequest) -> Copied:
     """Give an agent what another one knows for good; done again, only what is new."""
-    return await copy_agent.copy_memories(*caller, wanted.template, agent_id)
+    return await share.copy_memories(*caller, wanted.template, agent_id)
 
 
 @router.delete("/{agent_id}", operation_id="delete_agent", status_code=204)

@@ -14,9 +14,9 @@ from uuid import UUID
 
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import TenantId
-from recordari.core.items import Kind, Trust
+from recordari.core.items import KINDS, Trust
 
-SHAREABLE = frozenset({Kind.FACT, Kind.PROCEDURE, Kind.DOCUMENT_CHUNK})
+SHAREABLE = frozenset(kind for kind, rule in KINDS.items() if rule.is_shareable)
 """What is known, how things are done, and what can be looked up; never what was said."""
 RECEIVED_TRUST = Trust.EXTERNAL
 """To the receiver a copy is text from outside: it ends nothing that its own people said, and is never promoted."""

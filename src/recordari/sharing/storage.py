@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from uuid import UUID
 
-from recordari.core.identity import AgentId, TenantId
-from recordari.core.ids import new_id
-from recordari.core.items import Kind
+from psycopg.types.json import Jsonb
+
+from recordari.core.identity import AgentId, Scope, TenantId
+from recordari.core.ids import LAST, new_id
+from recordari.core.items import WRITTEN_COLUMNS, Item, Tier
 from recordari.db.backup import list_as_owner
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
@@ -18,28 +20,12 @@ from recordari.sharing.rules import RECEIVED_TRUST, LinkStatus, Member, Membersh
 
 queries = Queries(__name__)
 
-LAST = UUID(int=2**128 - 1)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Given(Item):
     """An item as it is given away."""
 
-    item_id: UUID
-    kind: Kind
-    scope: str
-    content: str
     content_hash: bytes
-    speaker: str | None
-    event_time: datetime
-    valid_at: datetime
-    subject: str | None
-    predicate: str | None
-    object: str | None
-    confidence: float | None
-    category: str | None
-    payload_key: str | None
-    shared_from: str | None
     live: bool
 
 
@@ -160,29 +146,16 @@ async def insert_copy(
 ) -> UUID | None:
     """Write the copy of an item into the receiver; None when it is there, or was forgotten there."""
     item_id = new_id()
+    values = {name: getattr(given, name, None) for name in WRITTEN_COLUMNS} | asdict(indexed)
     made = await tx.run(
         queries.insert_copy,
-        item_id=item_id,
-        kind=str(given.kind),
-        source_ref=copy_ref(owner, given.item_id),
-        content=given.content,
-        content_hash=given.content_hash,
-        speaker=given.speaker,
-        trust=str(RECEIVED_TRUST),
-        event_time=given.event_time,
-        valid_at=given.valid_at,
-        subject=given.subject,
-        predicate=given.predicate,
-        object=given.object,
-        confidence=given.confidence,
-        category=given.category,
+        **values
+        | {"item_id": item_id, "kind": str(given.kind), "scope": str(Scope.TENANT), "tier": str(Tier.PERSISTENT)}
+        | {"source_ref": copy_ref(owner, given.item_id), "trust": str(RECEIVED_TRUST), "metadata": Jsonb({})}
+        | dict.fromkeys(("user_id", "agent_id", "session_id", "run_id", "payload_key")),
         now=now,
         shared_from=owner_name,
         shared_item_id=given.item_id,
-        tsv=indexed.tsv,
-        terms=indexed.terms,
-        tokens=indexed.tokens,
-        traits=indexed.traits,
     )
     return item_id if made == 1 else None
 

@@ -49,16 +49,12 @@ DELETE FROM shares WHERE tenant_id = %(tenant_id)s AND to_tenant_id = %(to_tenan
 
 -- name: find_shareable
 -- Items as they would be given away.
-SELECT item_id, kind, scope, content, content_hash, speaker, event_time, valid_at, subject, predicate, object, confidence,
-    category, payload_key, shared_from, live
-FROM items
+SELECT {item_columns}, content_hash, live FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND deleted_at IS NULL AND anonymized_at IS NULL
 
 -- name: lock_given
 -- An item as it is given away; it does not end before this transaction does.
-SELECT item_id, kind, scope, content, content_hash, speaker, event_time, valid_at, subject, predicate, object, confidence,
-    category, payload_key, shared_from, live
-FROM items
+SELECT {item_columns}, content_hash, live FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND deleted_at IS NULL AND anonymized_at IS NULL
 FOR SHARE
 
@@ -101,14 +97,8 @@ FROM share_links l WHERE l.tenant_id = %(tenant_id)s ORDER BY l.from_name
 
 -- name: insert_copy
 -- The copy of an item that another tenant gives. It needs no judge, and no judge ends it.
-INSERT INTO items (
-    tenant_id, item_id, kind, scope, tier, source_ref, content, content_hash, speaker, trust, event_time, valid_at, subject,
-    predicate, object, confidence, category, metadata, judged_at, pinned_at, shared_from, shared_item_id, tsv, terms, tokens,
-    traits)
-VALUES (
-    %(tenant_id)s, %(item_id)s, %(kind)s, 'tenant', 'persistent', %(source_ref)s, %(content)s, %(content_hash)s, %(speaker)s,
-    %(trust)s, %(event_time)s, %(valid_at)s, %(subject)s, %(predicate)s, %(object)s, %(confidence)s, %(category)s, '{}',
-    %(now)s, %(now)s, %(shared_from)s, %(shared_item_id)s, %(tsv)s::tsvector, %(terms)s, %(tokens)s, %(traits)s)
+INSERT INTO items (tenant_id, {written_columns}, judged_at, pinned_at, shared_from, shared_item_id)
+VALUES (%(tenant_id)s, {written_values}, %(now)s, %(now)s, %(shared_from)s, %(shared_item_id)s)
 ON CONFLICT DO NOTHING
 
 -- name: copy_hashes
@@ -149,15 +139,14 @@ ORDER BY i.item_id FOR SHARE
 
 -- name: copy_items
 -- Copies of items for another agent; keys that exist are left alone. They are as far judged as what they copy.
-INSERT INTO items (
-    tenant_id, item_id, kind, scope, tier, agent_id, source_ref, source_id, content, content_hash, speaker, trust, event_time,
-    valid_at, subject, predicate, object, confidence, category, metadata, judged_at, masked, tsv, terms, tokens, traits)
-SELECT i.tenant_id, g.copy_id, i.kind, i.scope, i.tier, %(agent_id)s, g.source_ref, i.source_id, i.content, i.content_hash,
-    i.speaker, i.trust, i.event_time, i.valid_at, i.subject, i.predicate, i.object, i.confidence, i.category,
-    i.metadata || jsonb_build_object('template', %(template)s::text, 'copied_from', i.item_id), i.judged_at, i.masked, i.tsv,
-    i.terms, i.tokens, i.traits
+INSERT INTO items (tenant_id, judged_at, {written_columns})
+SELECT c.tenant_id, c.judged_at, {c.written_columns}
 FROM unnest(%(item_ids)s::uuid[], %(copy_ids)s::uuid[], %(source_refs)s::text[]) AS g (item_id, copy_id, source_ref)
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.live
+CROSS JOIN LATERAL jsonb_populate_record(i, jsonb_build_object(
+    'item_id', g.copy_id, 'user_id', NULL, 'agent_id', %(agent_id)s::text, 'session_id', NULL, 'run_id', NULL,
+    'source_ref', g.source_ref, 'thread', NULL, 'payload_key', NULL,
+    'metadata', i.metadata || jsonb_build_object('template', %(template)s::text, 'copied_from', i.item_id))) c
 ORDER BY i.item_id
 ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
 RETURNING item_id

@@ -213,3 +213,15 @@ def require_room(quota: Quota, after: Usage, *, day: date) -> None:
                 quota=name,
                 limit=limit,
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtectedSource:
+    """A source that memory must not copy."""
+
+    __pydantic_config__ = DESCRIBED
+
+    source_id: UUID
+    protected_at: datetime
+    texts: int
+    """Texts of it that are guarded."""

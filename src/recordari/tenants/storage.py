@@ -1,4 +1,4 @@
-"""Rows of tenants, users, agents and API keys."""
+"""Rows of tenants, users, agents, API keys, and the sources that a tenant protects from being copied."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ from recordari.core.identity import AgentId, Role, UserId
 from recordari.db.backup import list_as_owner
 from recordari.db.database import BatchedQuery, Transaction, first_as
 from recordari.db.queries import Queries
-from recordari.tenants.rules import Agent, AgentDefinition, ApiKey, Quota, Tenant, Usage, User, quota_of
+from recordari.tenants.rules import (
+    Agent,
+    AgentDefinition,
+    ApiKey,
+    ProtectedSource,
+    Quota,
+    Tenant,
+    Usage,
+    User,
+    quota_of,
+)
 
 queries = Queries(__name__)
 
@@ -177,3 +187,19 @@ async def measure_usage(tx: Transaction, *, day: date) -> None:
 async def list_tenants(owner_dsn: str) -> list[Tenant]:
     """Every tenant."""
     return await list_as_owner(owner_dsn, queries.list_tenants, Tenant)
+
+
+async def protect_source(tx: Transaction, source_id: UUID) -> int:
+    """Take the texts of a source under guard; how many were not yet."""
+    await tx.run(queries.protect_source, source_id=source_id)
+    return await tx.run(queries.guard_texts, source_id=source_id)
+
+
+async def unprotect_source(tx: Transaction, source_id: UUID) -> bool:
+    """Protect a source no longer; False when it was not protected."""
+    return await tx.run(queries.unprotect_source, source_id=source_id) == 1
+
+
+async def list_protected(tx: Transaction) -> list[ProtectedSource]:
+    """The protected sources."""
+    return await tx.all(queries.list_protected, ProtectedSource)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from recordari.core.identity import AgentId, Identity, Role, UserId, checked_choice, checked_id, tenant_id_of
+from recordari.core.cache import BoundedMap
+from recordari.core.identity import AgentId, Identity, Role, TenantId, UserId, checked_choice, checked_id, tenant_id_of
 from recordari.core.ids import new_id
 from recordari.db import audit, jobs
 from recordari.db.audit import AuditEntry
+from recordari.db.database import Database
 from recordari.db.jobs import next_run
 from recordari.errors import (
     Forbidden,
@@ -23,7 +26,6 @@ from recordari.errors import (
 )
 from recordari.kit.resources import Resources
 from recordari.tenants import storage
-from recordari.tenants import storage as tenants_storage
 from recordari.tenants.rules import (
     SECRET_BYTES,
     Agent,
@@ -296,4 +298,43 @@ def _checked_zone(time_zone: str) -> None:
 
 async def list_tenants(owner_dsn: str) -> list[Tenant]:
     """Every tenant, for an operator who holds the owner's connection."""
-    return await tenants_storage.list_tenants(owner_dsn)
+    return await storage.list_tenants(owner_dsn)
+
+
+MOST_TENANTS = 10_000
+SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantPreferences:
+    """What a tenant has set, and where its user is."""
+
+    settings: Mapping[str, Any]
+    zone: ZoneInfo
+
+
+class TenantCache:
+    """Keeps the settings of tenants and the time zones of users."""
+
+    def __init__(self) -> None:
+        self._known: BoundedMap[tuple[TenantId, UserId | None], TenantPreferences] = BoundedMap(
+            MOST_TENANTS, seconds=SECONDS
+        )
+
+    async def get(self, database: Database, identity: Identity) -> TenantPreferences:
+        """What the identity's tenant has set, and its user's time zone."""
+        key = (identity.tenant_id, identity.user_id)
+        known = self._known.get(key)
+        if known is None:
+            tenant, user = storage.ask_tenant(), storage.ask_user(identity.user_id)
+            await database.read_batch(identity, [tenant, user])
+            known = TenantPreferences(
+                settings=tenant.answer.settings if tenant.answer is not None else {},
+                zone=ZoneInfo(user.answer.time_zone if user.answer is not None else "UTC"),
+            )
+            self._known.put(key, known)
+        return known
+
+    def forget_tenant(self, tenant_id: TenantId) -> None:
+        """Look again at the next call: something about the tenant was changed."""
+        self._known.drop(lambda key, _: key[0] == tenant_id)

@@ -8,11 +8,11 @@ alone: before the first refusal it is counted.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from recordari.core.cache import BoundedMap
 from recordari.core.described import DESCRIBED
 from recordari.core.flushing import LaterFlush
 from recordari.core.identity import Identity, TenantId
@@ -50,7 +50,7 @@ class Usages:
 
     def __init__(self, database: Database, *, seconds: float = FLUSH_SECONDS) -> None:
         self._database = database
-        self._known: OrderedDict[TenantId, _Known] = OrderedDict()
+        self._known: BoundedMap[TenantId, _Known] = BoundedMap(MOST_TENANTS)
         self._unwritten: dict[tuple[TenantId, date], tuple[int, int]] = {}
         self._later = LaterFlush(self.flush, seconds=seconds, log=log, failure="usage_not_written")
 
@@ -96,9 +96,7 @@ class Usages:
         known = _Known(quota=quota, usage=self._with_unwritten(tenant_id, used or Usage()), asked_at=time.monotonic())
         if before is not None:
             known.counted_at, known.warned_at = before.counted_at, before.warned_at
-        self._known[tenant_id] = known
-        while len(self._known) > MOST_TENANTS:
-            self._known.popitem(last=False)
+        self._known.put(tenant_id, known)
         return known
 
     async def _counted(self, tenant_id: TenantId, day: date) -> _Known:
@@ -106,7 +104,7 @@ class Usages:
         await self.flush()
         async with self._database.transaction(Identity(tenant_id=tenant_id)) as tx:
             await storage.measure_usage(tx, day=day)
-        self._known.pop(tenant_id, None)
+        self._known.pop(tenant_id)
         known = await self._look(tenant_id, day)
         known.counted_at = time.monotonic()
         return known

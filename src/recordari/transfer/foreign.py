@@ -12,7 +12,7 @@ from recordari.core.items import NewItem
 from recordari.errors import Conflict, InvalidInput, RecordariError
 from recordari.kit.resources import Resources
 from recordari.memory.remember import IMPORT_BATCH, remember_many
-from recordari.transfer.rules import READERS, Foreign, ForeignSource, ImportedForeign, Owner
+from recordari.transfer.rules import READERS, Foreign, ForeignOwner, ForeignSource, ImportedForeign
 
 CHANGED = "it was imported before with another text, or its id is taken"
 ANOTHERS = "it belongs to another user or agent than the one who imports"
@@ -29,7 +29,7 @@ async def import_foreign(
     """Keep what an export of another product holds; memories that name nobody belong to who imports."""
     source = checked_choice("source", ForeignSource, source)
     done = ImportedForeign()
-    owner = Owner(user_id=identity.user_id, agent_id=identity.agent_id, session_id=identity.session_id)
+    owner = ForeignOwner(user_id=identity.user_id, agent_id=identity.agent_id, session_id=identity.session_id)
     found = list(READERS[source](document, owner))
     for who, batch in _batches(found, done):
         if any(

@@ -45,7 +45,7 @@ class Foreign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class ForeignOwner:
     """Whose memories a part of a file holds, where the memory itself does not say."""
 
     user_id: str | None = None
@@ -67,7 +67,7 @@ class ImportedForeign:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 
-def read_mem0(document: Any, owner: Owner) -> Iterator[Foreign]:
+def read_mem0(document: Any, owner: ForeignOwner) -> Iterator[Foreign]:
     """What `get_all` of mem0 returns, of the platform or of its open-source library: a list, or an object with `results`."""
     memories = document
     if isinstance(document, Mapping):
@@ -80,7 +80,7 @@ def read_mem0(document: Any, owner: Owner) -> Iterator[Foreign]:
         yield _read_safely(_mem0_memory, one, owner)
 
 
-def _mem0_memory(one: Mapping[str, Any], owner: Owner) -> Foreign:
+def _mem0_memory(one: Mapping[str, Any], owner: ForeignOwner) -> Foreign:
     text = one.get("memory") or one.get("text") or one.get("data")
     user = _id(one.get("user_id")) or owner.user_id
     agent = _id(one.get("agent_id")) or _id(one.get("app_id")) or owner.agent_id
@@ -105,7 +105,7 @@ def _mem0_memory(one: Mapping[str, Any], owner: Owner) -> Foreign:
     return Foreign(item=item, user_id=user, agent_id=agent)
 
 
-def read_zep(document: Any, owner: Owner) -> Iterator[Foreign]:
+def read_zep(document: Any, owner: ForeignOwner) -> Iterator[Foreign]:
     """What Zep's API returns: facts (`edges` of a user's graph) and threads or sessions with their `messages`.
 
     An object may hold them under `users`, each with a `user_id`; or they stand at the top, with a `user_id` beside them.
@@ -116,7 +116,7 @@ def read_zep(document: Any, owner: Owner) -> Iterator[Foreign]:
     if not known & document.keys():
         raise InvalidInput(f"this is no export of Zep: it has none of {', '.join(sorted(known))}")
     user = _id(document.get("user_id")) or owner.user_id
-    whose = Owner(user_id=user, agent_id=owner.agent_id, session_id=_thread_id(document) or owner.session_id)
+    whose = ForeignOwner(user_id=user, agent_id=owner.agent_id, session_id=_thread_id(document) or owner.session_id)
     for one in _list(document, "users"):
         yield from read_zep({"edges": [], **one}, whose) if isinstance(one, Mapping) else _bad()
     for one in [*_list(document, "edges"), *_list(document, "facts")]:
@@ -127,7 +127,7 @@ def read_zep(document: Any, owner: Owner) -> Iterator[Foreign]:
         yield _read_safely(_zep_message, one, whose)
 
 
-def _zep_fact(one: Mapping[str, Any], owner: Owner) -> Foreign:
+def _zep_fact(one: Mapping[str, Any], owner: ForeignOwner) -> Foreign:
     if one.get("invalid_at") or one.get("expired_at"):
         return Foreign(left_out=ENDED)
     if owner.user_id is None and owner.agent_id is None:
@@ -148,7 +148,7 @@ def _zep_fact(one: Mapping[str, Any], owner: Owner) -> Foreign:
 _TRUSTS = {"user": Trust.USER, "human": Trust.USER, "tool": Trust.TOOL, "function": Trust.TOOL}
 
 
-def _zep_message(one: Mapping[str, Any], owner: Owner) -> Foreign:
+def _zep_message(one: Mapping[str, Any], owner: ForeignOwner) -> Foreign:
     if owner.session_id is None:
         return Foreign(left_out="its thread has no id")
     role = str(one.get("role_type") or one.get("role") or "user").lower()
@@ -167,13 +167,13 @@ def _zep_message(one: Mapping[str, Any], owner: Owner) -> Foreign:
     return Foreign(item=item, user_id=owner.user_id, agent_id=owner.agent_id, session_id=owner.session_id)
 
 
-READERS: dict[ForeignSource, Callable[[Any, Owner], Iterator[Foreign]]] = {
+READERS: dict[ForeignSource, Callable[[Any, ForeignOwner], Iterator[Foreign]]] = {
     ForeignSource.MEM0: read_mem0,
     ForeignSource.ZEP: read_zep,
 }
 
 
-def _read_safely(read: Callable[[Mapping[str, Any], Owner], Foreign], one: Any, owner: Owner) -> Foreign:
+def _read_safely(read: Callable[[Mapping[str, Any], ForeignOwner], Foreign], one: Any, owner: ForeignOwner) -> Foreign:
     """One memory; what is wrong with it is the reason why it is left out, and stops nothing."""
     if not isinstance(one, Mapping):
         return Foreign(left_out=NOT_AN_OBJECT)

@@ -284,15 +284,11 @@ ON CONFLICT DO NOTHING
 -- name: import_items
 -- Items of an export with their index columns; what is here is left alone, and what was forgotten or is not the user's is left out.
 INSERT INTO items (
-    tenant_id, item_id, kind, scope, tier, user_id, agent_id, session_id, run_id, source_ref, source_id, thread, position,
-    content, content_hash, speaker, trust, event_time, created_at, valid_at, invalid_at, superseded_by, subject, predicate,
-    object, confidence, category, payload_key, metadata, archived_at, deleted_at, anonymized_at, extracted_at, judged_at,
-    pinned_at, masked, tsv, terms, tokens, traits)
+    tenant_id, position, {written_columns}, created_at, invalid_at, superseded_by, archived_at, deleted_at, anonymized_at,
+    extracted_at, judged_at, pinned_at)
 SELECT
-    g.tenant_id, g.item_id, g.kind, g.scope, g.tier, g.user_id, g.agent_id, g.session_id, g.run_id, g.source_ref, g.source_id,
-    g.thread, g.position, g.content, g.content_hash, g.speaker, g.trust, g.event_time, g.created_at, g.valid_at, g.invalid_at,
-    g.superseded_by, g.subject, g.predicate, g.object, g.confidence, g.category, g.payload_key, g.metadata, g.archived_at,
-    g.deleted_at, g.anonymized_at, g.extracted_at, g.judged_at, g.pinned_at, g.masked, g.tsv, g.terms, g.tokens, g.traits
+    g.tenant_id, g.position, {g.written_columns}, g.created_at, g.invalid_at, g.superseded_by, g.archived_at, g.deleted_at,
+    g.anonymized_at, g.extracted_at, g.judged_at, g.pinned_at
 FROM jsonb_populate_recordset(NULL::items, %(rows)s) g
 -- What is here already is not even tried: the guards that look at a new row would refuse what they let in when it was new.
 WHERE NOT EXISTS (SELECT FROM items i WHERE i.tenant_id = g.tenant_id AND i.item_id = g.item_id)

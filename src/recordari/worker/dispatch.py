@@ -47,7 +47,7 @@ class Pace:
     """Silence after which a job or a batch counts as stalled."""
 
 
-class Outcome(StrEnum):
+class BatchOutcome(StrEnum):
     """How it went with a batch."""
 
     DONE = "done"
@@ -101,7 +101,7 @@ async def renew(resources: Resources, batches: Sequence[Batch]) -> None:
 
 async def handle(
     resources: Resources, handler: Handler, batch: Batch, *, seconds: float, strikes_off: bool = False
-) -> Outcome:
+) -> BatchOutcome:
     """Run the handler on a batch and note how it went; a handler that strikes its batch off leaves nothing to do."""
     identity = Identity(tenant_id=batch.tenant_id, role=Role.ADMIN, actor=f"job:{batch.topic}")
     try:
@@ -116,8 +116,8 @@ async def handle(
     except Exception as error:  # noqa: BLE001 - whatever a handler raises, its batch is tried again or parked
         log.warning("batch_failed", topic=batch.topic, entries=len(batch), error=type(error).__name__)
         await _note(resources, identity, batch, error)
-        return Outcome.OUTAGE if isinstance(error, OUTAGES) else Outcome.FAILED
-    return Outcome.DONE
+        return BatchOutcome.OUTAGE if isinstance(error, OUTAGES) else BatchOutcome.FAILED
+    return BatchOutcome.DONE
 
 
 async def _note(resources: Resources, identity: Identity, batch: Batch, error: Exception | None) -> None:
@@ -238,10 +238,10 @@ class Dispatcher:
             seconds=self.topic.timeout,
             strikes_off=self.topic.strikes_off,
         )
-        if outcome is Outcome.OUTAGE:
+        if outcome is BatchOutcome.OUTAGE:
             # Something outside is out of order: look again after a tick, not at full speed.
             self._paused_until = time.monotonic() + self._pace.tick
-        elif outcome is Outcome.FAILED:
+        elif outcome is BatchOutcome.FAILED:
             self._look_at_tried_at = 0.0
             self._bell.set()
 

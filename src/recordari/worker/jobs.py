@@ -8,8 +8,16 @@ from typing import Any
 
 from recordari.core.identity import Identity
 from recordari.db import audit, jobs, outbox
-from recordari.db import jobs as db_jobs
-from recordari.db.jobs import DeadLetter, DeadLetterKind, JobCounts, JobRecord, JobStatus, Resumed, Schedule, next_run
+from recordari.db.jobs import (
+    DeadLetter,
+    DeadLetterKind,
+    JobCounts,
+    JobRecord,
+    JobStatus,
+    ResumedJob,
+    Schedule,
+    next_run,
+)
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.memory.index import find_embedder
@@ -174,10 +182,10 @@ async def plan_missing(resources: Resources, planned: Sequence[Schedule]) -> int
     for schedule in planned:
         while True:
             async with resources.database.queue() as rows:
-                tenants = await db_jobs.tenants_without(rows, schedule.job, limit=PLAN_PAGE)
+                tenants = await jobs.tenants_without(rows, schedule.job, limit=PLAN_PAGE)
                 now = resources.clock()
                 times = [(tenant, next_run(schedule, tenant, now)) for tenant in tenants]
-                await db_jobs.insert_for_tenants(rows, schedule.job, times)
+                await jobs.insert_for_tenants(rows, schedule.job, times)
             made += len(tenants)
             if len(tenants) < PLAN_PAGE:
                 break
@@ -196,30 +204,30 @@ async def start_due(resources: Resources, schedule: Schedule) -> tuple[int, bool
     """
     limit = most_open(resources, schedule)
     async with resources.database.queue() as rows:
-        if not await db_jobs.try_lock_job(rows, schedule.job):
+        if not await jobs.try_lock_job(rows, schedule.job):
             return 0, False
         room = limit - await jobs.count_open(rows, schedule.job)
         if room <= 0:
             return 0, True
         now = resources.clock()
-        due = await db_jobs.lock_due(rows, schedule.job, now=now, limit=room)
+        due = await jobs.lock_due(rows, schedule.job, now=now, limit=room)
         if due:
             await jobs.defer_for_tenants(rows, schedule.job, due, exclusive=schedule.exclusive)
             times = [(tenant, next_run(schedule, tenant, now)) for tenant in due]
-            await db_jobs.advance(rows, schedule.job, times, now=now)
+            await jobs.advance(rows, schedule.job, times, now=now)
         return len(due), len(due) == room
 
 
 async def seconds_until_due(resources: Resources, planned: Sequence[Schedule], *, longest: float) -> float:
     """Tell how long nothing is due, at most `longest`."""
     async with resources.database.queue() as rows:
-        due = await db_jobs.next_due(rows, [schedule.job for schedule in planned])
+        due = await jobs.next_due(rows, [schedule.job for schedule in planned])
     if due is None:
         return longest
     return max(0.0, min(longest, (due - resources.clock()).total_seconds()))
 
 
-async def resume_stalled(resources: Resources, budgets: Mapping[str, int]) -> list[Resumed]:
+async def resume_stalled(resources: Resources, budgets: Mapping[str, int]) -> list[ResumedJob]:
     """Take over jobs of workers that fell silent; the crash counts as a try."""
     silence = timedelta(seconds=resources.get(Pace).stalled_seconds)
     async with resources.database.queue() as rows:

@@ -146,7 +146,7 @@ class ContextItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class SectionBudget:
     """What a profile gives a section."""
 
     tokens: int
@@ -159,15 +159,15 @@ class ContextProfile:
     """Which sections a context has, with their shares of a budget."""
 
     name: str
-    shares: Mapping[SectionName, Share]
+    shares: Mapping[SectionName, SectionBudget]
     budget: int = BUDGET
     steady: bool = False
     """Whether its beginning stays the same to the letter within an epoch of the session, for prompt caches."""
 
 
-def _shares(*names: SectionName) -> dict[SectionName, Share]:
+def _shares(*names: SectionName) -> dict[SectionName, SectionBudget]:
     return {
-        name: Share(tokens=rule.tokens, priority=rule.priority, most=rule.most)
+        name: SectionBudget(tokens=rule.tokens, priority=rule.priority, most=rule.most)
         for name in names
         for rule in (SECTIONS[name],)
     }
@@ -184,7 +184,7 @@ STABLE = ContextProfile(
             SectionName.SHARED,
             SectionName.DELEGATED,
         ),
-        SectionName.WINDOW: Share(tokens=1_900, priority=SECTIONS[SectionName.WINDOW].priority),
+        SectionName.WINDOW: SectionBudget(tokens=1_900, priority=SECTIONS[SectionName.WINDOW].priority),
     },
     steady=True,
 )
@@ -252,12 +252,12 @@ def _profile(name: str, described: object) -> ContextProfile:
     return replace(base, name=name, budget=budget, shares=shares)
 
 
-def _share(where: str, section: SectionName, described: object, before: Share | None) -> Share:
+def _share(where: str, section: SectionName, described: object, before: SectionBudget | None) -> SectionBudget:
     given = _object(where, described, {"tokens", "priority", "most"})
     rule = SECTIONS[section]
-    before = before or Share(tokens=rule.tokens, priority=rule.priority, most=rule.most)
+    before = before or SectionBudget(tokens=rule.tokens, priority=rule.priority, most=rule.most)
     most = given.get("most", before.most)
-    return Share(
+    return SectionBudget(
         tokens=_number(f"{where}.tokens", given.get("tokens", before.tokens), 1, MOST_BUDGET),
         priority=_number(f"{where}.priority", given.get("priority", before.priority), 0, 100),
         most=None if most is None else _number(f"{where}.most", most, 1, 20),
@@ -306,7 +306,7 @@ class Plan:
 
     profile: ContextProfile
     budget: int
-    shares: Mapping[SectionName, Share]
+    shares: Mapping[SectionName, SectionBudget]
     left_out: Mapping[SectionName, str]
     interval: Interval | None
     multi_step: bool

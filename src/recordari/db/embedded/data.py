@@ -12,17 +12,19 @@ import errno
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from recordari.db.embedded.binaries import Account, Installation, make_folder, private_to_us
-from recordari.errors import ConfigurationError
+from recordari.errors import ConfigurationError, DatabaseUnavailable
 
-__all__ = ["check_data_folder", "create_data_folder", "explain_os_error", "is_vacant"]
+__all__ = ["check_data_folder", "create_data_folder", "diagnose_start", "explain_os_error", "is_vacant"]
 
 NEEDED_BYTES = 100 * 1024 * 1024
 FORGOTTEN_AFTER_SECONDS = 3600.0
@@ -212,3 +214,39 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartFailure:
+    """A start that failed; `transient` when trying again at once may help."""
+
+    error: DatabaseUnavailable
+    transient: bool
+
+
+def diagnose_start(data_dir: Path, log_file: Path, log_start: int, account: Account) -> StartFailure:
+    """Explain from the log and the disk why the server ended while starting."""
+    with log_file.open("rb") as log:
+        log.seek(log_start)
+        lines = log.read(65536).decode("utf-8", errors="replace").splitlines()
+    reasons = [line.split("] ", 1)[-1] for line in lines if re.search(r"FATAL|PANIC", line)]
+    said = " ".join(reasons)
+    disk = os.statvfs(data_dir)
+    # On a full disk the log may be silent too. A lack of semaphores is reported as a lack of space.
+    is_full = disk.f_bavail * disk.f_frsize < 1024 * 1024
+    if is_full or ("No space left" in said and "semaphores" not in said):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(data_dir))
+    for code in (errno.EROFS, errno.EACCES):
+        if os.strerror(code) in said:
+            raise OSError(code, os.strerror(code), str(data_dir))
+    error = DatabaseUnavailable(
+        f"the embedded database does not start: {reasons[0] if reasons else 'no reason given'} "
+        f"(data: {data_dir}, account: {account.name}, log: {log_file}); nothing was removed"
+    )
+    # The remains of a server that was just killed: its shared memory, its pid, its socket.
+    remains = (
+        "pre-existing shared memory block",
+        "lock file",
+        "could not create any Unix-domain sockets",
+    )
+    return StartFailure(error=error, transient=any(text in said for text in remains))

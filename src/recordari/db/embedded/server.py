@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import errno
 import hashlib
 import itertools
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -36,7 +34,14 @@ from psycopg import pq
 
 from recordari.core.telemetry import get_log
 from recordari.db.embedded.binaries import Account, Installation, choose_account, find_installation, make_folder
-from recordari.db.embedded.data import check_data_folder, create_data_folder, explain_os_error, is_vacant
+from recordari.db.embedded.data import (
+    StartFailure,
+    check_data_folder,
+    create_data_folder,
+    diagnose_start,
+    explain_os_error,
+    is_vacant,
+)
 from recordari.db.embedded.process import (
     POLL_SECONDS,
     PidFile,
@@ -52,7 +57,7 @@ from recordari.db.embedded.process import (
     try_lock,
     wait_for_lock,
 )
-from recordari.db.embedded.settings import PORT, server_settings
+from recordari.db.embedded.settings import PORT, default_cache, default_home, server_settings
 from recordari.errors import ConfigurationError, DatabaseUnavailable
 
 __all__ = ["EmbeddedServer", "ServerInfo", "default_cache", "default_home"]
@@ -81,16 +86,6 @@ class ServerInfo:
     version: str
     bin_dir: Path
     users: int
-
-
-def default_home() -> Path:
-    """Return the folder for data: below `/var/lib` for root, below the home folder for others."""
-    return Path("/var/lib/recordari") if os.geteuid() == 0 else Path.home() / ".local" / "share" / "recordari"
-
-
-def default_cache() -> Path:
-    """Return the folder for what can be made again: the template and copied programs."""
-    return Path("/var/cache/recordari") if os.geteuid() == 0 else Path.home() / ".cache" / "recordari"
 
 
 class EmbeddedServer:
@@ -368,7 +363,7 @@ class EmbeddedServer:
                 if not failure.transient or time.monotonic() >= min(patience, deadline):
                     raise failure.error
 
-    def _start(self, installation: Installation, account: Account, deadline: float) -> _Failure | None:
+    def _start(self, installation: Installation, account: Account, deadline: float) -> StartFailure | None:
         if is_vacant(self.data_dir):
             create_data_folder(self.data_dir, self._cache_dir, installation, account)
         check_data_folder(self.data_dir, installation, account)
@@ -385,7 +380,7 @@ class EmbeddedServer:
                 f"a crash); try again, or look into {self.log_file}"
             )
         reap(child.pid)
-        return self._diagnose(log_start, account)
+        return diagnose_start(self.data_dir, self.log_file, log_start, account)
 
     def _clear_stale_pids(self) -> None:
         """Make pid files harmless that PostgreSQL would take for a living server.
@@ -457,33 +452,6 @@ class EmbeddedServer:
                 )
             time.sleep(POLL_SECONDS)
 
-    def _diagnose(self, log_start: int, account: Account) -> _Failure:
-        """Explain from the log and the disk why the server ended while starting."""
-        with self.log_file.open("rb") as log:
-            log.seek(log_start)
-            lines = log.read(65536).decode("utf-8", errors="replace").splitlines()
-        reasons = [line.split("] ", 1)[-1] for line in lines if re.search(r"FATAL|PANIC", line)]
-        said = " ".join(reasons)
-        disk = os.statvfs(self.data_dir)
-        # On a full disk the log may be silent too. A lack of semaphores is reported as a lack of space.
-        is_full = disk.f_bavail * disk.f_frsize < 1024 * 1024
-        if is_full or ("No space left" in said and "semaphores" not in said):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.data_dir))
-        for code in (errno.EROFS, errno.EACCES):
-            if os.strerror(code) in said:
-                raise OSError(code, os.strerror(code), str(self.data_dir))
-        error = DatabaseUnavailable(
-            f"the embedded database does not start: {reasons[0] if reasons else 'no reason given'} "
-            f"(data: {self.data_dir}, account: {account.name}, log: {self.log_file}); nothing was removed"
-        )
-        # The remains of a server that was just killed: its shared memory, its pid, its socket.
-        remains = (
-            "pre-existing shared memory block",
-            "lock file",
-            "could not create any Unix-domain sockets",
-        )
-        return _Failure(error=error, transient=any(text in said for text in remains))
-
     # -- stopping ----------------------------------------------------------------------------------
 
     def _stop(self, mode: str, deadline: float) -> None:
@@ -504,14 +472,6 @@ class EmbeddedServer:
             time.sleep(POLL_SECONDS)
         reap(pid)
         events.info("postgres_stopped", pid=pid)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Failure:
-    """A start that failed; `transient` when trying again at once may help."""
-
-    error: DatabaseUnavailable
-    transient: bool
 
 
 def _identity(pid_file: PidFile) -> str:

@@ -1,14 +1,15 @@
-"""The settings of the embedded PostgreSQL: durable, for one machine, and with a log free of content."""
+"""The settings of the embedded PostgreSQL: where it lives, durable, for one machine, and with a log free of content."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from recordari.errors import ConfigurationError
 
-__all__ = ["DEFAULT_SETTINGS", "FIXED_SETTINGS", "PORT", "server_settings"]
+__all__ = ["DEFAULT_SETTINGS", "FIXED_SETTINGS", "PORT", "default_cache", "default_home", "server_settings"]
 
 PORT = 5432  # only a part of the socket's name: the server listens on no network address
 
@@ -69,3 +70,13 @@ def server_settings(socket_dir: Path, chosen: Mapping[str, str]) -> Mapping[str,
         "unix_socket_permissions": "0700",
         "logging_collector": "off",
     }
+
+
+def default_home() -> Path:
+    """Return the folder for data: below `/var/lib` for root, below the home folder for others."""
+    return Path("/var/lib/recordari") if os.geteuid() == 0 else Path.home() / ".local" / "share" / "recordari"
+
+
+def default_cache() -> Path:
+    """Return the folder for what can be made again: the template and copied programs."""
+    return Path("/var/cache/recordari") if os.geteuid() == 0 else Path.home() / ".cache" / "recordari"

@@ -146,7 +146,7 @@ def _print_banner(settings: Settings, app: FastAPI, listener: socket.socket) -> 
 
 
 try:
-    from recordari.doors.mcp.profiles import PROFILES, Profile
+    from recordari.doors.mcp.profiles import PROFILES, ToolProfile
     from recordari.doors.mcp.server import serve_stdio
 except ModuleNotFoundError as error:
     if error.name not in {"mcp", "mcp_types"}:
@@ -173,7 +173,9 @@ def mcp(
     asyncio.run(_serve_mcp(tenant, user, agent, session, PROFILES[profile]))
 
 
-async def _serve_mcp(tenant: str, user: str | None, agent: str | None, session: str | None, profile: Profile) -> None:
+async def _serve_mcp(
+    tenant: str, user: str | None, agent: str | None, session: str | None, profile: ToolProfile
+) -> None:
     async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as caller:
         # A model is no administrator, even if an administrator started it, unless the profile says so.
         identity = replace(caller.identity, role=profile.role, actor="mcp")

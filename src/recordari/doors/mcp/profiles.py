@@ -38,7 +38,7 @@ MEM0_INSTRUCTIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class ToolProfile:
     """A set of tools under one address."""
 
     name: str
@@ -246,11 +246,11 @@ MEM0_TOOLS = (
     ),
 )
 
-PROFILES: Mapping[str, Profile] = {
+PROFILES: Mapping[str, ToolProfile] = {
     profile.name: profile
     for profile in (
-        Profile(name="default", instructions=INSTRUCTIONS, tools=TOOLS),
-        Profile(name="mem0", instructions=MEM0_INSTRUCTIONS, tools=MEM0_TOOLS),
-        Profile(name="admin", instructions=INSTRUCTIONS, tools=TOOLS + ADMIN_TOOLS, role=Role.ADMIN),
+        ToolProfile(name="default", instructions=INSTRUCTIONS, tools=TOOLS),
+        ToolProfile(name="mem0", instructions=MEM0_INSTRUCTIONS, tools=MEM0_TOOLS),
+        ToolProfile(name="admin", instructions=INSTRUCTIONS, tools=TOOLS + ADMIN_TOOLS, role=Role.ADMIN),
     )
 }

@@ -25,7 +25,7 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Role
 from recordari.core.items import Kind
-from recordari.doors.mcp.profiles import PROFILES, Profile
+from recordari.doors.mcp.profiles import PROFILES, ToolProfile
 from recordari.doors.mcp.tools import failed
 from recordari.doors.rest.limits import Hosts
 from recordari.errors import Forbidden, NotFound, RecordariError
@@ -39,7 +39,7 @@ PATH = "/mcp"
 MemoryOf = Callable[[ServerRequestContext[Any, Any]], Memory]
 
 
-def create_mcp(memory_of: MemoryOf, profile: Profile) -> Server[Any]:
+def create_mcp(memory_of: MemoryOf, profile: ToolProfile) -> Server[Any]:
     """The MCP server of a profile; `memory_of` gives the memory of who makes a request."""
     tools = {tool.name: tool for tool in profile.tools}
     listed = types.ListToolsResult(tools=[tool.described() for tool in profile.tools])
@@ -83,7 +83,7 @@ def create_mcp(memory_of: MemoryOf, profile: Profile) -> Server[Any]:
     return server
 
 
-async def serve_stdio(memory: Memory, profile: Profile) -> None:
+async def serve_stdio(memory: Memory, profile: ToolProfile) -> None:
     """Serve the memory over standard input and output until the client leaves."""
     server = create_mcp(lambda _: memory, profile)
     async with stdio_server() as (incoming, outgoing):
@@ -98,7 +98,7 @@ def doors(settings: Settings) -> list[McpDoor]:
 class McpDoor:
     """`POST` to one profile, for requests that the gate has let in; `running` must surround it."""
 
-    def __init__(self, settings: Settings, profile: Profile) -> None:
+    def __init__(self, settings: Settings, profile: ToolProfile) -> None:
         self.path = PATH if profile.name == "default" else f"{PATH}/{profile.name}"
         self._profile = profile
         self._max_bytes = settings.max_body_bytes

@@ -20,7 +20,7 @@ class Waiter:
     granted: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class Place:
+class AdmittedRequest:
     """A place held by one request; giving it back twice is harmless."""
 
     __slots__ = ("_admission", "_held", "_tenant_id")
@@ -62,13 +62,13 @@ class Admission:
         return {"running": self._running.total(), "waiting": len(self._waiting), "refused": self._refused}
 
     @asynccontextmanager
-    async def place(self, tenant_id: TenantId) -> AsyncIterator[Place]:
+    async def place(self, tenant_id: TenantId) -> AsyncIterator[AdmittedRequest]:
         """Hold a place for the block; `Overloaded` when none is free and none becomes free in time."""
         if self._running.total() < self._places and not self._waiting:
             self._running[tenant_id] += 1
         else:
             await self._wait(tenant_id)
-        place = Place(self, tenant_id)
+        place = AdmittedRequest(self, tenant_id)
         try:
             yield place
         finally:

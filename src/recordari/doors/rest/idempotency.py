@@ -12,8 +12,8 @@ from recordari.core.identity import Identity
 from recordari.doors.rest.limits import STREAMED
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
-from recordari.operations.answer_storage import Claim
-from recordari.operations.answers import Answer, IdempotentRequest, another_request, claim, give_up, keep
+from recordari.operations.answers import IdempotentRequest, SentAnswer, another_request, claim, give_up, keep
+from recordari.operations.storage import AnswerClaim
 
 KEY = re.compile(r"[\x21-\x7e]{1,200}")
 KEY_PARAMETER: dict[str, Any] = {
@@ -26,7 +26,7 @@ KEY_PARAMETER: dict[str, Any] = {
 KEPT_HEADERS = frozenset({"content-type", "etag", "location"})
 LOOK_SECONDS = 0.1  # how soon an answer that another process is about to give is found
 
-Running: TypeAlias = "asyncio.Future[Answer | None]"
+Running: TypeAlias = "asyncio.Future[SentAnswer | None]"
 
 
 class Idempotent:
@@ -56,7 +56,7 @@ class Idempotent:
 
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, identity: Identity, asked: IdempotentRequest
-    ) -> Answer | None:
+    ) -> SentAnswer | None:
         """The answer that was given already; None when this request gave one itself."""
         resources: Resources = scope["app"].state.resources
         place = (identity, asked.key_hash)
@@ -72,7 +72,7 @@ class Idempotent:
             self._running[place] = asked.request_hash, done
             try:
                 found = await claim(resources, identity, asked)
-                if isinstance(found, Claim):
+                if isinstance(found, AnswerClaim):
                     answer = await _lead(self._app, scope, receive, send, asked=asked, claimed=found)
                     done.set_result(answer)
                     return None
@@ -87,8 +87,8 @@ class Idempotent:
 
 
 async def _lead(
-    app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, asked: IdempotentRequest, claimed: Claim
-) -> Answer | None:
+    app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, asked: IdempotentRequest, claimed: AnswerClaim
+) -> SentAnswer | None:
     """Serve the request and keep its answer, before it goes out, if it did something; else leave the key free."""
     resources: Resources = scope["app"].state.resources
     identity: Identity = scope["state"]["identity"]
@@ -138,18 +138,18 @@ def _replayed(message: Message, receive: Receive) -> Receive:
     return replay
 
 
-def _gathered(messages: list[Message]) -> Answer | None:
+def _gathered(messages: list[Message]) -> SentAnswer | None:
     if not messages or messages[0]["type"] != "http.response.start":
         return None
     headers = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in messages[0]["headers"]]
-    return Answer(
+    return SentAnswer(
         status=messages[0]["status"],
         headers=tuple((name, value) for name, value in headers if name in KEPT_HEADERS),
         body=b"".join(message.get("body", b"") for message in messages[1:]),
     )
 
 
-async def _send(answer: Answer, send: Send) -> None:
+async def _send(answer: SentAnswer, send: Send) -> None:
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
     headers.append((b"idempotency-replayed", b"true"))
     if answer.status != 204:

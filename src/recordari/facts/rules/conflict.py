@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
+from typing import Any
 from uuid import UUID
 
 from recordari.core.items import normalised
 from recordari.core.text import terms
-from recordari.facts.rules.claims import Claim, claims_of, is_single
-from recordari.memory.version_storage import Retirement
+from recordari.facts.rules.claims import EXAMINED, Claim, claims_of, is_single
+from recordari.memory.rules import Retirement
 
-EXAMINED = 600
 SAME_FRAME = 0.6
 ANCHORED_FRAME = 0.4
 SAME_STATEMENT = 0.75
@@ -46,6 +46,11 @@ class Statement:
     subject: str | None = None
     predicate: str | None = None
     object: str | None = None
+
+    @classmethod
+    def of(cls, row: Any) -> Statement:
+        """The statement of an item, or of any row with the same columns."""
+        return cls(**{column.name: getattr(row, column.name) for column in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

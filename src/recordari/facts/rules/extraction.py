@@ -32,7 +32,7 @@ class Category(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extracted:
+class ExtractedFact:
     """A fact found in a text."""
 
     content: str
@@ -152,11 +152,11 @@ _OPENING_TAG = re.compile(r"<([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,200})?>")
 FENCE = "```"
 
 
-def facts_in(text: str, *, speaker: str | None = None) -> tuple[Extracted, ...]:
+def facts_in(text: str, *, speaker: str | None = None) -> tuple[ExtractedFact, ...]:
     """What the speaker states about themselves, in the order said; nothing when the speaker is no person."""
     if (speaker or "").casefold() in NOT_PEOPLE:
         return ()
-    found: dict[str, Extracted] = {}
+    found: dict[str, ExtractedFact] = {}
     for sentence in _SENTENCE_END.split(own_words(text[:EXAMINED].replace("’", "'"))):
         extracted = _fact(sentence.strip(), speaker)
         if extracted is not None:
@@ -184,7 +184,7 @@ def own_words(text: str) -> str:
     return "".join([*pieces, kept[place:]])
 
 
-def _fact(sentence: str, speaker: str | None) -> Extracted | None:
+def _fact(sentence: str, speaker: str | None) -> ExtractedFact | None:
     stated = _LEAD.sub("", sentence).strip(" -–—*•\t")
     if stated.endswith("?") or _NO_FACT.search(stated):
         aside = _ASIDE.search(stated)
@@ -203,10 +203,10 @@ def _fact(sentence: str, speaker: str | None) -> Extracted | None:
     return None
 
 
-def _categorised(stated: str, category: Category, confidence: float, speaker: str | None) -> Extracted:
+def _categorised(stated: str, category: Category, confidence: float, speaker: str | None) -> ExtractedFact:
     claim = next(iter(claims_of(stated, speaker=speaker)), None)
     if claim is not None:
-        return Extracted(
+        return ExtractedFact(
             content=stated,
             category=category,
             confidence=min(confidence + 0.1, 0.9),
@@ -215,5 +215,5 @@ def _categorised(stated: str, category: Category, confidence: float, speaker: st
             object=claim.object,
         )
     if _ACTION.search(stated):
-        return Extracted(content=stated, category=category, confidence=confidence, predicate="to do")
-    return Extracted(content=stated, category=category, confidence=confidence)
+        return ExtractedFact(content=stated, category=category, confidence=confidence, predicate="to do")
+    return ExtractedFact(content=stated, category=category, confidence=confidence)

@@ -70,7 +70,7 @@ class ReadingLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extracted:
+class ExtractedDocument:
     """What a file says."""
 
     blocks: tuple[Block, ...]
@@ -148,14 +148,14 @@ class Extractor:
         charset: str | None = None,
         limits: ReadingLimits,
         progress: Progress | None = None,
-    ) -> Extracted:
+    ) -> ExtractedDocument:
         """The blocks of a file; `InvalidInput` says why it cannot be read."""
         if media_type in {TEXT, MARKDOWN}:
             text = decoded(data, charset)
             if len(text) > MOST_TEXT:
                 raise TooLarge(f"a document may have at most {MOST_TEXT:,} characters; split it")
             read = blocks_of_markdown if media_type == MARKDOWN else blocks_of_text
-            return Extracted(blocks=tuple(await asyncio.to_thread(read, text)))
+            return ExtractedDocument(blocks=tuple(await asyncio.to_thread(read, text)))
         if media_type == PDF and find_spec("pypdf") is None:
             raise ConfigurationError("reading PDF needs a package; install it with: pip install 'recordari[docs]'")
         if media_type == HTML:
@@ -164,7 +164,9 @@ class Extractor:
             return await _read_apart(data, media_type, limits, progress)
 
 
-async def _read_apart(data: bytes, media_type: str, limits: ReadingLimits, progress: Progress | None) -> Extracted:
+async def _read_apart(
+    data: bytes, media_type: str, limits: ReadingLimits, progress: Progress | None
+) -> ExtractedDocument:
     """Let a child process read the file, and stop it when it takes too long."""
     command = (sys.executable, "-m", "recordari.knowledge.reading.child")
     child = await asyncio.create_subprocess_exec(
@@ -201,7 +203,7 @@ async def _feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
         return  # it ended before it had read all; what it said tells why
 
 
-async def _collect(pipe: asyncio.StreamReader, progress: Progress | None) -> Extracted:
+async def _collect(pipe: asyncio.StreamReader, progress: Progress | None) -> ExtractedDocument:
     blocks: list[Block] = []
     characters, pages = 0, None
     while True:
@@ -218,7 +220,7 @@ async def _collect(pipe: asyncio.StreamReader, progress: Progress | None) -> Ext
         if progress is not None and pages and "done" in message:
             progress(message["done"], pages)
         if message.get("end"):
-            return Extracted(blocks=tuple(blocks), pages=pages)
+            return ExtractedDocument(blocks=tuple(blocks), pages=pages)
 
 
 async def _message(pipe: asyncio.StreamReader) -> dict[str, Any]:

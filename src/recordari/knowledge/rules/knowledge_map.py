@@ -56,7 +56,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class MapEntry:
     """What the map says of one source."""
 
     name: str
@@ -78,7 +78,7 @@ def checked_text(field: str, text: str, *, most: int, least: int = 0) -> str:
     return line
 
 
-def written_map(entries: Sequence[Entry]) -> str:
+def written_map(entries: Sequence[MapEntry]) -> str:
     """Say in about 100 tokens which sources there are and which tool reaches each; never in more than 200.
 
     Where there is little room, descriptions are cut before sources are left out, and what is left out is counted.
@@ -98,15 +98,15 @@ def written_map(entries: Sequence[Entry]) -> str:
     return text
 
 
-def _is_worth_naming(entry: Entry) -> bool:
+def _is_worth_naming(entry: MapEntry) -> bool:
     return entry.kind is not SourceKind.DOCUMENTS or entry.documents > 0
 
 
-def _tool(entry: Entry) -> str:
+def _tool(entry: MapEntry) -> str:
     return entry.tool or _TOOLS.get(entry.kind, "its own tools")
 
 
-def _written(entries: Sequence[Entry], room: int, *, left_out: int = 0) -> str:
+def _written(entries: Sequence[MapEntry], room: int, *, left_out: int = 0) -> str:
     lines = [_HEAD, _MEMORY]
     by_tool: dict[str, list[str]] = {}
     for one in entries:
@@ -117,7 +117,7 @@ def _written(entries: Sequence[Entry], room: int, *, left_out: int = 0) -> str:
     return "\n".join(lines)
 
 
-def _named(entry: Entry, room: int) -> str:
+def _named(entry: MapEntry, room: int) -> str:
     what = f"{entry.documents} documents" if entry.kind is SourceKind.DOCUMENTS else _NOUNS[entry.kind]
     if entry.kind is SourceKind.DOCUMENTS and entry.documents == 1:
         what = "1 document"

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from recordari.core.identity import Scope
-from recordari.core.items import Kind, Trust, normalised
+from recordari.core.items import KINDS, Kind, Trust, normalised
 from recordari.core.text import terms
 from recordari.facts.rules.extraction import LONGEST, NOT_PEOPLE, Category, own_words
 
@@ -26,12 +26,6 @@ FEWEST_TERMS = 2
 REPEATED = 2  # times that something is done before it counts as a way of working
 WISHED_CONFIDENCE = 0.9
 LEFT_OUT = "…"
-
-TRUSTED: Mapping[Kind, frozenset[Trust]] = {
-    Kind.CHAT_MESSAGE: frozenset({Trust.USER}),
-    Kind.EPISODE: frozenset({Trust.USER, Trust.AGENT}),
-}
-"""Whose words may become lasting: a person's wishes, and what the agent says that it did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +126,7 @@ def patterns_in(observed: Sequence[Observed], earlier: Sequence[Observed] = ()) 
 
 def trusted(observed: Observed) -> bool:
     """Whether something may be learned from: text that a tool, a document or a stranger carried may not (P3)."""
-    return observed.trust in TRUSTED.get(observed.kind, frozenset())
+    return observed.trust in KINDS[observed.kind].learnt_from
 
 
 def topic_of(content: str) -> str | None:

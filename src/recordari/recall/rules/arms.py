@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from recordari.recall.rules.candidates import Columns, Floats, Found, Ids, Mask
+from recordari.recall.rules.candidates import Columns, Floats, Ids, Mask, SearchHits
 from recordari.recall.rules.temporal.times import Interval
 
 FEW_MENTIONS = 12
@@ -37,7 +37,7 @@ class Looked:
     vector: Ids = field(default_factory=lambda: _NOTHING)
     time: Ids = field(default_factory=lambda: _NOTHING)
     entity: Ids = field(default_factory=lambda: _NOTHING)
-    found: Found
+    found: SearchHits
 
 
 def look(
@@ -71,11 +71,11 @@ def look(
     for arm in (text, vector, time, entity):
         is_hit[arm] = True
     is_hit[columns.after[np.flatnonzero(is_hit[:-1])]] = True  # the one after a hit may be its answer
-    found = Found(
+    found = SearchHits(
         hits=np.flatnonzero(is_hit[:-1]),
         similarity=similarity,
-        entity=_marked(many, entity),
-        linked=_marked(many, linked),
+        entity=marked(many, entity),
+        linked=marked(many, linked),
     )
     return Looked(text=text, vector=vector, time=time, entity=entity, found=found)
 
@@ -150,7 +150,8 @@ def _few(places: Ids) -> list[int]:
     return places.tolist() if len(places) <= FEW_MENTIONS else []
 
 
-def _marked(many: int, places: Ids) -> Mask:
+def marked(many: int, places: Ids) -> Mask:
+    """A mask of `many` rows that is true at these places."""
     marks = np.zeros(many, dtype=np.bool_)
     marks[places] = True
     return marks

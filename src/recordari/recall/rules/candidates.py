@@ -69,7 +69,7 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SearchHits:
     """Which rows one search found, and what it says of them."""
 
     hits: Ids

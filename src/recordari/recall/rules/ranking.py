@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from recordari.core.identity import Scope
 from recordari.core.items import EDITED_FROM, Item, Kind, normalised
 from recordari.memory.rules import REQUEST_TERMS, Collection, QuestionWording
-from recordari.recall.rules.candidates import Candidate, Columns, Floats, Found, Ids, Mask, Tokens
+from recordari.recall.rules.arms import marked
+from recordari.recall.rules.candidates import Candidate, Columns, Floats, Ids, Mask, SearchHits, Tokens
 from recordari.recall.rules.temporal.times import Interval
 
 DEFAULT_SCOPE_WEIGHTS: Mapping[Scope, float] = {
@@ -95,7 +96,7 @@ class Ranked:
 def ranked(
     question: Question,
     columns: Columns,
-    found: Found,
+    found: SearchHits,
     collection: Collection,
     *,
     weights: Weights,
@@ -246,7 +247,7 @@ def _of_following(columns: Columns, hits: Ids, base: Floats) -> Floats:
     return scores
 
 
-def _priors(question: Question, columns: Columns, found: Found, weights: Weights) -> dict[str, Floats]:
+def _priors(question: Question, columns: Columns, found: SearchHits, weights: Weights) -> dict[str, Floats]:
     """What speaks for an item whatever its words: who said it, when, and how it is put."""
     parts = {
         "verbatim": weights.verbatim * columns.are_verbatim(question.terms),
@@ -258,7 +259,7 @@ def _priors(question: Question, columns: Columns, found: Found, weights: Weights
         parts["linked"] = weights.linked * found.linked
     named = columns.speakers.keys() & question.words
     if len(named) == 1:
-        parts["speaker"] = weights.speaker * _marked(len(columns), columns.speakers[named.pop()])
+        parts["speaker"] = weights.speaker * marked(len(columns), columns.speakers[named.pop()])
     if question.asked.about_the_speaker:
         parts["own_words"] = weights.own_words * columns.is_users
     if question.asked.when:
@@ -266,12 +267,6 @@ def _priors(question: Question, columns: Columns, found: Found, weights: Weights
     if question.interval is not None:
         parts["interval"] = weights.interval * _within(columns.moments, question.interval, weights.interval_slack)
     return {name: np.asarray(values, dtype=np.float64) for name, values in parts.items()}
-
-
-def _marked(many: int, places: Ids) -> Mask:
-    marks = np.zeros(many, dtype=np.bool_)
-    marks[places] = True
-    return marks
 
 
 def _within(moments: Floats, interval: Interval, slack: timedelta) -> Mask:

@@ -9,7 +9,7 @@ from uuid import UUID
 import numpy as np
 
 from recordari.recall.rules.arms import Looked
-from recordari.recall.rules.candidates import Candidate, Found
+from recordari.recall.rules.candidates import Candidate, SearchHits
 from recordari.recall.rules.ranking import Ranked
 from recordari.recall.rules.temporal.times import Interval
 
@@ -17,10 +17,10 @@ ARMS = ("text", "vector", "time", "entity")
 BESIDE = "beside"  # found by no arm: it stands next to what was
 
 
-def found_of(candidates: Sequence[Candidate], linked: Collection[UUID] = ()) -> Found:
+def found_of(candidates: Sequence[Candidate], linked: Collection[UUID] = ()) -> SearchHits:
     """What the database says of its candidates, and which of them a link led to."""
     many = len(candidates)
-    return Found(
+    return SearchHits(
         hits=np.array([place for place, one in enumerate(candidates) if one.is_hit], dtype=np.int64),
         similarity=np.array([np.nan if one.similarity is None else one.similarity for one in candidates], np.float64),
         entity=np.fromiter((one.entity_rank is not None for one in candidates), np.bool_, many),

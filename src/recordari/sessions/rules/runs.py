@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -38,7 +39,7 @@ class RunStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class RunUsage:
     """What a turn or a run cost."""
 
     tokens_in: int = 0
@@ -124,6 +125,11 @@ class NewToolCall:
     started_at: datetime | None = None
     useful: bool = False
     """Whether the result is worth a note in the session."""
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether there is no result, or a blank one."""
+        return self.result is None or not self.result.strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,3 +246,14 @@ def places_of(calls: Sequence[NewToolCall], recorded: int) -> list[int]:
 def error_text(error: str) -> str:
     """What is kept of an error: its beginning."""
     return checked_text("error", error)[:MAX_ERROR_CHARACTERS]
+
+
+def read_arguments(arguments: Any) -> Any:
+    """Arguments as a value: masked as text, a number would no longer be JSON, and a name would say nothing."""
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    try:
+        value = json.loads(arguments)
+    except (TypeError, ValueError, RecursionError):
+        return arguments  # a list, or what the rules of calls refuse
+    return value if isinstance(value, dict | list) else arguments

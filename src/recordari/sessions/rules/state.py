@@ -31,7 +31,7 @@ class OwnerKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class StateOwner:
     """The run or session that state belongs to."""
 
     kind: OwnerKind
@@ -75,12 +75,12 @@ class Holdings:
     other_bytes: int
 
 
-def owner_of(identity: Identity, kind: OwnerKind, owner_id: str | None) -> Owner:
+def owner_of(identity: Identity, kind: OwnerKind, owner_id: str | None) -> StateOwner:
     """Name the owner: the id given, or else the run or session of the identity."""
     own = identity.run_id if kind is OwnerKind.RUN else identity.session_id
     if owner_id is None and own is None:
         raise InvalidInput(f"state of a {kind} needs its id: give owner_id, or act as a {kind}", field="owner_id")
-    return Owner(kind=kind, owner_id=checked_id("owner_id", owner_id or own or ""))
+    return StateOwner(kind=kind, owner_id=checked_id("owner_id", owner_id or own or ""))
 
 
 def new_state(key: str, value: object, *, now: datetime, ttl: timedelta) -> NewState:
@@ -98,7 +98,7 @@ def new_delegated(name: str, value: object) -> NewState:
     return NewState(key=key, text=json_text(value, field="value"), expires_at=None)
 
 
-def require_write(new: NewState, held: Holdings, owner: Owner, *, is_closed: bool, if_version: int | None) -> None:
+def require_write(new: NewState, held: Holdings, owner: StateOwner, *, is_closed: bool, if_version: int | None) -> None:
     """Raise unless the owner may write this now."""
     if is_closed:
         raise Conflict(f"this {owner.kind} has ended; its state cannot be written any more")
