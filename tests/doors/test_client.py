@@ -64,22 +64,19 @@ NO_ROUTE = {
 }
 # What of a result a route calls otherwise or does not show: the fields of the library, and those of the route.
 SHOWN_OTHERWISE: dict[str, tuple[set[str], set[str]]] = {
-    "Remembered": ({"masked", "payload_key"}, set()),  # of a fact, which has no body elsewhere
-    "RecalledItem": ({"citation"}, set()),  # recall shows no documents
     "ToolCall": ({"result_sha256"}, set()),
     "ApiKey": ({"key_hash"}, set()),
     "DecayResult": ({"reviews"}, set()),
     "DeadLetter": (set(), {"dead_letter_id"}),  # follows from the rest
     "Erasure": ({"user_hash"}, set()),
     "Webhook": ({"secret"}, set()),
-    "Source": ({"folder"}, set()),
     # The client makes these from what is shown.
     "ItemPage": ({"next_before"}, {"next_cursor"}),
     "ConnectedDatabase": ({"schema"}, {"table_schema"}),
     "Share": ({"to_tenant_id"}, set()),
     "ShareLink": ({"from_tenant_id"}, set()),
 }
-READ_BY_HAND = {"get_context", "follow_events", "export"}
+READ_BY_HAND = {"follow_events", "export"}
 MODELS = {
     (method, route.path.replace(":path", "")): route.response_model
     for router in ROUTERS
@@ -126,13 +123,15 @@ def compare(told: Any, shown: Any, seen: dict[str, tuple[set[str], set[str]]]) -
     ours, theirs = made_of(told), made_of(shown)
     if ours is None or theirs is None:
         return
-    have = {field.name for field in dataclasses.fields(ours)}
+    have, show = get_type_hints(ours), get_type_hints(theirs)
+    fields = {field.name for field in dataclasses.fields(ours)}
+    visible = {field.name for field in dataclasses.fields(theirs)} if ours is theirs else set(theirs.model_fields)
     less, more = seen.get(ours.__name__, (set(), set()))
-    less, more = less | (have - theirs.model_fields.keys()), more | (theirs.model_fields.keys() - have)
+    less, more = less | (fields - visible), more | (visible - fields)
     if less or more:
         seen[ours.__name__] = less, more
-    for name in have & theirs.model_fields.keys():
-        compare(get_type_hints(ours)[name], theirs.model_fields[name].annotation, seen)
+    for name in fields & visible:
+        compare(have[name], show[name], seen)
 
 
 def made_of(kind: Any) -> Any:

@@ -12,7 +12,9 @@ import httpx2
 from tests.doors.rest_door import Door, open_door
 from tests.patience import PATIENCE
 
+from recordari.config import Settings
 from recordari.core.items import MAX_CONTENT_BYTES, Kind
+from recordari.doors.rest.app import create_app
 from recordari.kit.resources import Resources
 from recordari.runner import background_worker
 
@@ -294,4 +296,10 @@ async def test_the_schema_names_kinds_scopes_and_examples(resources: Resources) 
             assert models[name]["examples"], name
         line = schema["paths"]["/v1/import"]["post"]["requestBody"]["content"]["application/x-ndjson"]["schema"]
         assert "source_ref" in line["required"]
-        assert "trace" in models["ExplainedRecallShown"]["properties"]
+        assert models["RecalledItem"]["properties"]["score"]["description"], "the text below a field describes it"
+        assert "folder" not in models["Source"]["properties"], "where an operator keeps files is nobody's business"
+
+
+def test_no_name_in_the_schema_carries_the_path_of_a_module() -> None:
+    names = create_app(Settings()).openapi()["components"]["schemas"]
+    assert [name for name in names if not name.isalnum()] == [], "two classes that doors show have the same name"

@@ -10,7 +10,6 @@ import typer
 
 from recordari.context import assemble, profiles
 from recordari.context.assemble import Context
-from recordari.context.rest import shown
 from recordari.context.rules.context import Iteration, Rendering
 from recordari.kit.commands import (
     DEVELOPMENT_TENANT,
@@ -63,7 +62,7 @@ def context(
 
     found = asyncio.run(run_it())
     if as_json:
-        print_json(shown(found).model_dump(mode="json"))
+        print_json(found)
         return
     _print(found)
     print_note(f"{found.tokens} of {found.budget} tokens; {found.left} left for the results of tools")
@@ -80,9 +79,9 @@ def _print(found: Context) -> None:
         _print_lines(found.text)
     else:
         rows = [
-            {"section": section.name, "ref": ref, "tokens": kept.tokens, "trust": kept.item.trust, "text": kept.content}
+            {"section": section.name, "ref": one.ref, "tokens": one.tokens, "trust": one.trust, "text": one.content}
             for section in found.sections
-            for ref, kept in zip(section.handles, section.items, strict=True)
+            for one in section.items
         ]
         print_table(rows, empty="nothing to show")
 

@@ -11,6 +11,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from pydantic import ConfigDict
+
 from recordari.core.checks import check_moment, check_text, check_times, json_text
 from recordari.core.identity import (
     AgentId,
@@ -32,6 +34,9 @@ MAX_SOURCE_REF = 500  # it stands in an index, whose entries are bounded
 MAX_LABEL = 1_000
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 REDACTED = "[REDACTED]"
+DESCRIBED = ConfigDict(use_attribute_docstrings=True)
+"""For dataclasses that doors show: the text below a field is its description in OpenAPI."""
+
 EDITED_FROM = "edited_from"  # in the metadata of a version that a person worded: which one it corrects
 
 
@@ -197,6 +202,8 @@ class NewItem:
 class Item:
     """One remembered thing."""
 
+    __pydantic_config__ = DESCRIBED
+
     item_id: UUID
     kind: Kind
     scope: Scope
@@ -209,7 +216,9 @@ class Item:
     content: str
     speaker: str | None
     trust: Trust
+    """Who carried the text here."""
     event_time: datetime
+    """When it happened."""
     created_at: datetime
     valid_at: datetime
     invalid_at: datetime | None
@@ -220,9 +229,10 @@ class Item:
     confidence: float | None
     category: str | None
     payload_key: str | None
+    """Not null: `content` is a preview; `read_tool_output` gives all of it under this key."""
     metadata: dict[str, Any]
     shared_from: str | None = None
-    """The tenant that shares it; None for what is the tenant's own."""
+    """The tenant that shares it; null: your own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

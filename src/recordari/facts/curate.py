@@ -16,7 +16,7 @@ from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.facts import storage
 from recordari.facts.judge import CANDIDATES, near_distance
 from recordari.facts.rules.conflict import Statement, Verdict, is_newer, ruling
-from recordari.facts.rules.evidence import Opinion, Source, Trend, revised_confidence, trend_of
+from recordari.facts.rules.evidence import FactSource, Opinion, Trend, revised_confidence, trend_of
 from recordari.facts.storage import ItemFilter
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
@@ -54,7 +54,7 @@ class ItemPage:
 class Provenance:
     """What an item rests on, how it fares, and what people think of it."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[FactSource, ...]
     trend: Trend
     useful: int
     wrong: int

@@ -11,7 +11,7 @@ from recordari.core.identity import AgentId, Role, RunId, SessionId, UserId
 from recordari.core.items import Item, Kind, Trust
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.facts.rules.evidence import Opinion, Source
+from recordari.facts.rules.evidence import FactSource, Opinion
 from recordari.memory.storage import line_of
 
 queries = Queries(__name__)
@@ -178,9 +178,9 @@ async def copy_links(tx: Transaction, *, from_id: UUID, to_id: UUID) -> None:
     await tx.run(queries.copy_links, item_id=to_id, from_id=from_id)
 
 
-async def sources_of(tx: Transaction, item_id: UUID) -> list[Source]:
+async def sources_of(tx: Transaction, item_id: UUID) -> list[FactSource]:
     """What an item rests on, oldest first."""
-    return await tx.all(queries.sources_of, Source, item_id=item_id, limit=MOST_SOURCES)
+    return await tx.all(queries.sources_of, FactSource, item_id=item_id, limit=MOST_SOURCES)
 
 
 async def derived_from(tx: Transaction, item_ids: Sequence[UUID]) -> list[Derived]:

@@ -18,7 +18,7 @@ from uuid import UUID
 from recordari.core.checks import Progress, json_text
 from recordari.core.identity import Identity
 from recordari.core.ids import new_id
-from recordari.core.items import Kind, NewItem
+from recordari.core.items import DESCRIBED, Kind, NewItem
 from recordari.errors import Conflict, InvalidInput, NotFound, TooLarge
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage
@@ -43,6 +43,8 @@ TRIES = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedDocument:
     """What became of a document that was handed in."""
+
+    __pydantic_config__ = DESCRIBED
 
     document: Document
     was_new: bool

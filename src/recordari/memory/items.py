@@ -7,6 +7,7 @@ from uuid import UUID
 
 from recordari.core.identity import Identity, Role, Scope
 from recordari.core.items import (
+    DESCRIBED,
     LONGEST_CHARACTER,
     Item,
     characters_begun,
@@ -26,13 +27,16 @@ NO_SUCH_OUTPUT = (
 class ToolOutput:
     """The whole body behind an elided item, or a range of it."""
 
+    __pydantic_config__ = DESCRIBED
+
     key: str
     content: str
     start: int
+    """The byte at which `content` begins."""
     total_bytes: int
     is_whole: bool
     next_start: int | None = None
-    """Where to go on reading; None at the end."""
+    """Where to go on reading; null: this is the end."""
 
 
 async def read_tool_output(

@@ -16,6 +16,7 @@ from recordari.core.flushing import each
 from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice
 from recordari.core.ids import new_id
 from recordari.core.items import (
+    DESCRIBED,
     KINDS,
     Kind,
     NewItem,
@@ -51,12 +52,16 @@ News = Iterable[NewItem] | AsyncIterable[NewItem]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """Which row holds what was said, and whether it was made just now."""
+    """Which item holds what was said, and whether it is new."""
+
+    __pydantic_config__ = DESCRIBED
 
     id: UUID
     was_new: bool
+    """False: it was here already."""
     source_ref: str
     payload_key: str | None = None
+    """Where the whole text can be read (`read_tool_output`) when the item is a preview."""
     masked: Mapping[str, int] = field(default_factory=dict)
     """How often each type of personal data and secrets was taken out before it was kept."""
 

@@ -24,7 +24,7 @@ from recordari.kit.rest import (
     id_position,
     page_of,
 )
-from recordari.memory.bodies import RememberedShown
+from recordari.memory.remember import Remembered
 from recordari.sessions import messages as messages_verbs
 from recordari.sessions import runs, sessions
 from recordari.sessions.rules.sessions import CloseReason, NoteKind, SessionStatus
@@ -135,7 +135,7 @@ class AddedShown(Shown):
     """Where messages were kept, and how full the window is now."""
 
     session_id: str
-    messages: list[RememberedShown]
+    messages: list[Remembered]
     window: WindowStateShown
 
 

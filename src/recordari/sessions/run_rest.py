@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from recordari.core.identity import Scope
+from recordari.core.items import Item
 from recordari.kit.rest import (
     MISMATCH,
     PROBLEMS,
@@ -25,7 +26,7 @@ from recordari.kit.rest import (
     id_position,
     page_of,
 )
-from recordari.memory.bodies import ItemShown, RememberedShown
+from recordari.memory.remember import Remembered
 from recordari.sessions import episodes as episodes_verbs
 from recordari.sessions import runs
 from recordari.sessions import state as state_verbs
@@ -153,7 +154,7 @@ class StartedShown(Shown):
 
     run: RunShown
     turn: TurnShown
-    episodes: list[ItemShown]
+    episodes: list[Item]
     was_new: bool
 
 
@@ -370,13 +371,13 @@ async def delegated(caller: AgentCaller, run_id: str) -> object:
     return await state_verbs.delegated(*caller, run_id=run_id)
 
 
-@episodes_router.post("", operation_id="append_episode", response_model=RememberedShown, status_code=201)
+@episodes_router.post("", operation_id="append_episode", response_model=Remembered, status_code=201)
 async def append_episode(caller: AgentCaller, episode: EpisodeRequest) -> object:
     """Keep what the agent did."""
     return await episodes_verbs.append_episode(*caller, **episode.model_dump())
 
 
-@episodes_router.get("/last", operation_id="last_episodes", response_model=list[ItemShown])
+@episodes_router.get("/last", operation_id="last_episodes", response_model=list[Item])
 async def last_episodes(caller: AgentCaller, limit: Number = 10) -> object:
     """The agent's last episodes, oldest first."""
     return await episodes_verbs.last_episodes(*caller, limit=limit)

@@ -27,9 +27,8 @@ from recordari.kit.output import (
 )
 from recordari.kit.verbs import Caller
 from recordari.memory import remember
-from recordari.memory.bodies import ImportSummary
 from recordari.memory.cli import PATIENCE, note_waiting, progress_bar, settle
-from recordari.memory.lines import Lines
+from recordari.memory.rest import ImportSummary, Lines
 from recordari.transfer import export as export_verbs
 from recordari.transfer import foreign, import_export
 from recordari.transfer.export import FORMAT

@@ -37,7 +37,7 @@ _EFFECT = {Opinion.USEFUL: 0.7, Opinion.WRONG: -1.4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class FactSource:
     """Something that a fact was taken from, when it was said and in which session."""
 
     item_id: UUID

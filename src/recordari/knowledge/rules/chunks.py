@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 from uuid import UUID
 
+from recordari.core.items import DESCRIBED
 from recordari.core.tokens import cut_to_tokens, estimated_tokens
 
 TARGET_TOKENS = 280
@@ -65,6 +66,8 @@ class Chunk:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """One document of a source, at its present revision."""
+
+    __pydantic_config__ = DESCRIBED
 
     document_id: UUID
     source_id: UUID
