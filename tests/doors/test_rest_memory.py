@@ -118,6 +118,19 @@ async def test_bodies_are_taken_strictly(resources: Resources) -> None:
         assert all(scope in named for scope in ("session", "user", "agent", "tenant", "any"))
 
 
+async def test_null_is_the_same_as_leaving_a_field_out(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        kept = await remember(door, "the launch", kind=None, scope=None, metadata=None, source_ref="m1")
+        again = await remember(door, "the launch", source_ref="m1")
+        assert (kept.status_code, again.status_code) == (201, 200)
+        asked = await recall(door, "launch", top_k=None, scope=None, explain=None, since=None, source_kinds=None)
+        assert [item["source_ref"] for item in asked.json()["items"]] == ["m1"]
+        assert (
+            await door.request("POST", "/v1/items", key="agent", headers=CHAT, json={"content": None})
+        ).status_code == 422
+        assert (await recall(door, "launch", colour=None)).status_code == 422, "nor is what nobody knows"
+
+
 async def test_a_fact_is_stated_once_whoever_repeats_it(resources: Resources) -> None:
     async with open_door(resources) as door:
         answers = [

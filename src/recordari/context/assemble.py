@@ -26,8 +26,9 @@ from recordari.context.rules.context import (
 from recordari.context.rules.rendering import ChatMessage, ContextSection, Section, compose
 from recordari.context.sources import Base, Fetched, item_of, read_base
 from recordari.core.checks import check_times
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, checked_choice
-from recordari.core.items import DESCRIBED, Kind, checked_content
+from recordari.core.items import Kind, checked_content
 from recordari.errors import InvalidInput
 from recordari.facts.language import Splitter
 from recordari.kit.resources import Resources

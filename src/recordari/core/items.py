@@ -11,9 +11,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from pydantic import ConfigDict
-
 from recordari.core.checks import check_moment, check_text, check_times, json_text
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import (
     AgentId,
     Identity,
@@ -34,9 +33,6 @@ MAX_SOURCE_REF = 500  # it stands in an index, whose entries are bounded
 MAX_LABEL = 1_000
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 REDACTED = "[REDACTED]"
-DESCRIBED = ConfigDict(use_attribute_docstrings=True)
-"""For dataclasses that doors show: the text below a field is its description in OpenAPI."""
-
 EDITED_FROM = "edited_from"  # in the metadata of a version that a person worded: which one it corrects
 
 

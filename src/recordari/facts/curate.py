@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope, checked_choice, optional_choice
 from recordari.core.items import EDITED_FROM, Item, Kind, NewItem, Tier, Trust, normalised
 from recordari.db import audit
@@ -53,6 +54,8 @@ class ItemPage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
     """What an item rests on, how it fares, and what people think of it."""
+
+    __pydantic_config__ = DESCRIBED
 
     sources: tuple[FactSource, ...]
     trend: Trend

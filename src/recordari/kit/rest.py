@@ -11,7 +11,8 @@ import binascii
 import hashlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Generic, TypeVar
+from types import NoneType
+from typing import Annotated, Any, Generic, TypeVar, get_args
 from uuid import UUID
 
 from fastapi import Depends, Header, Query, Request
@@ -27,6 +28,7 @@ from pydantic import (
     create_model,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 from starlette.types import Scope
 
@@ -126,15 +128,17 @@ class Body(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, given: object) -> object:
-        if not isinstance(given, dict):
+    def _without_null(cls, given: object) -> object:
+        if not isinstance(given, dict) or None not in given.values():
             return given
-        required = {name for name, field in cls.model_fields.items() if field.is_required()}
-        return {
-            name: value
-            for name, value in given.items()
-            if value is not None or name in required or name not in cls.model_fields
+        left_out = {
+            name for name, field in cls.model_fields.items() if not field.is_required() and not _nullable(field)
         }
+        return {name: value for name, value in given.items() if value is not None or name not in left_out}
+
+
+def _nullable(field: FieldInfo) -> bool:
+    return NoneType in get_args(field.annotation)
 
 
 class Strict(Body):

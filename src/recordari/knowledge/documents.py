@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity
-from recordari.core.items import DESCRIBED
 from recordari.db import audit
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources

@@ -16,9 +16,10 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.checks import Progress, json_text
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity
 from recordari.core.ids import new_id
-from recordari.core.items import DESCRIBED, Kind, NewItem
+from recordari.core.items import Kind, NewItem
 from recordari.errors import Conflict, InvalidInput, NotFound, TooLarge
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage

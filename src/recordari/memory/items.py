@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Role, Scope
 from recordari.core.items import (
-    DESCRIBED,
     LONGEST_CHARACTER,
     Item,
     characters_begun,

@@ -12,11 +12,11 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.checks import Progress
+from recordari.core.described import DESCRIBED
 from recordari.core.flushing import each
 from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice
 from recordari.core.ids import new_id
 from recordari.core.items import (
-    DESCRIBED,
     KINDS,
     Kind,
     NewItem,

@@ -9,8 +9,9 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.checks import check_times
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Role, Scope
-from recordari.core.items import DESCRIBED, Kind, Trust, checked_content
+from recordari.core.items import Kind, Trust, checked_content
 from recordari.errors import Forbidden, InvalidInput
 
 MAX_TOP_K = 20  # R1

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.flushing import each
 from recordari.core.identity import Identity, UserId, checked_id
-from recordari.core.items import DESCRIBED, Kind, NewItem, Tier
+from recordari.core.items import Kind, NewItem, Tier
 from recordari.db import audit, outbox
 from recordari.db.database import Transaction
 from recordari.errors import InvalidInput, RecordariError

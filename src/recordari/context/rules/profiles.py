@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from recordari.core.items import DESCRIBED
+from recordari.core.described import DESCRIBED
 from recordari.core.tokens import estimated_tokens
 
 PROFILE_TOKENS = 300

@@ -10,7 +10,7 @@ from uuid import UUID
 from recordari.context.rules import fence
 from recordari.context.rules.budget import Bid, Filled, Kept, Reason, fill
 from recordari.context.rules.context import INSTRUCTIONS, SECTIONS, ContextItem, Layer, Rendering, SectionName, Share
-from recordari.core.items import DESCRIBED
+from recordari.core.described import DESCRIBED
 from recordari.core.tokens import MESSAGE_OVERHEAD, TokenCounter
 from recordari.sessions.rules.window import MessageRole
 
@@ -63,6 +63,8 @@ class SectionItem:
 class ContextSection:
     """What one section shows."""
 
+    __pydantic_config__ = DESCRIBED
+
     name: SectionName
     layer: Layer
     budget: int
@@ -72,6 +74,8 @@ class ContextSection:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessage:
     """One message for a chat model."""
+
+    __pydantic_config__ = DESCRIBED
 
     role: MessageRole
     content: str

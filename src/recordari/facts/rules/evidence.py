@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
+
 RECENT = timedelta(days=30)
 STALE = timedelta(days=180)
 UNKNOWN_CONFIDENCE = 0.5
@@ -39,6 +41,8 @@ _EFFECT = {Opinion.USEFUL: 0.7, Opinion.WRONG: -1.4}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactSource:
     """Something that a fact was taken from, when it was said and in which session."""
+
+    __pydantic_config__ = DESCRIBED
 
     item_id: UUID
     event_time: datetime

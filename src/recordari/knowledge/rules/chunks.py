@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 from uuid import UUID
 
-from recordari.core.items import DESCRIBED
+from recordari.core.described import DESCRIBED
 from recordari.core.tokens import cut_to_tokens, estimated_tokens
 
 TARGET_TOKENS = 280
@@ -90,6 +90,8 @@ class Document:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentChunk:
     """A chunk where it stands in its document; `first` and `past` count characters of the document's text."""
+
+    __pydantic_config__ = DESCRIBED
 
     ordinal: int
     item_id: UUID

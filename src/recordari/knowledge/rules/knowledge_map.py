@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from recordari.core.items import DESCRIBED
+from recordari.core.described import DESCRIBED
 from recordari.core.tokens import cut_to_tokens, estimated_tokens
 from recordari.errors import InvalidInput
 
