@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 DESCRIBED: Final = ConfigDict(
     use_attribute_docstrings=True,
@@ -12,3 +12,6 @@ DESCRIBED: Final = ConfigDict(
     # Rows of the database hold the texts of enums; on the way out they are made what the fields say.
     revalidate_instances="always",
 )
+
+LEFT_OUT_IF_NULL: Final[Any] = Field(exclude_if=lambda value: value is None)
+"""For a field that most answers do not have."""
