@@ -13,5 +13,5 @@ DESCRIBED: Final = ConfigDict(
     revalidate_instances="always",
 )
 
-LEFT_OUT_IF_NULL: Final[Any] = Field(exclude_if=lambda value: value is None)
+LEFT_OUT_IF_EMPTY: Final[Any] = Field(exclude_if=lambda value: not value)
 """For a field that most answers do not have."""

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from recordari.core.checks import Progress
-from recordari.core.described import DESCRIBED
+from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
 from recordari.core.flushing import each
 from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice
 from recordari.core.ids import new_id
@@ -60,9 +60,9 @@ class Remembered:
     was_new: bool
     """False: it was here already."""
     source_ref: str
-    payload_key: str | None = None
+    payload_key: Annotated[str | None, LEFT_OUT_IF_EMPTY] = None
     """Where the whole text can be read (`read_tool_output`) when the item is a preview."""
-    masked: Mapping[str, int] = field(default_factory=dict)
+    masked: Annotated[Mapping[str, int], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
     """How often each type of personal data and secrets was taken out before it was kept."""
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from recordari.core.checks import check_times
-from recordari.core.described import DESCRIBED, LEFT_OUT_IF_NULL
+from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
 from recordari.core.identity import Identity, Role, Scope
 from recordari.core.items import Kind, Trust, checked_content
 from recordari.errors import Forbidden, InvalidInput
@@ -75,7 +75,7 @@ class RecalledItem:
     valid_at: datetime
     invalid_at: datetime | None
     metadata: dict[str, Any] = field(default_factory=dict)
-    citation: Annotated[Citation | None, LEFT_OUT_IF_NULL] = None
+    citation: Annotated[Citation | None, LEFT_OUT_IF_EMPTY] = None
     """Where it is in its document; only `search_knowledge` says so."""
     shared_from: str | None = None
     """The tenant that shares it; null: your own."""
@@ -98,7 +98,7 @@ class RecallAnswer:
     degraded: bool
     """Something is not embedded yet, or the question could not be: keywords are complete, meaning is not."""
     rerank_used: bool
-    trace: Annotated[dict[str, Any] | None, LEFT_OUT_IF_NULL] = None
+    trace: Annotated[dict[str, Any] | None, LEFT_OUT_IF_EMPTY] = None
     """Why: arms, ranks, scores, what was left out. Only with `explain`."""
 
 
