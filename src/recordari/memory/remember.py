@@ -160,14 +160,14 @@ async def remember_fact(
     )
 
 
-async def remember_many(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> list[Remembered]:
+async def remember_many(resources: Resources, identity: Identity, items: Sequence[NewItem]) -> list[Remembered]:
     """Keep items in the order given, all of them or none."""
-    if not news:
+    if not items:
         return []
-    if len(news) > MAX_BATCH:
+    if len(items) > MAX_BATCH:
         raise InvalidInput(f"at most {MAX_BATCH} items at a time; send the rest in another call")
     with resources.telemetry.measured("remember"):
-        ready = await make_ready(resources, identity, news)
+        ready = await make_ready(resources, identity, items)
         if len(ready.rows) == 1 and ready.rows[0].item.payload is None:
             (row,) = ready.rows
             if await _write_alone(resources, identity, row):
@@ -177,7 +177,7 @@ async def remember_many(resources: Resources, identity: Identity, news: Sequence
             # What has a reference of the caller's own may be a retry, and is what it was.
             again = [
                 place
-                for place, (new, one) in enumerate(zip(news, remembered, strict=True))
+                for place, (new, one) in enumerate(zip(items, remembered, strict=True))
                 if not one.was_new and new.source_ref is None and new.kind == Kind.FACT
             ]
             if again:
@@ -258,7 +258,7 @@ async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], 
 
 
 def import_items(
-    resources: Resources, identity: Identity, news: News, *, total: int = 0, progress: Progress | None = None
+    resources: Resources, identity: Identity, items: News, *, total: int = 0, progress: Progress | None = None
 ) -> AsyncIterator[list[Remembered]]:
     """Keep any number of items, batch by batch; what is here already is passed over quickly.
 
@@ -266,7 +266,7 @@ def import_items(
     item that is refused is kept, and the error's `index` counts up to that item.
     """
     return kept_in_batches(
-        news, lambda batch: remember_many(resources, identity, batch), total=total, progress=progress
+        items, lambda batch: remember_many(resources, identity, batch), total=total, progress=progress
     )
 
 
