@@ -189,7 +189,7 @@ async def test_nothing_stands_in_a_context_twice(memory: Memory) -> None:
     """C1: "Double memory injection — Eliminated. Context Router is the single injection point."."""
     clerk = await furnished(memory)
     context = await clerk.get_context("Which containers cleared customs in Antwerp?")
-    ids = [kept.item.item_id for one in context.sections for kept in one.items if kept.item.item_id]
+    ids = [kept.item_id for one in context.sections for kept in one.items if kept.item_id]
     assert len(ids) == len(set(ids))
     assert not set(section(context, "long_term")) & set(section(context, "window"))
 

@@ -64,8 +64,6 @@ NO_ROUTE = {
 }
 # What of a result a route calls otherwise or does not show: the fields of the library, and those of the route.
 SHOWN_OTHERWISE: dict[str, tuple[set[str], set[str]]] = {
-    "Remembered": ({"masked", "payload_key"}, set()),  # of a fact, which has no body elsewhere
-    "RecalledItem": ({"citation"}, set()),  # recall shows no documents
     "ToolCall": ({"result_sha256"}, set()),
     "ApiKey": ({"key_hash"}, set()),
     "NewKey": ({"key_hash"}, set()),
@@ -76,7 +74,7 @@ SHOWN_OTHERWISE: dict[str, tuple[set[str], set[str]]] = {
     # The client makes these from what is shown.
     "ItemPage": ({"next_before"}, {"next_cursor"}),
 }
-READ_BY_HAND = {"get_context", "follow_events", "export"}
+READ_BY_HAND = {"follow_events", "export"}
 MODELS = {
     (method, route.path.replace(":path", "")): route.response_model
     for router in ROUTERS

@@ -12,7 +12,9 @@ import httpx2
 from tests.doors.rest_door import Door, open_door
 from tests.patience import PATIENCE
 
+from recordari.config import Settings
 from recordari.core.items import MAX_CONTENT_BYTES, Kind
+from recordari.doors.rest.app import create_app
 from recordari.kit.resources import Resources
 from recordari.runner import background_worker
 from recordari.worker.dispatch import Pace
@@ -115,6 +117,19 @@ async def test_bodies_are_taken_strictly(resources: Resources) -> None:
             assert (await recall(door, **{"query": "text", **wrong})).status_code == 422, wrong
         named = (await recall(door, "text", scope="all")).json()["errors"][0]["message"]
         assert all(scope in named for scope in ("session", "user", "agent", "tenant", "any"))
+
+
+async def test_null_is_the_same_as_leaving_a_field_out(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        kept = await remember(door, "the launch", kind=None, scope=None, metadata=None, source_ref="m1")
+        again = await remember(door, "the launch", source_ref="m1")
+        assert (kept.status_code, again.status_code) == (201, 200)
+        asked = await recall(door, "launch", top_k=None, scope=None, explain=None, since=None, source_kinds=None)
+        assert [item["source_ref"] for item in asked.json()["items"]] == ["m1"]
+        assert (
+            await door.request("POST", "/v1/items", key="agent", headers=CHAT, json={"content": None})
+        ).status_code == 422
+        assert (await recall(door, "launch", colour=None)).status_code == 422, "nor is what nobody knows"
 
 
 async def test_a_fact_is_stated_once_whoever_repeats_it(resources: Resources) -> None:
@@ -295,4 +310,10 @@ async def test_the_schema_names_kinds_scopes_and_examples(resources: Resources) 
             assert models[name]["examples"], name
         line = schema["paths"]["/v1/import"]["post"]["requestBody"]["content"]["application/x-ndjson"]["schema"]
         assert "source_ref" in line["required"]
-        assert "trace" in models["ExplainedRecallShown"]["properties"]
+        assert models["RecalledItem"]["properties"]["score"]["description"], "the text below a field describes it"
+        assert "folder" not in models["Source"]["properties"], "where an operator keeps files is nobody's business"
+
+
+def test_no_name_in_the_schema_carries_the_path_of_a_module() -> None:
+    names = create_app(Settings()).openapi()["components"]["schemas"]
+    assert [name for name in names if not name.isalnum()] == [], "two classes that doors show have the same name"

@@ -9,23 +9,19 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import resources
-from string import Formatter, ascii_letters
+from string import Formatter
 from typing import Any
 from urllib.parse import quote
 
 import httpx2
 from pydantic_core import to_jsonable_python
 
-from recordari.context.rules.context import ContextItem, SectionName
-from recordari.core.identity import Scope
-from recordari.core.items import Trust
 from recordari.errors import InvalidInput
 from recordari.learning.rules.bandit import Posterior
 from recordari.learning.rules.workflows import Choice, Workflow
-from recordari.sessions.rules.window import MessageRole
 from recordari.tenants.rules import AgentDefinition
 
 Arguments = dict[str, Any]
@@ -189,43 +185,11 @@ def _file(response: httpx2.Response) -> tuple[bytes, str]:
     return response.content, response.headers.get("content-type", "").partition(";")[0]
 
 
-def _context(answer: Any) -> Any:
-    return {**answer, "sections": [_section(one) for one in answer["sections"]]}
-
-
-def _section(shown: Any) -> Any:
-    kept = []
-    for each in shown["items"]:
-        item = {name: each[name] for name in _ITEM if name in each}
-        if each["is_cut"]:  # what is missing is not sent; that it is missing can be told by the length
-            item["content"] += "…"
-        if shown["name"] == SectionName.WINDOW and each["item_id"] is not None:
-            item["message"] = _window_message(each)
-        kept.append({"item": item, "content": each["content"], "tokens": each["tokens"]})
-    return {"name": shown["name"], "budget": shown["budget"], "items": kept}
-
-
-def _window_message(shown: Any) -> Any:
-    """A message as far as a context shows it: above all its place in the session, after which it is called."""
-    return {
-        **{name: shown[name] for name in ("item_id", "content", "tokens", "payload_key", "trust")},
-        "position": int(shown["ref"].lstrip(ascii_letters)),
-        "role": _ROLES.get(shown["trust"], MessageRole.ASSISTANT),
-        "speaker": shown["who"],
-        "scope": shown["scope"] or Scope.SESSION,
-        "event_time": shown["when"],
-        "message_id": shown["source_ref"] if shown["source_ref"] != shown["item_id"] else None,
-    }
-
-
 def _item_page(answer: Any) -> Any:
     cursor = answer["next_cursor"]
     before = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode() if cursor else None
     return {"items": answer["items"], "next_before": before}
 
-
-_ITEM = frozenset(one.name for one in fields(ContextItem))
-_ROLES = {Trust.USER: MessageRole.USER, Trust.TOOL: MessageRole.TOOL}
 
 # What differs between the library and the wire, by verb. A verb that is not here is the same on both.
 _WRITTEN: dict[str, Callable[[Arguments, Who], Arguments]] = {
@@ -241,12 +205,7 @@ _WRITTEN: dict[str, Callable[[Arguments, Who], Arguments]] = {
     "reapply_erasures": _journal,
 }
 _READ: dict[str, Callable[[Any], Any]] = {
-    "get_context": _context,
     "list_items": _item_page,
-    "list_sources": _with(folder=None),
-    "add_source": _with(folder=None),
-    "get_source": _with(folder=None),
-    "update_source": _with(folder=None),
 }
 _WHOLE: dict[str, Callable[[httpx2.Response], Any]] = {
     "read_original": _file,

@@ -25,9 +25,10 @@ from recordari.context.rules.context import (
     checked_budget,
     plan,
 )
-from recordari.context.rules.rendering import ChatMessage, Section, compose
+from recordari.context.rules.rendering import ChatMessage, ContextSection, Section, compose
 from recordari.context.sources import Base, Fetched, item_of, read_base
 from recordari.core.checks import check_times
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, checked_choice
 from recordari.core.items import KINDS, checked_content
 from recordari.errors import InvalidInput
@@ -68,14 +69,17 @@ class ContextRequest:
 class Context:
     """What the agent is to see."""
 
+    __pydantic_config__ = DESCRIBED
+
     profile: str
     budget: int
     tokens: int
     left: int
     """Tokens of the budget that are free for the results of tools."""
     epoch: int
+    """How often the session was compressed; `stable` changes its beginning only then."""
     degraded: bool
-    sections: tuple[Section, ...]
+    sections: tuple[ContextSection, ...]
     text: str | None = None
     messages: tuple[ChatMessage, ...] | None = None
     trace: dict[str, Any] | None = None
@@ -171,7 +175,7 @@ class _Assembly:
             left=wanted.budget - rendered.tokens,
             epoch=base.epoch,
             degraded=long_term.degraded or temporal.degraded,
-            sections=composed.sections,
+            sections=tuple(section.shown() for section in composed.sections),
             text=rendered.text,
             messages=rendered.messages,
             trace=self._trace(wanted, fetched, composed.filled, {"long_term": long_term, "temporal": temporal})

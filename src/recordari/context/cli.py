@@ -8,7 +8,6 @@ import typer
 
 from recordari.context import assemble, profiles
 from recordari.context.assemble import Context
-from recordari.context.rest import shown
 from recordari.context.rules.context import Iteration, Rendering
 from recordari.kit.commands import (
     DEVELOPMENT_TENANT,
@@ -59,7 +58,7 @@ def context(
     )
     left_out = found.trace["left_out"].items() if found.trace is not None else ()
     return Answer(
-        shown(found).model_dump(mode="json"),
+        found,
         *_parts(found),
         Note(f"{found.tokens} of {found.budget} tokens; {found.left} left for the results of tools"),
         Note("left out: " + "; ".join(f"{name}: {reason}" for name, reason in left_out)) if explain else None,
@@ -72,9 +71,9 @@ def _parts(found: Context) -> list[Table | Text]:
     if found.text is not None:
         return [Text(found.text)]
     rows = [
-        {"section": section.name, "ref": ref, "tokens": kept.tokens, "trust": kept.item.trust, "text": kept.content}
+        {"section": section.name, "ref": one.ref, "tokens": one.tokens, "trust": one.trust, "text": one.content}
         for section in found.sections
-        for ref, kept in zip(section.handles, section.items, strict=True)
+        for one in section.items
     ]
     return [Table(rows, empty="nothing to show")]
 

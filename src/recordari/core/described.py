@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
-DESCRIBED: Final = ConfigDict(use_attribute_docstrings=True)
+DESCRIBED: Final = ConfigDict(
+    use_attribute_docstrings=True,
+    json_schema_serialization_defaults_required=True,
+)
+
+LEFT_OUT_IF_EMPTY: Final[Any] = Field(exclude_if=lambda value: not value)
+"""For a field that most answers do not have."""

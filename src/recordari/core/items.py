@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 from uuid import UUID
 
 from recordari.core.checks import TypeCheck, check_moment, check_text, check_times, check_type, json_text, type_checks
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import (
     AgentId,
     Identity,
@@ -234,6 +235,8 @@ class NewItem:
 class Item:
     """One remembered thing."""
 
+    __pydantic_config__ = DESCRIBED
+
     item_id: UUID
     kind: Kind
     scope: Scope
@@ -246,7 +249,9 @@ class Item:
     content: str
     speaker: str | None
     trust: Trust
+    """Who carried the text here."""
     event_time: datetime
+    """When it happened."""
     created_at: datetime
     valid_at: datetime
     invalid_at: datetime | None
@@ -257,9 +262,10 @@ class Item:
     confidence: float | None
     category: str | None
     payload_key: str | None
+    """Not null: `content` is a preview; `read_tool_output` gives all of it under this key."""
     metadata: dict[str, Any]
     shared_from: str | None = None
-    """The tenant that shares it; None for what is the tenant's own."""
+    """The tenant that shares it; null: your own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

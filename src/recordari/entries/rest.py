@@ -12,7 +12,7 @@ from recordari.core.identity import Scope
 from recordari.entries import entries
 from recordari.entries.rules import LONGEST_TTL, MAX_LABELS, MAX_PAGE, Entry, FoundEntry
 from recordari.kit.rest import PROBLEMS, AgentCaller, Strict, client
-from recordari.memory.bodies import ScopeName
+from recordari.memory.rest import ScopeName
 
 router = APIRouter(prefix="/v1/entries", tags=["entries"], responses=PROBLEMS)
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from recordari.core.checks import check_reason
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope, checked_choice, optional_choice
 from recordari.core.items import EDITED_FROM, KINDS, Item, Kind, NewItem, Tier, Trust, normalised
 from recordari.db import audit
@@ -51,6 +52,8 @@ class ItemPage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
     """What an item rests on, how it fares, and what people think of it."""
+
+    __pydantic_config__ = DESCRIBED
 
     sources: tuple[EvidenceSource, ...]
     trend: Trend

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Response
-from pydantic import AwareDatetime, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from recordari.core.checks import MAX_REASON
 from recordari.core.identity import Role, Scope
 from recordari.core.items import MAX_LABEL, Item, Kind, Trust
 from recordari.errors import NotFound
 from recordari.facts import curate
-from recordari.facts.curate import ItemState
-from recordari.facts.rules.claims import Opinion, Trend
+from recordari.facts.curate import ItemState, Provenance
+from recordari.facts.rules.claims import Opinion
 from recordari.kit.problems import Problem
 from recordari.kit.rest import (
     MISMATCH,
@@ -26,7 +25,6 @@ from recordari.kit.rest import (
     IfMatch,
     Limit,
     Page,
-    Shown,
     Strict,
     client,
     cursor_of,
@@ -35,7 +33,7 @@ from recordari.kit.rest import (
     require_match,
 )
 from recordari.memory import items, versions
-from recordari.memory.bodies import ItemShown, RememberedShown
+from recordari.memory.remember import Remembered
 
 router = APIRouter(prefix="/v1/items", tags=["items"], responses=PROBLEMS)
 
@@ -77,30 +75,13 @@ class FeedbackRequest(Strict):
     reason: Reason
 
 
-class ConfidenceShown(Shown):
+class ConfidenceShown(BaseModel):
     """How sure an item is now."""
 
     confidence: float
 
 
-class SourceShown(Shown):
-    """Something that a fact was taken from."""
-
-    item_id: UUID
-    event_time: datetime
-    session_id: str | None
-
-
-class StandingShown(Shown):
-    """What an item rests on, how it fares, and what people think of it."""
-
-    sources: list[SourceShown]
-    trend: Trend
-    useful: int
-    wrong: int
-
-
-@router.get("", operation_id="list_items", openapi_extra=client(cursor="before"), response_model=Page[ItemShown])
+@router.get("", operation_id="list_items", openapi_extra=client(cursor="before"), response_model=Page[Item])
 async def list_items(
     caller: AgentCaller,
     kind: Kinds = None,
@@ -133,35 +114,33 @@ async def list_items(
     return {"items": page.items, "next_cursor": cursor_of(page.next_before)}
 
 
-@router.get("/{item_id}", operation_id="get_item", response_model=ItemShown)
+@router.get("/{item_id}", operation_id="get_item")
 async def get_item(caller: AgentCaller, item_id: UUID, response: Response) -> Item:
     """One item; its `ETag` guards changes. What was superseded or invalidated is shown to the role admin only."""
     found = await items.get_item(*caller, item_id)
     if found.invalid_at is not None and caller.identity.role is not Role.ADMIN:
         raise NotFound("there is no such item")
-    response.headers["ETag"] = _tag(found)
+    response.headers["ETag"] = etag_of(found)
     return found
 
 
-@router.get("/{item_id}/history", operation_id="item_history", response_model=list[ItemShown])
-async def item_history(caller: AdminCaller, item_id: UUID) -> object:
+@router.get("/{item_id}/history", operation_id="item_history")
+async def item_history(caller: AdminCaller, item_id: UUID) -> list[Item]:
     """Every version that the item stands in line with, oldest first."""
     return await versions.item_history(*caller, item_id)
 
 
-@router.get("/{item_id}/provenance", operation_id="item_provenance", response_model=StandingShown)
-async def item_standing(caller: AgentCaller, item_id: UUID) -> object:
+@router.get("/{item_id}/provenance", operation_id="item_provenance")
+async def item_provenance(caller: AgentCaller, item_id: UUID) -> Provenance:
     """What it rests on, its trend, and what people think of it."""
     return await curate.item_provenance(*caller, item_id)
 
 
-@router.patch(
-    "/{item_id}", operation_id="edit_item", response_model=RememberedShown, responses={**OVERTAKEN, **MISMATCH}
-)
-async def edit_item(caller: AgentCaller, item_id: UUID, edit: EditRequest, if_match: IfMatch = None) -> object:
+@router.patch("/{item_id}", operation_id="edit_item", responses={**OVERTAKEN, **MISMATCH})
+async def edit_item(caller: AgentCaller, item_id: UUID, edit: EditRequest, if_match: IfMatch = None) -> Remembered:
     """Give a fact or procedure another text. The answer is the new version, which supersedes this one."""
     await _matched(caller, item_id, if_match)
-    return await curate.edit_item(*caller, item_id, edit.content, reason=edit.reason)
+    return await curate.edit_item(*caller, item_id, **dict(edit))
 
 
 @router.post("/{item_id}/invalidate", operation_id="invalidate_item", status_code=204, responses=MISMATCH)
@@ -198,17 +177,12 @@ async def unpin_item(caller: AgentCaller, item_id: UUID) -> None:
     "/{item_id}/feedback",
     operation_id="give_feedback",
     openapi_extra=client(part="confidence"),
-    response_model=ConfidenceShown,
 )
 async def give_feedback(caller: AgentCaller, item_id: UUID, said: FeedbackRequest) -> ConfidenceShown:
     """Say that an item was useful or wrong; each person has one voice."""
-    return ConfidenceShown(confidence=await curate.give_feedback(*caller, item_id, said.opinion, reason=said.reason))
-
-
-def _tag(item: Item) -> str:
-    return etag_of(ItemShown.model_validate(item))
+    return ConfidenceShown(confidence=await curate.give_feedback(*caller, item_id, **dict(said)))
 
 
 async def _matched(caller: AgentCaller, item_id: UUID, if_match: str | None) -> None:
     if if_match is not None:
-        require_match(if_match, _tag(await items.get_item(*caller, item_id)))
+        require_match(if_match, etag_of(await items.get_item(*caller, item_id)))

@@ -18,7 +18,16 @@ from uuid import UUID
 from fastapi import Depends, Header, Query, Request
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    create_model,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 from starlette.types import Scope
@@ -112,13 +121,10 @@ Row = TypeVar("Row")
 MAX_PAGE = 100
 
 
-class Strict(BaseModel):
-    """A body that is taken exactly: no unknown field, no text where a number belongs.
+class Body(BaseModel):
+    """What a caller sends: no unknown field, and null is the same as leaving a field out that may be left out."""
 
-    Null for an optional field means that it is left out.
-    """
-
-    model_config = ConfigDict(strict=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
@@ -133,6 +139,12 @@ class Strict(BaseModel):
 
 def _nullable(field: FieldInfo) -> bool:
     return NoneType in get_args(field.annotation)
+
+
+class Strict(Body):
+    """A body that is taken exactly: no text where a number belongs."""
+
+    model_config = ConfigDict(strict=True)
 
 
 class Shown(BaseModel):
@@ -164,11 +176,21 @@ Moment = Annotated[
 """A moment in a body: ISO 8601 text with its offset, never a bare number."""
 
 
+_PAGES: dict[type[Any], type[BaseModel]] = {}
+
+
 class Page(BaseModel, Generic[T]):
     """Some of a list, and where the rest begins."""
 
     items: list[T]
     next_cursor: str | None = Field(description="Give it as `cursor` to get what follows; null at the end.")
+
+    def __class_getitem__(cls, kind: type[Any]) -> type[BaseModel]:  # type: ignore[override]
+        """A page of one kind of thing, under a name that can be read in OpenAPI: `ItemPage`."""
+        if kind not in _PAGES:
+            page: Any = super().__class_getitem__(kind)
+            _PAGES[kind] = create_model(f"{kind.__name__}Page", __base__=page, __doc__=cls.__doc__)
+        return _PAGES[kind]
 
 
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Most items of a page.")]

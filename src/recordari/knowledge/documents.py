@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity
 from recordari.db import audit
 from recordari.errors import InvalidInput, NotFound
@@ -24,9 +25,12 @@ NO_SUCH_DOCUMENT = "there is no such document"
 class DocumentText:
     """A document and some of its chunks in order; joined by blank lines, all of them are its text."""
 
+    __pydantic_config__ = DESCRIBED
+
     document: Document
     chunks: tuple[DocumentChunk, ...]
     next_ordinal: int | None
+    """Give it as `first` to go on; null at the end."""
 
     @property
     def text(self) -> str:

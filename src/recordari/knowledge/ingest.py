@@ -16,6 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.checks import Progress, json_text
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity
 from recordari.core.ids import new_id
 from recordari.core.items import Kind, NewItem
@@ -43,6 +44,8 @@ TRIES = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedDocument:
     """What became of a document that was handed in."""
+
+    __pydantic_config__ = DESCRIBED
 
     document: Document
     was_new: bool

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -23,7 +22,6 @@ from recordari.kit.rest import (
     Limit,
     Moment,
     Page,
-    Shown,
     Strict,
     client,
     id_position,
@@ -37,7 +35,8 @@ from recordari.knowledge.documents import MOST_CHUNKS_READ, DocumentText
 from recordari.knowledge.ingest import MAX_NAME, AddedDocument
 from recordari.knowledge.rules.chunks import Document
 from recordari.knowledge.rules.knowledge_map import MAX_DESCRIPTION, MAX_SOURCE_NAME, MAX_TOOL, Source, SourceKind
-from recordari.recall.rest import ExplainedRecallShown, Question, RecalledItemShown, TopK, shown
+from recordari.recall.request import RecallAnswer
+from recordari.recall.rest import Question, TopK
 
 router = APIRouter(prefix="/v1", tags=["knowledge"], responses=PROBLEMS)
 
@@ -66,21 +65,6 @@ UPLOAD: dict[str, Any] = {
 }
 
 
-class SourceShown(Shown):
-    """Something that can be looked up."""
-
-    source_id: UUID
-    name: str = Field(examples=["handbook"])
-    kind: SourceKind
-    description: str
-    tool: str | None = Field(description="What reaches it, where that does not follow from its kind.")
-    documents: int
-    chunks: int
-    sync: dict[str, Any] | None = Field(description="How far its last synchronisation with a folder came.")
-    created_at: datetime
-    updated_at: datetime
-
-
 class NewSource(Strict):
     """A source to register."""
 
@@ -104,62 +88,25 @@ class SourceChange(Strict):
     tool: str | None = Field(default=None, min_length=1, max_length=MAX_TOOL)
 
 
+class KnowledgeRequest(Strict):
+    """A question to the documents."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "How do I return a parcel?"}]})
+
+    query: Question
+    top_k: TopK = 5
+    source: str | None = Field(default=None, min_length=1, max_length=200, description="Only this source, by its name.")
+    enable_rerank: bool = Field(default=True, description="Let a cross-encoder reorder, where one is set up.")
+    since: Moment | None = Field(default=None, description="Only what was taken in then or later.")
+    until: Moment | None = Field(default=None, description="Only what was taken in before then.")
+    as_of: Moment | None = Field(default=None, description="What the documents said at that moment.")
+    explain: bool = Field(default=False, description="Also say why: arms, ranks, scores, what was left out.")
+
+
 class SyncStarted(BaseModel):
     """A synchronisation that was asked for."""
 
     job_id: int | None = Field(description="Null: one waits already.")
-
-
-class DocumentShown(Shown):
-    """A document at its present revision."""
-
-    document_id: UUID
-    source_id: UUID
-    source: str
-    name: str = Field(examples=["returns.md"])
-    title: str
-    media_type: str
-    revision: int
-    bytes: int
-    characters: int
-    chunks: int
-    pages: int | None
-    metadata: dict[str, Any]
-    has_original: bool
-    created_at: datetime
-    updated_at: datetime
-
-
-class AddedShown(Shown):
-    """What became of a document that was sent."""
-
-    document: DocumentShown
-    was_new: bool
-    changed: bool = Field(description="False: this very file was here already.")
-    chunks_added: int
-    chunks_kept: int
-    chunks_ended: int
-    masked: dict[str, int]
-
-
-class ChunkShown(Shown):
-    """A chunk where it stands; `first` and `past` count characters of the document's text."""
-
-    ordinal: int
-    item_id: UUID
-    heading: list[str]
-    page: int | None
-    first: int
-    past: int
-    content: str
-
-
-class DocumentTextShown(Shown):
-    """Some of a document, in order."""
-
-    document: DocumentShown
-    chunks: list[ChunkShown]
-    next_ordinal: int | None = Field(description="Give it as `first` to go on; null at the end.")
 
 
 class MapShown(BaseModel):
@@ -177,11 +124,17 @@ async def knowledge_map(caller: AgentCaller) -> object:
     return {"text": await sources.knowledge_map(*caller)}
 
 
+@router.post("/search_knowledge", operation_id="search_knowledge", openapi_extra=client(by_name="source", reads=True))
+async def search_knowledge(caller: AgentCaller, asked: KnowledgeRequest) -> RecallAnswer:
+    """What the documents say on a question, each text with its citation."""
+    return await search.search_knowledge(*caller, **dict(asked))
+
+
 @router.get(
     "/sources",
     operation_id="list_sources",
     openapi_extra=client(part="items", cursor="after"),
-    response_model=Page[SourceShown],
+    response_model=Page[Source],
 )
 async def list_sources(caller: AgentCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """Sources by name."""
@@ -195,29 +148,24 @@ async def list_sources(caller: AgentCaller, limit: Limit = 50, cursor: Cursor = 
 @router.post(
     "/sources",
     operation_id="add_source",
-    response_model=SourceShown,
     status_code=201,
     responses={409: {"model": Problem, "description": "The name is taken."}},
 )
 async def add_source(caller: AdminCaller, source: NewSource) -> Source:
     """Register a source. Folders are set up by the operator alone (`recordari source add --folder`)."""
-    return await sources.add_source(
-        *caller, source.name, kind=source.kind, description=source.description, tool=source.tool
-    )
+    return await sources.add_source(*caller, **dict(source))
 
 
-@router.get("/sources/{source_id}", operation_id="get_source", response_model=SourceShown)
+@router.get("/sources/{source_id}", operation_id="get_source")
 async def get_source(caller: AgentCaller, source_id: UUID) -> Source:
     """One source."""
     return await sources.get_source(*caller, source_id)
 
 
-@router.patch("/sources/{source_id}", operation_id="update_source", response_model=SourceShown)
+@router.patch("/sources/{source_id}", operation_id="update_source")
 async def update_source(caller: AdminCaller, source_id: UUID, change: SourceChange) -> Source:
     """Say something else of a source."""
-    return await sources.update_source(
-        *caller, source_id, name=change.name, description=change.description, tool=change.tool
-    )
+    return await sources.update_source(*caller, source_id, **dict(change))
 
 
 @router.delete("/sources/{source_id}", operation_id="remove_source", status_code=204)
@@ -242,9 +190,8 @@ async def sync_source(caller: AdminCaller, source_id: UUID) -> object:
     "/documents",
     operation_id="add_document",
     openapi_extra={**UPLOAD, **client(by_name="source", not_idempotent=True)},
-    response_model=AddedShown,
     status_code=201,
-    responses={200: {"model": AddedShown, "description": "A new revision, or no change."}},
+    responses={200: {"model": AddedDocument, "description": "A new revision, or no change."}},
 )
 async def add_document(
     caller: AdminCaller,
@@ -280,7 +227,7 @@ async def add_document(
     "/documents",
     operation_id="list_documents",
     openapi_extra=client(part="items", cursor="after", by_name="source"),
-    response_model=Page[DocumentShown],
+    response_model=Page[Document],
 )
 async def list_documents(
     caller: AgentCaller, limit: Limit = 50, cursor: Cursor = None, source: SourceName = None
@@ -293,13 +240,13 @@ async def list_documents(
     )
 
 
-@router.get("/documents/{document_id}", operation_id="get_document", response_model=DocumentShown)
+@router.get("/documents/{document_id}", operation_id="get_document")
 async def get_document(caller: AgentCaller, document_id: UUID) -> Document:
     """One document."""
     return await documents_verbs.get_document(*caller, document_id)
 
 
-@router.get("/documents/{document_id}/text", operation_id="read_document", response_model=DocumentTextShown)
+@router.get("/documents/{document_id}/text", operation_id="read_document")
 async def read_document(
     caller: AgentCaller,
     document_id: UUID,
@@ -374,71 +321,3 @@ def _object(text: str | None) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InvalidInput("metadata must be a JSON object", field="metadata")
     return found
-
-
-class KnowledgeRequest(Strict):
-    """A question to the documents."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "How do I return a parcel?"}]})
-
-    query: Question
-    top_k: TopK = 5
-    source: str | None = Field(default=None, min_length=1, max_length=200, description="Only this source, by its name.")
-    enable_rerank: bool = Field(default=True, description="Let a cross-encoder reorder, where one is set up.")
-    since: Moment | None = Field(default=None, description="Only what was taken in then or later.")
-    until: Moment | None = Field(default=None, description="Only what was taken in before then.")
-    as_of: Moment | None = Field(default=None, description="What the documents said at that moment.")
-    explain: bool = Field(default=False, description="Also say why: arms, ranks, scores, what was left out.")
-
-
-class CitationShown(Shown):
-    """Where in which document a text stands; `first` and `past` count characters of the document's text."""
-
-    document_id: UUID
-    document: str = Field(examples=["returns.md"])
-    title: str
-    source_id: UUID
-    source: str
-    revision: int
-    ordinal: int = Field(description="The chunk's place; `GET /v1/documents/{document_id}/text` reads those around it.")
-    heading: list[str]
-    page: int | None
-    first: int
-    past: int
-
-
-class KnowledgeItemShown(RecalledItemShown):
-    """A text of a document, and where it stands."""
-
-    citation: CitationShown | None = Field(description="Null for a text that came in without a document.")
-
-
-class KnowledgeShown(ExplainedRecallShown):
-    """What the documents say."""
-
-    items: list[KnowledgeItemShown]  # type: ignore[assignment]  # the same with one thing more
-
-
-@router.post(
-    "/search_knowledge",
-    operation_id="search_knowledge",
-    openapi_extra=client(by_name="source", reads=True),
-    response_model=KnowledgeShown,
-    response_model_exclude_unset=True,
-)
-async def search_knowledge(caller: AgentCaller, asked: KnowledgeRequest) -> KnowledgeShown:
-    """What the documents say on a question, each with where it stands."""
-    return shown(
-        await search.search_knowledge(
-            *caller,
-            asked.query,
-            top_k=asked.top_k,
-            source=asked.source,
-            enable_rerank=asked.enable_rerank,
-            since=asked.since,
-            until=asked.until,
-            as_of=asked.as_of,
-            explain=asked.explain,
-        ),
-        KnowledgeShown,
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Role, Scope
 from recordari.core.items import Item
 from recordari.core.text import LONGEST_CHARACTER, characters_begun
@@ -23,13 +24,16 @@ NO_SUCH_OUTPUT = (
 class ToolOutput:
     """The whole body behind an elided item, or a range of it."""
 
+    __pydantic_config__ = DESCRIBED
+
     key: str
     content: str
     start: int
+    """The byte at which `content` begins."""
     total_bytes: int
     is_whole: bool
     next_start: int | None = None
-    """Where to go on reading; None at the end."""
+    """Where to go on reading; null: this is the end."""
 
 
 async def read_tool_output(

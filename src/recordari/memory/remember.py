@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from recordari.core.checks import Progress
+from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
 from recordari.core.flushing import each
 from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice
 from recordari.core.ids import new_id
@@ -52,13 +53,17 @@ News = Iterable[NewItem] | AsyncIterable[NewItem]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """Which row holds what was said, and whether it was made just now."""
+    """Which item holds what was said, and whether it is new."""
+
+    __pydantic_config__ = DESCRIBED
 
     id: UUID
     was_new: bool
+    """False: it was here already."""
     source_ref: str
-    payload_key: str | None = None
-    masked: Mapping[str, int] = field(default_factory=dict)
+    payload_key: Annotated[str | None, LEFT_OUT_IF_EMPTY] = None
+    """Where the whole text can be read (`read_tool_output`) when the item is a preview."""
+    masked: Annotated[Mapping[str, int], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
     """How often each type of personal data and secrets was taken out before it was kept."""
 
 
@@ -156,14 +161,14 @@ async def remember_fact(
     )
 
 
-async def remember_many(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> list[Remembered]:
+async def remember_many(resources: Resources, identity: Identity, items: Sequence[NewItem]) -> list[Remembered]:
     """Keep items in the order given, all of them or none."""
-    if not news:
+    if not items:
         return []
-    if len(news) > MAX_BATCH:
+    if len(items) > MAX_BATCH:
         raise InvalidInput(f"at most {MAX_BATCH} items at a time; send the rest in another call")
     with resources.telemetry.measured("remember"):
-        ready = await make_ready(resources, identity, news)
+        ready = await make_ready(resources, identity, items)
         if len(ready.rows) == 1 and ready.rows[0].item.payload is None:
             (row,) = ready.rows
             if await _write_alone(resources, identity, row):
@@ -173,7 +178,7 @@ async def remember_many(resources: Resources, identity: Identity, news: Sequence
             # What has a reference of the caller's own may be a retry, and is what it was.
             again = [
                 place
-                for place, (new, one) in enumerate(zip(news, remembered, strict=True))
+                for place, (new, one) in enumerate(zip(items, remembered, strict=True))
                 if not one.was_new and new.source_ref is None and new.kind == Kind.FACT
             ]
             if again:
@@ -254,7 +259,7 @@ async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], 
 
 
 def import_items(
-    resources: Resources, identity: Identity, news: News, *, total: int = 0, progress: Progress | None = None
+    resources: Resources, identity: Identity, items: News, *, total: int = 0, progress: Progress | None = None
 ) -> AsyncIterator[list[Remembered]]:
     """Keep any number of items, batch by batch; what is here already is passed over quickly.
 
@@ -262,7 +267,7 @@ def import_items(
     item that is refused is kept, and the error's `index` counts up to that item.
     """
     return kept_in_batches(
-        news, lambda batch: remember_many(resources, identity, batch), total=total, progress=progress
+        items, lambda batch: remember_many(resources, identity, batch), total=total, progress=progress
     )
 
 

@@ -2,36 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.config import JsonDict
 
-from recordari.errors import RecordariError
-from recordari.kit.problems import Problem
-from recordari.kit.rest import PROBLEMS, AgentCaller, Strict, client
+from recordari.core.checks import check_json
+from recordari.core.identity import Scope
+from recordari.core.items import MAX_LABEL, MAX_SOURCE_REF, Kind, NewItem, Tier, Trust
+from recordari.errors import InvalidInput, RecordariError, TooLarge
+from recordari.kit.problems import Problem, field_errors
+from recordari.kit.rest import PROBLEMS, AgentCaller, Moment, Strict, client
 from recordari.memory import remember as remember_verbs
-from recordari.memory.bodies import (
-    ITEM_EXAMPLE,
-    FactRequest,
-    FactShown,
-    ImportedItem,
-    ImportSummary,
-    ItemRequest,
-    RememberedShown,
-)
-from recordari.memory.lines import Lines
-from recordari.memory.remember import MAX_BATCH, Remembered
+from recordari.memory.remember import IMPORT_BATCH, MAX_BATCH, Remembered
+
+MAX_DEPTH = 32
+
+router = APIRouter(prefix="/v1", tags=["items"], responses=PROBLEMS)
 
 CONFLICT: dict[int | str, dict[str, Any]] = {
     409: {"model": Problem, "description": "Its `source_ref` stands for another text already."}
 }
-LINE_SCHEMA = ImportedItem.model_json_schema(ref_template="#/components/schemas/{model}")
-del LINE_SCHEMA["$defs"]  # they stand among the components
 
-router = APIRouter(prefix="/v1", tags=["items"], responses=PROBLEMS)
+# Strict models take an enum only from its member; in JSON a member is its text.
+KindName = Annotated[Kind, Field(strict=False)]
+ScopeName = Annotated[Scope, Field(strict=False)]
+TierName = Annotated[Tier, Field(strict=False)]
+TrustName = Annotated[Trust, Field(strict=False)]
+
+Label = Annotated[str, Field(min_length=1, max_length=MAX_LABEL)]
+SourceRef = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=MAX_SOURCE_REF,
+        description="Your own key for it: the same kind and key again is the same item.",
+    ),
+]
+Metadata = Annotated[dict[str, Any], Field(max_length=100, description="Any JSON of yours, kept as it is.")]
+ITEM_EXAMPLE: JsonDict = {
+    "content": "The launch is on 14 May",
+    "kind": "chat_message",
+    "speaker": "Ana",
+    "session_id": "chat-1",
+    "event_time": "2026-05-02T14:23:01Z",
+    "source_ref": "message-4711",
+}
+
+
+class ItemRequest(Strict):
+    """Something to remember; what is left out follows from the kind and from who asks."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [ITEM_EXAMPLE]})
+
+    content: str = Field(
+        min_length=1, description="The text. Over 16 KiB the item carries a preview, and all of it can be read."
+    )
+    kind: KindName = Kind.CHAT_MESSAGE
+    scope: ScopeName | None = Field(default=None, description="Who may see it.")
+    tier: TierName | None = Field(default=None, description="What ends it.")
+    source_ref: SourceRef | None = None
+    speaker: Label | None = Field(default=None, description="Who said it.")
+    event_time: Moment | None = Field(default=None, description="When it happened; now, if left out.")
+    session_id: str | None = Field(
+        default=None, min_length=1, max_length=200, description="Its session; else that of `Recordari-Session`."
+    )
+    trust: TrustName | None = Field(default=None, description="Who carried the text here.")
+    subject: Label | None = None
+    predicate: Label | None = None
+    object: Label | None = None
+    confidence: float | None = Field(default=None, ge=0, le=1)
+    category: Label | None = None
+    metadata: Metadata = Field(default_factory=dict)
+
+    def new_item(self) -> NewItem:
+        """What the library takes."""
+        return NewItem(**dict(self))
+
+
+class ImportedItem(ItemRequest):
+    """One line of an import. Its key is required: with it an import that was cut short can be sent again."""
+
+    source_ref: SourceRef
 
 
 class ItemBatch(Strict):
@@ -45,15 +101,38 @@ class ItemBatch(Strict):
 class BatchShown(BaseModel):
     """The answer for each item, in the order given."""
 
-    items: list[RememberedShown]
+    items: list[Remembered]
+
+
+class FactRequest(Strict):
+    """A fact to keep across sessions."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"content": "Ana prefers tea, and no sugar", "scope": "user"}]}
+    )
+
+    content: str = Field(min_length=1)
+    scope: ScopeName = Field(default=Scope.USER, description="Whose fact it is: the user's or the agent's.")
+    metadata: Metadata = Field(default_factory=dict)
+
+
+class ImportSummary(BaseModel):
+    """What an import did."""
+
+    read: int = Field(description="Lines with an item on them.")
+    new: int
+    existing: int = Field(description="Items that were here already.")
+
+
+LINE_SCHEMA = ImportedItem.model_json_schema(ref_template="#/components/schemas/{model}")
+del LINE_SCHEMA["$defs"]  # they stand among the components
 
 
 @router.post(
     "/items",
     operation_id="remember",
-    response_model=RememberedShown,
     status_code=201,
-    responses={200: {"model": RememberedShown, "description": "It was here already."}, **CONFLICT},
+    responses={200: {"model": Remembered, "description": "It was here already."}, **CONFLICT},
 )
 async def remember(caller: AgentCaller, item: ItemRequest, response: Response) -> Remembered:
     """Remember one item of any kind. It can be found by keyword at once, and by meaning moments later."""
@@ -65,32 +144,29 @@ async def remember(caller: AgentCaller, item: ItemRequest, response: Response) -
     "/items/batch",
     operation_id="remember_many",
     openapi_extra=client(part="items"),
-    response_model=BatchShown,
     responses=CONFLICT,
 )
-async def remember_many(caller: AgentCaller, batch: ItemBatch) -> object:
+async def remember_many(caller: AgentCaller, batch: ItemBatch) -> BatchShown:
     """Remember up to 1,000 items in the order given, all of them or none."""
     with _named_by_place():
-        return {"items": await remember_verbs.remember_many(*caller, [item.new_item() for item in batch.items])}
+        return BatchShown(items=await remember_verbs.remember_many(*caller, [item.new_item() for item in batch.items]))
 
 
 @router.post(
     "/remember_fact",
     operation_id="remember_fact",
-    response_model=FactShown,
     status_code=201,
-    responses={200: {"model": FactShown, "description": "It was known already."}},
+    responses={200: {"model": Remembered, "description": "It was known already."}},
 )
 async def remember_fact(caller: AgentCaller, fact: FactRequest, response: Response) -> Remembered:
     """Keep a fact of a user or an agent across sessions; stating it again finds the same item."""
-    remembered = await remember_verbs.remember_fact(*caller, fact.content, scope=fact.scope, metadata=fact.metadata)
+    remembered = await remember_verbs.remember_fact(*caller, **dict(fact))
     return _answered(remembered, response)
 
 
 @router.post(
     "/import",
     operation_id="import_items",
-    response_model=ImportSummary,
     responses=CONFLICT,
     openapi_extra={
         "requestBody": {
@@ -130,3 +206,96 @@ def _named_by_place() -> Iterator[None]:
         place = f"items.{index}"
         field = error.details.get("field")
         raise type(error)(f"{place}: {error.message}", field=f"{place}.{field}" if field else place) from error
+
+
+class Lines:
+    """Reads items off lines and remembers which line each stood on.
+
+    A line that cannot be read ends the reading: what stands before it is imported, then `finish` raises.
+    """
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._items = 0
+        # An item that is refused is one of the last batch.
+        self._numbers: deque[int] = deque(maxlen=IMPORT_BATCH)
+        self._bad: RecordariError | None = None
+
+    def read(self, lines: Iterable[bytes]) -> Iterator[NewItem]:
+        """The items of lines at hand."""
+        for line in lines:
+            if self._bad is not None:
+                return
+            if (new := self._item(line)) is not None:
+                yield new
+
+    async def read_stream(self, chunks: AsyncIterable[bytes], *, max_bytes: int) -> AsyncGenerator[NewItem, None]:
+        """The items of lines that arrive in pieces; a line may have `max_bytes`."""
+        rest = bytearray()
+        async for chunk in chunks:
+            rest += chunk
+            end = rest.rfind(b"\n", len(rest) - len(chunk))
+            if end >= 0:
+                for new in self.read(bytes(rest[:end]).split(b"\n")):
+                    yield new
+                del rest[: end + 1]
+            if len(rest) > max_bytes and self._bad is None:
+                self._number += 1
+                self._refuse(TooLarge(f"a line may have at most {max_bytes} bytes"))
+            if self._bad is not None:
+                return
+        for new in self.read([bytes(rest)]):
+            yield new
+
+    async def summed(self, kept: AsyncIterable[list[Remembered]]) -> ImportSummary:
+        """What became of the items while they are kept batch by batch; an error names the line it is about."""
+        read = new = 0
+        try:
+            async for batch in kept:
+                read += len(batch)
+                new += sum(remembered.was_new for remembered in batch)
+        except RecordariError as error:
+            raise self.located(error) from error
+        self.finish()
+        return ImportSummary(read=read, new=new, existing=read - new)
+
+    def finish(self) -> None:
+        """Raise what was wrong with the line at which the reading stopped."""
+        if self._bad is not None:
+            raise self._bad
+
+    def located(self, error: RecordariError) -> RecordariError:
+        """The error of an import with the line that it is about."""
+        index = error.details.get("index")
+        if index is None:
+            return error
+        return _at_line(error, self._numbers[index - self._items])
+
+    def _item(self, line: bytes) -> NewItem | None:
+        self._number += 1
+        if not line.strip():
+            return None
+        try:
+            check_json(line, max_depth=MAX_DEPTH)
+            new = ImportedItem.model_validate_json(line).new_item()
+        except ValidationError as error:
+            found = field_errors(error.errors())
+            reasons = "; ".join(f"{each.field}: {each.message}" if each.field else each.message for each in found[:5])
+            self._refuse(InvalidInput(reasons))
+            return None
+        except InvalidInput as error:
+            self._refuse(error)
+            return None
+        self._items += 1
+        self._numbers.append(self._number)
+        return new
+
+    def _refuse(self, error: RecordariError) -> None:
+        self._bad = _at_line(error, self._number)
+
+
+def _at_line(error: RecordariError, number: int) -> RecordariError:
+    return type(error)(
+        f"line {number}: {error.message}; what stands before it is kept: correct it and send everything again",
+        field=f"line {number}",
+    )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from recordari.core.checks import check_times
+from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
 from recordari.core.identity import Identity, Role, Scope
-from recordari.core.items import Kind, checked_content
+from recordari.core.items import Kind, Trust, checked_content
 from recordari.errors import Forbidden, InvalidInput
 
 MAX_TOP_K = 20  # R1
@@ -55,40 +56,50 @@ class RecallRequest:
 class RecalledItem:
     """An item of the answer."""
 
+    __pydantic_config__ = DESCRIBED
+
     id: UUID
     source_kind: Kind
     source_ref: str
     content: str
     event_time: datetime
     score: float
+    """Higher is better; to be compared within one answer only."""
     scope: Scope
     speaker: str | None
-    trust: str
+    trust: Trust
+    """Who carried the text here."""
     session_id: str | None
     payload_key: str | None
+    """Not null: `content` is a preview; `read_tool_output` gives all of it under this key."""
     valid_at: datetime
     invalid_at: datetime | None
     metadata: dict[str, Any] = field(default_factory=dict)
-    citation: Citation | None = None
-    """Of a chunk found by `search_knowledge`: where it stands in its document."""
+    citation: Annotated[Citation | None, LEFT_OUT_IF_EMPTY] = None
+    """Where it is in its document; only `search_knowledge` says so."""
     shared_from: str | None = None
-    """The tenant that shares it; None for what is the tenant's own."""
+    """The tenant that shares it; null: your own."""
     same_as: tuple[UUID, ...] = ()
-    """Items left out because this one says the same: facts taken from it, or equal texts."""
+    """Items left out because this one says the same: facts taken from this message, equal texts."""
     found_by: tuple[str, ...] = ()
-    """The arms that found it: `text`, `vector`, `time`, `entity`, or `beside` for one that stands next to such an item."""
+    """The arms that found it: `text` its words, `vector` its meaning, `time` the time asked about, `entity` a name;
+    `beside`: it is next to such an item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallAnswer:
     """The answer of memory, and how far it can be trusted to be complete."""
 
+    __pydantic_config__ = DESCRIBED
+
     items: tuple[RecalledItem, ...]
     total: int
+    """How many items this answer has."""
     degraded: bool
     """Something is not embedded yet, or the question could not be: keywords are complete, meaning is not."""
     rerank_used: bool
-    trace: dict[str, Any] | None = None
+    trace: Annotated[dict[str, Any] | None, LEFT_OUT_IF_EMPTY] = None
+    """Why: arms, ranks, scores, what was left out. Only with `explain`."""
 
 
 def check_request(identity: Identity, request: RecallRequest) -> None:
@@ -107,7 +118,9 @@ def check_request(identity: Identity, request: RecallRequest) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
-    """Where in which document a chunk stands."""
+    """Where in which document a chunk is; `first` and `past` count characters of the document's text."""
+
+    __pydantic_config__ = DESCRIBED
 
     document_id: UUID
     document: str
@@ -116,6 +129,7 @@ class Citation:
     source: str
     revision: int
     ordinal: int
+    """The chunk's place; `GET /v1/documents/{document_id}/text` reads those around it."""
     heading: tuple[str, ...]
     page: int | None
     first: int

@@ -17,9 +17,8 @@ from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, U
 from recordari.kit.output import Answer, Note, confirm, counted, print_note, record
 from recordari.kit.verbs import Caller
 from recordari.memory import remember
-from recordari.memory.bodies import ImportSummary
 from recordari.memory.cli import ask_and_embed, left_to_worker, progress_bar
-from recordari.memory.lines import Lines
+from recordari.memory.rest import ImportSummary, Lines
 from recordari.transfer import export as export_verbs
 from recordari.transfer import foreign, import_export
 from recordari.transfer.export import FORMAT

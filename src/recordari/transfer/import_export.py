@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.flushing import each
 from recordari.core.identity import Identity, UserId, checked_id
 from recordari.core.items import LABELS, Kind, NewItem, Tier
@@ -46,11 +47,15 @@ Lines = Iterable[str] | AsyncIterable[str]
 
 @dataclass(slots=True, kw_only=True)
 class Imported:
-    """How much an import wrote, by type; and of items, how many were here and how many stay forgotten."""
+    """How much an import wrote, by type."""
+
+    __pydantic_config__ = DESCRIBED
 
     written: dict[str, int] = field(default_factory=dict)
     known_items: int = 0
+    """Items that were here already."""
     forgotten_items: int = 0
+    """Items that were forgotten here, and stay so."""
 
 
 async def import_export(resources: Resources, identity: Identity, lines: Lines) -> Imported:

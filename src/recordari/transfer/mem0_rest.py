@@ -90,7 +90,7 @@ class BatchRequest(Loose):
     memories: list[dict[str, Any]] = Field(min_length=1, max_length=1000)
 
 
-class FeedbackRequest(Loose):
+class MemoryFeedback(Loose):
     """What somebody thinks of a memory."""
 
     memory_id: UUID
@@ -297,7 +297,7 @@ async def batch_delete(caller: AgentCaller, wanted: BatchRequest) -> dict[str, s
 
 
 @router.post("/v1/feedback/", operation_id="mem0_feedback")
-async def feedback(caller: AgentCaller, wanted: FeedbackRequest) -> dict[str, Any]:
+async def feedback(caller: AgentCaller, wanted: MemoryFeedback) -> dict[str, Any]:
     """Say that a memory was useful or wrong."""
     current, owner = await _current(caller, wanted.memory_id)
     if wanted.feedback is not None:

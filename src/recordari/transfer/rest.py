@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import Field
 
-from recordari.errors import RecordariError
-from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller, Shown, client
-from recordari.memory.lines import text_lines
+from recordari.core.checks import check_json
+from recordari.errors import InvalidInput, RecordariError, TooLarge
+from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller, client
 from recordari.transfer import export as export_verbs
 from recordari.transfer import import_export as import_export_verbs
-from recordari.transfer.import_export import MAX_LINE
+from recordari.transfer.import_export import MAX_LINE, Imported
 
+MAX_DEPTH = 64  # a row holds the JSON of an item, which is half as deep
 LINES = "application/x-ndjson"
 EXPORT: dict[int | str, dict[str, Any]] = {
     200: {"description": "A header line, then one row a line.", "content": {LINES: {"schema": {"type": "string"}}}}
@@ -28,14 +28,6 @@ UserId = Annotated[
 router = APIRouter(prefix="/v1", tags=["export"], responses=PROBLEMS)
 
 
-class ImportedShown(Shown):
-    """How much an import wrote, by type."""
-
-    written: dict[str, int] = Field(examples=[{"user": 1, "item": 120}])
-    known_items: int = Field(description="Items that were here already.")
-    forgotten_items: int = Field(description="Items that were forgotten here, and stay so.")
-
-
 @router.get("/export", operation_id="export", response_class=StreamingResponse, responses=EXPORT)
 async def export(caller: AgentCaller, user_id: UserId = None) -> StreamingResponse:
     """Everything of the tenant, or of one user, line by line; without the role admin only of the user it acts for."""
@@ -45,7 +37,6 @@ async def export(caller: AgentCaller, user_id: UserId = None) -> StreamingRespon
 @router.post(
     "/import_export",
     operation_id="import_export",
-    response_model=ImportedShown,
     openapi_extra={
         **client(not_idempotent=True),
         "requestBody": {
@@ -55,9 +46,9 @@ async def export(caller: AgentCaller, user_id: UserId = None) -> StreamingRespon
         },
     },
 )
-async def import_export(caller: AdminCaller, request: Request) -> object:
+async def import_export(caller: AdminCaller, request: Request) -> Imported:
     """Write what an export holds and this tenant does not; what was forgotten here stays forgotten."""
-    lines = text_lines(request.stream(), max_bytes=MAX_LINE)
+    lines = _text_lines(request.stream(), max_bytes=MAX_LINE)
     try:
         return await import_export_verbs.import_export(*caller, lines)
     except RecordariError as error:
@@ -77,3 +68,28 @@ async def _streamed(lines: AsyncIterator[str]) -> StreamingResponse:
             yield f"{line}\n".encode()
 
     return StreamingResponse(written(), media_type=LINES)
+
+
+async def _text_lines(chunks: AsyncIterable[bytes], *, max_bytes: int) -> AsyncGenerator[str, None]:
+    """Lines that arrive in pieces, as text of JSON that can be stored; a line may have `max_bytes`."""
+    rest, number = bytearray(), 0
+    async for chunk in chunks:
+        rest += chunk
+        *whole, last = bytes(rest).split(b"\n") if b"\n" in chunk else [bytes(rest)]
+        for line in whole:
+            number += 1
+            yield _text(line, number)
+        if whole:
+            rest = bytearray(last)
+        if len(rest) > max_bytes:
+            raise TooLarge(f"a line may have at most {max_bytes} bytes", line=number + 1)
+    if rest.strip():
+        yield _text(bytes(rest), number + 1)
+
+
+def _text(line: bytes, number: int) -> str:
+    try:
+        check_json(line, max_depth=MAX_DEPTH)
+    except InvalidInput as error:
+        raise InvalidInput(error.message, line=number) from error
+    return line.decode("utf-8")

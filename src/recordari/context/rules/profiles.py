@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.tokens import estimated_tokens
 
 PROFILE_TOKENS = 300
@@ -40,13 +41,15 @@ class KnownFact:
 class Profile:
     """What is known of a user or an agent."""
 
+    __pydantic_config__ = DESCRIBED
+
     content: str
     facts: int
     """How many facts it tells."""
     writer: str
     """Who wrote it: the offline rules, or a model."""
     made_at: datetime | None
-    """When it was made; None where nothing is known."""
+    """When it was made; null where nothing is known."""
 
 
 def profile_text(facts: Sequence[KnownFact], *, most_tokens: int = PROFILE_TOKENS) -> tuple[str, int]:

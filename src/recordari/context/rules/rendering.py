@@ -8,6 +8,8 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
 
 from recordari.context.rules.budget import Bid, Filled, Kept, Reason, fill
 from recordari.context.rules.context import (
@@ -19,6 +21,7 @@ from recordari.context.rules.context import (
     SectionBudget,
     SectionName,
 )
+from recordari.core.described import DESCRIBED
 from recordari.core.tokens import MESSAGE_OVERHEAD, TokenCounter
 from recordari.sessions.rules.window import MessageRole
 
@@ -27,26 +30,63 @@ _NUMBER = 999  # stands for an item's number while its place is not known
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """What a section shows."""
+    """What a section is made of."""
 
     name: SectionName
     items: tuple[Kept[ContextItem], ...]
     budget: int
 
-    @property
-    def layer(self) -> Layer:
-        """The layer that it belongs to."""
-        return SECTIONS[self.name].layer
+    def shown(self) -> ContextSection:
+        """The section as it is answered."""
+        return ContextSection(
+            name=self.name,
+            layer=SECTIONS[self.name].layer,
+            budget=self.budget,
+            items=tuple(_shown(self.name, place, kept) for place, kept in enumerate(self.items, start=1)),
+        )
 
-    @property
-    def handles(self) -> tuple[str, ...]:
-        """What its items are called in the text, in their order."""
-        return tuple(_handle(self.name, place, kept.item) for place, kept in enumerate(self.items, start=1))
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionItem:
+    """One text of a section with where it comes from and who vouches for it."""
+
+    __pydantic_config__ = DESCRIBED
+
+    ref: str
+    """What it is called in the text, such as `L1`."""
+    content: str
+    is_cut: bool
+    """It ends with a sentence, but before its end."""
+    kind: str
+    trust: str
+    source_ref: str
+    item_id: UUID | None
+    when: datetime | None
+    who: str | None
+    scope: str | None
+    session_id: str | None
+    payload_key: str | None
+    score: float | None
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextSection:
+    """What one section shows."""
+
+    __pydantic_config__ = DESCRIBED
+
+    name: SectionName
+    layer: Layer
+    budget: int
+    items: tuple[SectionItem, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessage:
     """One message for a chat model."""
+
+    __pydantic_config__ = DESCRIBED
 
     role: MessageRole
     content: str
@@ -156,6 +196,26 @@ def _said(place: int, kept: Kept[ContextItem]) -> ChatMessage:
 def _handle(name: SectionName, place: int, item: ContextItem) -> str:
     """What an item is called: a message by its place in the session, which stays; others by their place here."""
     return f"{SECTIONS[name].handle}{item.message.position if item.message is not None else place}"
+
+
+def _shown(name: SectionName, place: int, kept: Kept[ContextItem]) -> SectionItem:
+    item = kept.item
+    return SectionItem(
+        ref=_handle(name, place, item),
+        content=kept.content,
+        is_cut=kept.is_cut,
+        kind=item.kind,
+        trust=item.trust,
+        source_ref=item.source_ref,
+        item_id=item.item_id,
+        when=item.when,
+        who=item.who,
+        scope=item.scope,
+        session_id=item.session_id,
+        payload_key=item.payload_key,
+        score=item.score,
+        tokens=kept.tokens,
+    )
 
 
 def _line(name: SectionName, place: int, item: ContextItem, content: str, *, is_cut: bool | None = None) -> str:

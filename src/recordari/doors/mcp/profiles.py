@@ -7,24 +7,24 @@ from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from recordari.app import Memory
 from recordari.core.identity import Role
-from recordari.core.items import Kind
+from recordari.core.items import Item, Kind
 from recordari.doors.mcp.tools import (
     TOOLS,
     Arguments,
     ForgetArguments,
-    ForgottenShown,
     ItemArguments,
     ListArguments,
     MemoriesShown,
     MemoryTool,
 )
-from recordari.kit.rest import Shown
-from recordari.memory.bodies import FactShown, ItemShown
-from recordari.recall.rest import Question, RecallShown, TopK
+from recordari.lifetime.forget import Forgotten
+from recordari.memory.remember import Remembered
+from recordari.recall.request import RecallAnswer
+from recordari.recall.rest import Question, TopK
 
 INSTRUCTIONS = (
     "Long-term memory across conversations. Call `recall` before you answer anything that may have come up earlier, "
@@ -48,13 +48,13 @@ class ToolProfile:
     """The least that a credential must be to use it."""
 
 
-class HistoryShown(Shown):
+class HistoryShown(BaseModel):
     """The versions of a memory, oldest first."""
 
-    items: list[ItemShown]
+    items: list[Item]
 
 
-class DoneShown(Shown):
+class DoneShown(BaseModel):
     """That it is done."""
 
     id: UUID
@@ -74,11 +74,7 @@ class PinArguments(ItemArguments):
 
 
 async def _history(memory: Memory, asked: ItemArguments) -> object:
-    return HistoryShown.model_validate({"items": await memory.item_history(asked.id)})
-
-
-async def _edit(memory: Memory, asked: EditArguments) -> object:
-    return await memory.edit_item(asked.id, asked.content, reason=asked.reason)
+    return HistoryShown(items=await memory.item_history(asked.id))
 
 
 async def _invalidate(memory: Memory, asked: ForgetArguments) -> object:
@@ -111,8 +107,8 @@ ADMIN_TOOLS = (
         title="Edit a memory",
         description="Give a fact or a procedure another text. The old version is superseded, and stays for the record.",
         takes=EditArguments,
-        gives=FactShown,
-        run=_edit,
+        gives=Remembered,
+        run=lambda memory, asked: memory.edit_item(asked.id, asked.content, reason=asked.reason),
         reads_only=False,
     ),
     MemoryTool(
@@ -164,38 +160,14 @@ class UpdateArguments(ItemArguments):
     text: Annotated[str, Field(min_length=1, description="The new text, whole.")]
 
 
-async def _add_memory(memory: Memory, asked: AddArguments) -> object:
-    return await memory.remember_fact(asked.text)
-
-
-async def _search_memories(memory: Memory, asked: SearchArguments) -> object:
-    return await memory.recall(asked.query, top_k=asked.limit)
-
-
-async def _get_memories(memory: Memory, asked: ListArguments) -> object:
-    return await memory.list_items(kinds=asked.kinds, category=asked.category, before=asked.before, limit=asked.limit)
-
-
-async def _get_memory(memory: Memory, asked: ItemArguments) -> object:
-    return await memory.get_item(asked.id)
-
-
-async def _update_memory(memory: Memory, asked: UpdateArguments) -> object:
-    return await memory.edit_item(asked.id, asked.text)
-
-
-async def _delete_memory(memory: Memory, asked: ItemArguments) -> object:
-    return await memory.forget(asked.id)
-
-
 MEM0_TOOLS = (
     MemoryTool(
         name="add_memory",
         title="Add a memory",
         description="Remember something about the user beyond this conversation: a preference, a decision, a detail.",
         takes=AddArguments,
-        gives=FactShown,
-        run=_add_memory,
+        gives=Remembered,
+        run=lambda memory, asked: memory.remember_fact(asked.text),
         reads_only=False,
     ),
     MemoryTool(
@@ -203,8 +175,8 @@ MEM0_TOOLS = (
         title="Search memories",
         description="Search everything that is remembered, by meaning and by words. The best comes first.",
         takes=SearchArguments,
-        gives=RecallShown,
-        run=_search_memories,
+        gives=RecallAnswer,
+        run=lambda memory, asked: memory.recall(asked.query, top_k=asked.limit),
         reads_only=True,
     ),
     MemoryTool(
@@ -213,7 +185,7 @@ MEM0_TOOLS = (
         description=f"List memories, newest first; kinds are {', '.join(kind.value for kind in Kind)}.",
         takes=ListArguments,
         gives=MemoriesShown,
-        run=_get_memories,
+        run=lambda memory, asked: memory.list_items(**dict(asked)),
         reads_only=True,
     ),
     MemoryTool(
@@ -221,8 +193,8 @@ MEM0_TOOLS = (
         title="Get a memory",
         description="One memory by its id.",
         takes=ItemArguments,
-        gives=ItemShown,
-        run=_get_memory,
+        gives=Item,
+        run=lambda memory, asked: memory.get_item(asked.id),
         reads_only=True,
     ),
     MemoryTool(
@@ -230,8 +202,8 @@ MEM0_TOOLS = (
         title="Update a memory",
         description="Give a memory another text; the old version stays for the record and leaves recall.",
         takes=UpdateArguments,
-        gives=FactShown,
-        run=_update_memory,
+        gives=Remembered,
+        run=lambda memory, asked: memory.edit_item(asked.id, asked.text),
         reads_only=False,
     ),
     MemoryTool(
@@ -239,8 +211,8 @@ MEM0_TOOLS = (
         title="Delete a memory",
         description="Remove one memory for good, with what was derived from it. Only when the user asks for it.",
         takes=ItemArguments,
-        gives=ForgottenShown,
-        run=_delete_memory,
+        gives=Forgotten,
+        run=lambda memory, asked: memory.forget(asked.id),
         reads_only=False,
         destroys=True,
     ),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -16,7 +15,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
-from pydantic import TypeAdapter
+from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
@@ -24,14 +23,13 @@ from starlette.types import Scope as AsgiScope
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Role
-from recordari.core.items import Kind
+from recordari.core.items import Item, Kind
 from recordari.doors.mcp.profiles import PROFILES, ToolProfile
 from recordari.doors.mcp.tools import failed
 from recordari.doors.rest.limits import Hosts
 from recordari.errors import Forbidden, NotFound, RecordariError
 from recordari.kit.problems import public_detail
 from recordari.kit.rest import acting_identity, without_port
-from recordari.memory.bodies import ItemShown
 from recordari.tenants.tenants import require_admin
 
 PATH = "/mcp"
@@ -175,28 +173,23 @@ TEMPLATES = types.ListResourceTemplatesResult(
         )
     ]
 )
-_items = TypeAdapter(list[ItemShown])
 
 
 async def read(memory: Memory, address: str) -> types.ReadResourceResult:
     """What stands at the address, for whom the memory is; an error of the protocol where there is nothing."""
     try:
-        shown = await _read(memory, address)
+        found = await _read(memory, address)
     except RecordariError as error:
         raise MCPError(code=types.INVALID_PARAMS, message=f"{error.code}: {public_detail(error)}") from error
-    text = json.dumps(shown, ensure_ascii=False)
+    text = to_json(found).decode()
     return types.ReadResourceResult(contents=[types.TextResourceContents(uri=address, mime_type=JSON, text=text)])
 
 
-async def _read(memory: Memory, address: str) -> list[Mapping[str, object]] | Mapping[str, object]:
+async def _read(memory: Memory, address: str) -> Item | tuple[Item, ...]:
     if address == FACTS:
-        page = await memory.list_items(kinds=[Kind.FACT], limit=NEWEST)
-        found: list[Mapping[str, object]] = _items.dump_python(_items.validate_python(page.items), mode="json")
-        return found
+        return (await memory.list_items(kinds=[Kind.FACT], limit=NEWEST)).items
     if address.startswith(MEMORY):
-        return ItemShown.model_validate(await memory.get_item(_id(address.removeprefix(MEMORY)))).model_dump(
-            mode="json"
-        )
+        return await memory.get_item(_id(address.removeprefix(MEMORY)))
     raise NotFound(f"there is nothing at this address; there are {FACTS} and {MEMORY}{{id}}")
 
 

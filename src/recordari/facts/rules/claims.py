@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.text import terms
 
 EXAMINED = 600  # characters; a longer text is no short statement
@@ -201,6 +202,8 @@ _EFFECT = {Opinion.USEFUL: 0.7, Opinion.WRONG: -1.4}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceSource:
     """Something that a fact was taken from, when it was said and in which session."""
+
+    __pydantic_config__ = DESCRIBED
 
     item_id: UUID
     event_time: datetime

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.tokens import cut_to_tokens, estimated_tokens
 
 TARGET_TOKENS = 280
@@ -66,6 +67,8 @@ class Chunk:
 class Document:
     """One document of a source, at its present revision."""
 
+    __pydantic_config__ = DESCRIBED
+
     document_id: UUID
     source_id: UUID
     source: str
@@ -87,6 +90,8 @@ class Document:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentChunk:
     """A chunk where it stands in its document; `first` and `past` count characters of the document's text."""
+
+    __pydantic_config__ = DESCRIBED
 
     ordinal: int
     item_id: UUID

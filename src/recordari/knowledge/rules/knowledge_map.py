@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
+from pydantic import Field
+
+from recordari.core.described import DESCRIBED
 from recordari.core.tokens import cut_to_tokens, estimated_tokens
 from recordari.errors import InvalidInput
 
@@ -40,19 +43,22 @@ _NOUNS = {SourceKind.DATABASE: "database", SourceKind.API: "API", SourceKind.MCP
 class Source:
     """Something that can be looked up."""
 
+    __pydantic_config__ = DESCRIBED
+
     source_id: UUID
     name: str
     kind: SourceKind
     description: str
     tool: str | None
     """What reaches it, where that does not follow from its kind."""
-    folder: str | None
     documents: int
     chunks: int
     sync: dict[str, Any] | None
-    """How far its last synchronisation came."""
+    """How far its last synchronisation with a folder came."""
     created_at: datetime
     updated_at: datetime
+    folder: Annotated[str | None, Field(exclude=True)] = None
+    """Where the operator keeps its files; no door shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
