@@ -8,7 +8,7 @@ import json
 from decimal import Decimal
 
 from recordari import Memory, NewToolCall
-from recordari.sessions.rules.runs import Usage
+from recordari.sessions.rules.runs import RunUsage
 
 
 async def main() -> None:
@@ -26,7 +26,7 @@ async def main() -> None:
             "run-1",
             [NewToolCall(name="track", arguments='{"id":"QX-7781"}', result=tracking, number=1, useful=True)],
         )
-        await memory.end_turn("run-1", usage=Usage(tokens_in=900, tokens_out=60, cost=Decimal("0.004")))
+        await memory.end_turn("run-1", usage=RunUsage(tokens_in=900, tokens_out=60, cost=Decimal("0.004")))
 
         # A second turn of the same run; this tool fails.
         await memory.start_turn("run-1")

@@ -59,6 +59,7 @@ def verb(function: Callable[Concatenate[Resources, Identity, P], R]) -> Callable
                 check_type(name, value, known[name])
         return function(self.resources, self.identity, *arguments, **named)
 
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    first = taken[0].kind if taken else inspect.Parameter.KEYWORD_ONLY
+    own = inspect.Parameter("self", min(first, inspect.Parameter.POSITIONAL_OR_KEYWORD))
     method.__signature__ = inspect.signature(function).replace(parameters=[own, *taken])  # type: ignore[attr-defined]
     return cast("Callable[Concatenate[Bound, P], R]", method)

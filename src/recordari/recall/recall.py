@@ -15,7 +15,7 @@ import numpy as np
 
 from recordari.core import text
 from recordari.core.identity import AskedScope, Identity, Scope, SessionId, checked_choice
-from recordari.core.items import Item, Kind
+from recordari.core.items import Item, Kind, Trust
 from recordari.db import outbox
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
@@ -488,7 +488,7 @@ def _recalled(one: Ranked, answered: _Answered, merged: Folded) -> RecalledItem:
         score=round(one.score, 4),  # further places are noise of the linear algebra library
         scope=Scope(item.scope),
         speaker=item.speaker,
-        trust=item.trust,
+        trust=Trust(item.trust),
         session_id=item.session_id,
         payload_key=item.payload_key,
         valid_at=item.valid_at,
