@@ -1,5 +1,5 @@
 -- name: insert_entry
--- One line of the audit, in the transaction of the change it records.
+-- One entry of the audit, in the transaction of the change.
 INSERT INTO audit (tenant_id, audit_id, actor, action, subject_kind, subject_id, reason, details)
 VALUES (%(tenant_id)s, %(audit_id)s, %(actor)s, %(action)s, %(subject_kind)s, %(subject_id)s, %(reason)s, %(details)s)
 

@@ -3,7 +3,7 @@
 SELECT to_regclass('recordari.tenants') IS NOT NULL
 
 -- name: reader
--- Who is connected, and whether row-level security would hide rows from a dump made as this role.
+-- The connected role, and whether row-level security would hide rows from its dump.
 SELECT current_user::text AS role,
     NOT (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user) AND EXISTS (
         SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
