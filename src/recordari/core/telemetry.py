@@ -226,9 +226,7 @@ class Telemetry:
         self._request_seconds = histogram(
             "recordari_request_seconds", "Time of a request by route template.", ("route",)
         )
-        self._masked = counter(
-            "recordari_masked", "Personal data and secrets taken out of what was written, by type.", ("type",)
-        )
+        self._masked = counter("recordari_masked", "Personal data and secrets masked in writes, by type.", ("type",))
         self._new_gauge = functools.partial(Gauge, labelnames=("state",), registry=self.registry)
         self._sources: dict[str, tuple[Any, GaugeSource]] = {}
         self._tracer = _tracer() if tracing else None
@@ -275,7 +273,7 @@ class Telemetry:
             self._masked.labels(data_type).inc(count)
 
     def watch(self, name: str, description: str, source: GaugeSource) -> None:
-        """Show what `source` returns (figures by state; may be async) as a gauge when metrics are read."""
+        """Show the figures by state of `source` (which may be async) as a gauge when metrics are read."""
         gauge = self._sources[name][0] if name in self._sources else self._new_gauge(name, description)
         self._sources[name] = (gauge, source)
 
@@ -289,7 +287,7 @@ class Telemetry:
                 if inspect.isawaitable(figures):
                     figures = await figures
             except RecordariError as error:
-                # A gauge that cannot be read now is left out; the other metrics matter most just then.
+                # Leave out a gauge that cannot be read: the other metrics matter most at such a moment.
                 _log.warning("gauge_unreadable", gauge=name, error=error)
                 continue
             for state, figure in figures.items():

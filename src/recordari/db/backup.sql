@@ -19,5 +19,5 @@ WHERE n.nspname IN ('recordari', 'recordari_queue') AND c.relkind IN ('r', 'p') 
 ORDER BY 1, 2
 
 -- name: become_owner
--- Act as the owner, who alone may read the directory of tenants.
+-- Act as the owner, the only role that may read the directory of tenants.
 SET ROLE recordari_owner

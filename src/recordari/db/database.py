@@ -216,7 +216,7 @@ class Database:
     ) -> list[tuple[Any, ...]]:
         """The same for several queries, of which the last answers; `following` prepares while the server runs the first.
 
-        With `thread`, nobody else writes to that thread before the commit.
+        With `thread`, no other transaction writes to that thread before the commit.
         """
         bound = {"tenant_id": identity.tenant_id}
         rows: list[tuple[Any, ...]] = []
@@ -265,7 +265,7 @@ class Database:
         self._pool.give_back(connection)
 
     async def _borrow(self, start: Callable[[Connection], Awaitable[None]]) -> Connection:
-        """Take a connection and start on it; one that died while idle is replaced, since nothing was written on it yet."""
+        """Take a connection and call `start` on it; one that died while idle is replaced, as nothing was written yet."""
         for _ in range(self.options.max_size + 1):
             try:
                 connection = await self._pool.take()
@@ -360,7 +360,7 @@ def _translated(error: BaseException) -> RecordariError | None:
             return InvalidInput("a number is too large, or too near to zero, to be stored; round it")
         case psycopg.errors.CheckViolation() if error.diag.constraint_name == "items_leak_guard":
             return InvalidInput(
-                "this text copies a protected document; say what is known about it and refer to the document",
+                "this text copies a protected document; summarise it in your own words and refer to the document",
                 field="content",
             )
         case psycopg.errors.CheckViolation() if error.diag.constraint_name == "items_shared_are_read_only":

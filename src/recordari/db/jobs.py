@@ -41,6 +41,84 @@ queries = Queries(__name__)
 PERSIST_DELAYS = (0.1, 0.3, 1.0, 2.0, 4.0, 8.0)
 
 
+class JobStatus(StrEnum):
+    """The status of a job; `failed` means that its tries are used up and a person must look."""
+
+    TODO = "todo"
+    DOING = "doing"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    ABORTED = "aborted"
+
+
+class DeadLetterKind(StrEnum):
+    """The queue of a dead letter: jobs of a tenant, or entries of the outbox."""
+
+    JOB = "job"
+    OUTBOX = "outbox"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """One job of a tenant as a person sees it."""
+
+    job_id: int
+    job: str
+    status: JobStatus
+    attempts: int
+    scheduled_at: datetime | None
+    last_at: datetime | None
+    args: dict[str, Any]
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """Work that failed in its last try and waits for a person to replay or discard it."""
+
+    __pydantic_config__ = DESCRIBED
+
+    kind: DeadLetterKind
+    number: int
+    name: str
+    attempts: int
+    last_error: str | None
+    failed_at: datetime | None
+    ref: UUID | None = None
+    """The item that the work is about, if any."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def dead_letter_id(self) -> str:
+        """The id to replay or discard it by, such as `outbox:17`."""
+        return f"{self.kind}:{self.number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCounts:
+    """How much work of a tenant waits, runs, is done and was given up."""
+
+    __pydantic_config__ = DESCRIBED
+
+    jobs: dict[JobStatus, int]
+    outbox_pending: dict[str, int]
+    """Work of the outbox that waits, by topic."""
+    outbox_parked: dict[str, int]
+    """Work of the outbox that was given up, by topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """When a job of every tenant runs: at the times of `cron` (UTC), each tenant with an offset of its own."""
+
+    job: str
+    cron: str
+    spread: timedelta
+    concurrency: int
+    exclusive: bool = True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumedJob:
     """A job taken from a worker whose heartbeat stopped."""
@@ -300,84 +378,6 @@ async def next_due(rows: QueueTransaction, jobs: Sequence[str]) -> datetime | No
     """The earliest time at which any of the jobs is due; None when nothing is planned."""
     due: datetime | None = await rows.value(queries.next_due, jobs=list(jobs))
     return due
-
-
-class JobStatus(StrEnum):
-    """The status of a job; `failed` means that its tries are used up and a person must look."""
-
-    TODO = "todo"
-    DOING = "doing"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    ABORTED = "aborted"
-
-
-class DeadLetterKind(StrEnum):
-    """The queue of a dead letter: jobs of a tenant, or entries of the outbox."""
-
-    JOB = "job"
-    OUTBOX = "outbox"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRecord:
-    """One job of a tenant as a person sees it."""
-
-    job_id: int
-    job: str
-    status: JobStatus
-    attempts: int
-    scheduled_at: datetime | None
-    last_at: datetime | None
-    args: dict[str, Any]
-    last_error: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
-    """Work that failed in its last try and waits for a person to replay or discard it."""
-
-    __pydantic_config__ = DESCRIBED
-
-    kind: DeadLetterKind
-    number: int
-    name: str
-    attempts: int
-    last_error: str | None
-    failed_at: datetime | None
-    ref: UUID | None = None
-    """The item it is about, where it is about one."""
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def dead_letter_id(self) -> str:
-        """The id to replay or discard it by, such as `outbox:17`."""
-        return f"{self.kind}:{self.number}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobCounts:
-    """How much work of a tenant waits, runs, is done and was given up."""
-
-    __pydantic_config__ = DESCRIBED
-
-    jobs: dict[JobStatus, int]
-    outbox_pending: dict[str, int]
-    """Work of the outbox that waits, by topic."""
-    outbox_parked: dict[str, int]
-    """Work of the outbox that was given up, by topic."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """When a job of every tenant runs: at the times of `cron` (UTC), each tenant with an offset of its own."""
-
-    job: str
-    cron: str
-    spread: timedelta
-    concurrency: int
-    exclusive: bool = True
 
 
 def next_run(schedule: Schedule, tenant_id: TenantId, after: datetime) -> datetime:

@@ -41,7 +41,7 @@ RETURNING id
 -- name: resume_stalled
 -- Take jobs from workers whose heartbeat stopped and notify the others; the crash counts as a try.
 WITH stalled AS (
-    SELECT j.id, limits.budget, row_number() OVER (ORDER BY j.id) - 1 AS place
+    SELECT j.id, limits.budget, row_number() OVER (ORDER BY j.id) - 1 AS position
     FROM procrastinate_jobs j
     JOIN unnest(%(jobs)s::text[], %(budgets)s::integer[]) AS limits(job, budget) ON limits.job = j.task_name
     WHERE j.status = 'doing' AND j.id IN (
@@ -57,7 +57,7 @@ WITH stalled AS (
         -- Behind the others, and from the second crash on at separate times: a job that ran beside one that kills its
         -- worker must not run beside it again until it is given up as well.
         priority = j.priority - 1,
-        scheduled_at = CASE WHEN j.attempts > 0 THEN now() + stalled.place * interval '5 seconds' END,
+        scheduled_at = CASE WHEN j.attempts > 0 THEN now() + stalled.position * interval '5 seconds' END,
         queueing_lock = NULL, worker_id = NULL, abort_requested = false
     FROM stalled WHERE j.id = stalled.id
     RETURNING j.id, j.task_name, j.status, j.attempts
@@ -88,7 +88,7 @@ FROM procrastinate_jobs j LEFT JOIN job_failures f ON f.job_id = j.id
 WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text AND j.id < %(before)s ORDER BY j.id DESC LIMIT %(limit)s
 
 -- name: list_jobs_by_status
--- The tenant's jobs that stand at one point, newest first.
+-- The tenant's jobs of one status, newest first.
 SELECT j.id AS job_id, j.task_name AS job, j.status::text, j.attempts, j.scheduled_at, j.args - 'tenant_id' AS args,
     f.error AS last_error, (SELECT max(e.at) FROM procrastinate_events e WHERE e.job_id = j.id AND e.type <> 'scheduled') AS last_at
 FROM procrastinate_jobs j LEFT JOIN job_failures f ON f.job_id = j.id
@@ -161,8 +161,8 @@ ON CONFLICT (tenant_id, job) DO NOTHING
 
 -- name: tenants_without
 -- Tenants that have a schedule, but none for this job: it was added later.
-SELECT DISTINCT tenant_id FROM schedules known
-WHERE NOT EXISTS (SELECT FROM schedules s WHERE s.tenant_id = known.tenant_id AND s.job = %(job)s)
+SELECT DISTINCT tenant_id FROM schedules planned
+WHERE NOT EXISTS (SELECT FROM schedules s WHERE s.tenant_id = planned.tenant_id AND s.job = %(job)s)
 ORDER BY tenant_id LIMIT %(limit)s
 
 -- name: try_lock_job

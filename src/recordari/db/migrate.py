@@ -158,8 +158,8 @@ async def _bootstrap(connection: Connection, login: str, password: str | None) -
             await asyncio.sleep(0.1)
         except psycopg.errors.InsufficientPrivilege as error:
             raise ConfigurationError(
-                "this role may not create roles or extensions; ask an administrator to run what "
-                "`recordari db init --print-sql` prints, then run `recordari db init` again"
+                "this role may not create roles or extensions; ask an administrator to run the output of "
+                "`recordari db init --print-sql`, then run `recordari db init` again"
             ) from error
         else:
             return

@@ -8,7 +8,7 @@ SELECT %(topic)s::text, %(tenant_id)s::uuid, ref FROM unnest(%(refs)s::uuid[]) A
 SET LOCAL synchronous_commit = off
 
 -- name: claim_fresh
--- Lease never tried rows of the next few tenants after the given one; hops from tenant to tenant in the index.
+-- Lease rows without a try of the next few tenants after `after`; hops from tenant to tenant in the index.
 WITH RECURSIVE walk AS (
     (SELECT tenant_id FROM outbox
      WHERE topic = %(topic)s AND parked_at IS NULL AND attempts = 0 AND tenant_id > %(after)s
@@ -42,7 +42,7 @@ FROM locked WHERE outbox.outbox_id = locked.outbox_id
 RETURNING outbox.outbox_id, outbox.tenant_id, outbox.ref, outbox.attempts
 
 -- name: claim_tried
--- Lease one row that failed or crashed before, of the next tenant after the given one that has any.
+-- Lease one row that failed or crashed before, of the next tenant after `after` that has any.
 WITH RECURSIVE walk AS (
     (SELECT tenant_id FROM outbox
      WHERE topic = %(topic)s AND parked_at IS NULL AND attempts > 0 AND tenant_id > %(after)s

@@ -1,4 +1,4 @@
-"""The embedders, and the one place that chooses among them."""
+"""The embedders, and the choice among them."""
 
 from __future__ import annotations
 

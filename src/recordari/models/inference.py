@@ -25,7 +25,7 @@ T = TypeVar("T")
 M = TypeVar("M")
 
 JOIN_SECONDS = 5.0  # a closing process does not wait for a download that is under way
-LOAD_COOL_DOWN = 60.0  # a model that could not be had is not asked for again at every recall
+LOAD_COOL_DOWN = 60.0  # after a failed load, recalls do not try again before
 
 
 class Urgency(IntEnum):

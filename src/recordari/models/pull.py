@@ -48,6 +48,11 @@ READ_SECONDS = 60.0
 WHEEL_SECONDS = 900.0
 LOCK_SECONDS = 900.0
 
+# The embedding model of each profile. The static table re-scores the candidates in both.
+PROFILES = {"best": "e5-small-v2", "fast": "potion-base-8M"}
+RESCORER = "potion-base-8M"
+RERANKER = "ms-marco-MiniLM-L-12"
+
 
 class PullStage(StrEnum):
     WAITING = "waiting"  # another process pulls the same model
@@ -293,22 +298,6 @@ def _instructions(spec: ModelSpec, folder: Path, missing: Sequence[ModelFile], f
         f"Run `recordari models pull {spec.name}` where there is a network, set a mirror folder that holds "
         f"{spec.name}/, or copy the files into {folder}."
     )
-
-
-__all__ = [
-    "ModelState",
-    "PullProgress",
-    "VerifyReport",
-    "list_models",
-    "needed_models",
-    "pull_model",
-    "verify_model",
-]
-
-# The embedding model of each profile. The static table re-scores the candidates in both.
-PROFILES = {"best": "e5-small-v2", "fast": "potion-base-8M"}
-RESCORER = "potion-base-8M"
-RERANKER = "ms-marco-MiniLM-L-12"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

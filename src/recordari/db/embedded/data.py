@@ -82,7 +82,7 @@ FIXED_SETTINGS = frozenset(
 
 
 def explain_os_error(error: OSError, path: Path, account: Account) -> ConfigurationError:
-    """Turn an error of the file system into a sentence that says what to do."""
+    """An error that tells you what to do about an error of the file system."""
     where = error.filename or path
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
