@@ -14,14 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 import psycopg
 from psycopg import pq, sql
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import class_row
 
-from recordari.db.migrate import connect
 from recordari.db.queries import Queries, Query
 from recordari.errors import ConfigurationError, DatabaseUnavailable, InvalidInput
 
@@ -41,7 +40,7 @@ class Reader:
 
 async def find_reader(owner_dsn: str) -> Reader:
     """The role that dumps, and whether it sees every row."""
-    async with await connect(owner_dsn) as connection, connection.cursor(row_factory=class_row(Reader)) as cursor:
+    async with await _connect(owner_dsn) as connection, connection.cursor(row_factory=class_row(Reader)) as cursor:
         reader = await (await cursor.execute(queries.reader.sql)).fetchone()
         assert reader is not None
         return reader
@@ -49,7 +48,7 @@ async def find_reader(owner_dsn: str) -> Reader:
 
 async def has_schema(owner_dsn: str) -> bool:
     """Whether the database has been migrated at all."""
-    async with await connect(owner_dsn) as connection:
+    async with await _connect(owner_dsn) as connection:
         row = await (await connection.execute(queries.has_tenants_table.sql)).fetchone()
         return bool(row and row[0])
 
@@ -58,7 +57,7 @@ async def count_rows(owner_dsn: str) -> dict[str, int]:
     """Count the rows of each table that has any, for a role that sees them all."""
     counts = {}
     # Without row security the server raises an error rather than count only the rows that a policy shows.
-    async with await connect(make_conninfo(owner_dsn, options="-c row_security=off")) as connection:
+    async with await _connect(make_conninfo(owner_dsn, options="-c row_security=off")) as connection:
         for schema, table in await (await connection.execute(queries.list_tables.sql)).fetchall():
             count = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(schema, table))
             row = await (await connection.execute(count)).fetchone()
@@ -177,12 +176,19 @@ def _run(
         raise DatabaseUnavailable(f"{program} failed: {reason}; nothing was changed")
 
 
+async def _connect(dsn: str) -> psycopg.AsyncConnection[Any]:
+    try:
+        return await psycopg.AsyncConnection.connect(dsn, autocommit=True, connect_timeout=5)
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable from error
+
+
 T = TypeVar("T")
 
 
 async def list_as_owner(owner_dsn: str, query: Query, row: type[T]) -> list[T]:
     """The rows of a query over all tenants, read as the owner of the schema."""
-    async with await connect(owner_dsn) as connection, connection.cursor(row_factory=class_row(row)) as cursor:
+    async with await _connect(owner_dsn) as connection, connection.cursor(row_factory=class_row(row)) as cursor:
         await cursor.execute(queries.become_owner.sql)
         await cursor.execute(query.sql)
         return await cursor.fetchall()

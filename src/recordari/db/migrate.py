@@ -101,14 +101,14 @@ def login_of(dsn: str) -> tuple[str, str | None]:
 
 async def ensure_database(admin_dsn: str, name: str) -> None:
     """Create the database `name` if it is missing (embedded server only)."""
-    async with await connect(admin_dsn) as connection, _exclusive(connection):
+    async with await _connect(admin_dsn) as connection, _exclusive(connection):
         if not await _value(connection, queries.has_database, name=name):
             await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
 
 async def prepare(owner_dsn: str, *, login: str, password: str | None = None) -> list[str]:
     """Create missing roles, extensions and schemas, grant `login` access, and migrate; returns the steps applied."""
-    async with await connect(owner_dsn) as connection, _exclusive(connection):
+    async with await _connect(owner_dsn) as connection, _exclusive(connection):
         await _bootstrap(connection, login, password)
         return await _migrate(connection)
 
@@ -131,13 +131,12 @@ async def _value(connection: Connection, query: Query, **parameters: Any) -> Any
 
 async def pending(dsn: str) -> list[str]:
     """The names of steps that the database still lacks."""
-    async with await connect(dsn) as connection:
+    async with await _connect(dsn) as connection:
         applied = await _applied(connection)
         return [step.name for step in [*migrations(), *_queue_steps(applied)] if step.name not in applied]
 
 
-async def connect(dsn: str) -> Connection:
-    """A connection of its own, outside the pool; raises `DatabaseUnavailable`."""
+async def _connect(dsn: str) -> Connection:
     try:
         return await psycopg.AsyncConnection.connect(dsn, autocommit=True, connect_timeout=5)
     except psycopg.OperationalError as error:
