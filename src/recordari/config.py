@@ -23,7 +23,7 @@ def _default_home() -> Path:
 
 
 class JwtClaims(BaseModel):
-    """Which claim of a JWT says what."""
+    """The names of the claims of a JWT."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -246,16 +246,15 @@ class Settings(BaseSettings):
         return None if value == "" else value
 
 
-def load_settings(**given: Any) -> Settings:
-    """Read the settings of the environment, changed by what is given; `ConfigurationError` names a wrong one."""
+def load_settings(**changes: Any) -> Settings:
+    """Read the settings of the environment, with changes; `ConfigurationError` names the wrong ones."""
     try:
-        return Settings(**given)
+        return Settings(**changes)
     except ValidationError as error:
         # Never the value: it may be a password.
-        names = ((str(found["loc"][0]).upper(), found["msg"]) for found in error.errors())
-        wrong = "; ".join(f"RECORDARI_{name}: {reason}" for name, reason in names)
-        raise ConfigurationError(f"a setting is not valid: {wrong}") from None
+        problems = "; ".join(f"RECORDARI_{str(each['loc'][0]).upper()}: {each['msg']}" for each in error.errors())
+        raise ConfigurationError(f"a setting is not valid: {problems}") from None
     except SettingsError as error:
-        named = re.search(r'field "(\w+)"', str(error))
-        wrong = f"RECORDARI_{named[1].upper()}" if named else str(error)
-        raise ConfigurationError(f'a setting cannot be read: {wrong} must be JSON, such as ["one", "two"]') from None
+        field = re.search(r'field "(\w+)"', str(error))
+        name = f"RECORDARI_{field[1].upper()}" if field else str(error)
+        raise ConfigurationError(f'a setting cannot be read: {name} must be JSON, such as ["one", "two"]') from None

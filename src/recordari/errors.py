@@ -1,14 +1,14 @@
-"""The exception tree of Recordari, and the one place where errors get their code and HTTP status.
+"""The exception tree of Recordari: every error with its code and HTTP status.
 
 ::
 
     RecordariError                     500 internal
     ├── InvalidInput                   422 invalid_input        the caller must change the request
     ├── Unauthenticated                401 unauthenticated      no credential, or one that is not valid
-    ├── Forbidden                      403 forbidden            the credential does not reach this
+    ├── Forbidden                      403 forbidden            the credential does not allow this
     ├── NotFound                       404 not_found            missing, or not yours: the answer is the same
-    ├── Conflict                       409 conflict             the state of the thing forbids it
-    ├── PreconditionFailed             412 precondition_failed  it is not at the version the caller named
+    ├── Conflict                       409 conflict             the present state forbids it
+    ├── PreconditionFailed             412 precondition_failed  it is not at the version of the request
     ├── TooLarge                       413 too_large            the request is over a size limit
     ├── QuotaExceeded                  429 quota_exceeded       a budget or quota is used up
     ├── Overloaded                     503 overloaded           try again after `retry_after` seconds
@@ -166,6 +166,6 @@ class ProviderError(RecordariError):
     status = 502
 
     def __init__(self, message: str | None = None, /, *, service: str, **details: Any) -> None:
-        """`service` is all that strangers learn, such as "the object store"; the message may say more."""
+        """Strangers learn only the `service`, such as "the object store"; the message may say more."""
         self.service = service
         super().__init__(message or f"An outside service failed: {service}.", **details)

@@ -17,8 +17,8 @@ import psycopg
 import pytest
 from tests.folders import open_folder
 
+from recordari.db.embedded.data import default_home
 from recordari.db.embedded.server import EmbeddedServer
-from recordari.db.embedded.settings import default_home
 from recordari.errors import ConfigurationError
 
 AS_ROOT = os.geteuid() == 0

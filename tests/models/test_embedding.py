@@ -21,16 +21,15 @@ from recordari.models.base import Embedder
 from recordari.models.embedding import (
     EmbeddingProvider,
     EmbeddingSpec,
-    FastembedEmbedder,
     LocalEmbedder,
     OpenAIEmbedder,
     RemoteEmbedder,
-    SentenceTransformersEmbedder,
+    StaticEmbedder,
     TEIEmbedder,
     make_embedder,
 )
 from recordari.models.inference import InferenceThread, Urgency, cut_batches
-from recordari.models.static import StaticEmbedder, StaticTokens
+from recordari.models.static import StaticTokens
 from recordari.wiring import make_embedders
 
 LOCAL_MODELS = ["e5-small-v2", "arctic-embed-s", "bge-small-en", "potion-base-8M"]
@@ -93,13 +92,13 @@ async def test_any_text_gets_a_unit_vector(model: str, text: str, start: Start) 
 
 
 async def test_no_passages_give_no_rows(start: Start) -> None:
-    embedder = start(LocalEmbedder("e5-small-v2", offline=True))
+    embedder = start(LocalEmbedder(EmbeddingSpec(offline=True)))
     assert (await embedder.embed_passages([])).shape == (0, 384)
 
 
 async def test_the_event_loop_goes_on_while_passages_are_embedded(start: Start) -> None:
     require_model("e5-small-v2")
-    embedder = start(LocalEmbedder(offline=True))
+    embedder = start(LocalEmbedder(EmbeddingSpec(offline=True)))
     embedding = asyncio.create_task(embedder.embed_passages(PASSAGES * 3))
     turns = 0
     while not embedding.done():
@@ -110,7 +109,7 @@ async def test_the_event_loop_goes_on_while_passages_are_embedded(start: Start) 
 
 async def test_a_question_asked_again_is_answered_from_memory(start: Start) -> None:
     require_model("potion-base-8M")
-    embedder = start(StaticEmbedder(query_cache_size=2, offline=True))
+    embedder = start(StaticEmbedder(EmbeddingSpec(model="potion-base-8M", query_cache_size=2, offline=True)))
     first = await embedder.embed_query("one")
     assert await embedder.embed_query("one") is first
     assert not first.flags.writeable, "every caller shares it"
@@ -122,7 +121,7 @@ async def test_a_question_asked_again_is_answered_from_memory(start: Start) -> N
 async def test_a_closed_embedder_refuses_and_leaves_no_thread(start: Start) -> None:
     require_model("potion-base-8M")
     before = set(threading.enumerate())
-    embedder = StaticEmbedder(offline=True)
+    embedder = StaticEmbedder(EmbeddingSpec(model="potion-base-8M", offline=True))
     await embedder.embed_query("one")
     assert set(threading.enumerate()) - before
     await embedder.close()
@@ -135,7 +134,7 @@ async def test_a_closed_embedder_refuses_and_leaves_no_thread(start: Start) -> N
 async def test_a_model_that_cannot_be_had_says_what_to_do_and_is_not_asked_for_at_every_call(
     tmp_path: Path, start: Start
 ) -> None:
-    embedder = start(LocalEmbedder(cache_dir=tmp_path, offline=True))
+    embedder = start(LocalEmbedder(EmbeddingSpec(cache_dir=tmp_path, offline=True)))
     with pytest.raises(ProviderError, match="recordari models pull e5-small-v2"):
         await embedder.embed_query("anything")
     with pytest.raises(ProviderError, match="left alone"):
@@ -167,19 +166,17 @@ def test_the_api_key_never_shows_in_a_representation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "package", "module"),
+    ("provider", "module"),
     [
-        (FastembedEmbedder, "fastembed", "fastembed"),
-        (SentenceTransformersEmbedder, "sentence-transformers", "sentence_transformers"),
+        (EmbeddingProvider.FASTEMBED, "fastembed"),
+        (EmbeddingProvider.SENTENCE_TRANSFORMERS, "sentence_transformers"),
     ],
 )
-async def test_a_package_that_is_not_installed_is_named(
-    make: type[FastembedEmbedder | SentenceTransformersEmbedder], package: str, module: str, start: Start
-) -> None:
+async def test_a_package_that_is_not_installed_is_named(provider: EmbeddingProvider, module: str, start: Start) -> None:
     if importlib.util.find_spec(module):
-        pytest.skip(f"{package} is installed here")
-    embedder = start(make("some-model"))
-    with pytest.raises(ConfigurationError, match=f"pip install {package}"):
+        pytest.skip(f"{provider} is installed here")
+    embedder = start(make_embedder(EmbeddingSpec(provider=provider, model="some-model")))
+    with pytest.raises(ConfigurationError, match=f"pip install {provider}"):
         await embedder.embed_query("anything")
 
 
@@ -303,7 +300,7 @@ Make = type[OpenAIEmbedder] | type[TEIEmbedder]
 
 async def ask(make: Make, server: JsonServer, texts: list[str], **options: Any) -> np.ndarray:
     options = {"attempts": 3, "timeout": 60.0} | options
-    async with aclosing(Closing(make("m", base_url=server.url, **options))) as held:
+    async with aclosing(Closing(make(EmbeddingSpec(model="m", base_url=server.url, **options)))) as held:
         return await held.embedder.embed_passages(texts)
 
 
@@ -318,7 +315,7 @@ class Closing:
 @SERVICES
 async def test_a_service_gives_unit_rows_in_the_order_of_the_texts(make: Make, answer: Answer, start: Start) -> None:
     with json_server(answer) as server:
-        embedder = start(make("m", base_url=server.url, api_key="k3y", passage_prefix="p: "))
+        embedder = start(make(EmbeddingSpec(model="m", base_url=server.url, api_key="k3y", passage_prefix="p: ")))
         with pytest.raises(ProviderError, match="known only once"):
             _ = embedder.dimensions
         rows = await embedder.embed_passages(["a", "bbbb"])
@@ -332,7 +329,7 @@ async def test_a_service_gives_unit_rows_in_the_order_of_the_texts(make: Make, a
 @SERVICES
 async def test_a_question_is_asked_once_with_its_prefix(make: Make, answer: Answer, start: Start) -> None:
     with json_server(answer) as server:
-        embedder = start(make("m", base_url=server.url, query_prefix="q: "))
+        embedder = start(make(EmbeddingSpec(model="m", base_url=server.url, query_prefix="q: ")))
         await embedder.embed_query("a")
         await embedder.embed_query("a")
         (request,) = server.requests
@@ -445,14 +442,14 @@ async def test_repeated_or_missing_indexes_are_an_error(indexes: list[int]) -> N
 @SERVICES
 async def test_a_model_that_changes_its_dimensions_is_an_error(make: Make, answer: Answer, start: Start) -> None:
     with json_server(answer) as server:
-        embedder = start(make("m", base_url=server.url, dimensions=4))
+        embedder = start(make(EmbeddingSpec(model="m", base_url=server.url, dimensions=4)))
         with pytest.raises(ProviderError, match="length 3 instead of 4"):
             await embedder.embed_query("text")
 
 
 async def test_wanted_dimensions_are_asked_for_and_are_another_model(start: Start) -> None:
     with json_server(openai_answer) as server:
-        embedder = start(OpenAIEmbedder("m", base_url=server.url, dimensions=3))
+        embedder = start(OpenAIEmbedder(EmbeddingSpec(model="m", base_url=server.url, dimensions=3)))
         await embedder.ready()
         assert server.requests[0].body["dimensions"] == 3
         assert embedder.model_id == "openai/m#3"
@@ -481,7 +478,7 @@ async def test_settings_reach_the_service() -> None:
 @SERVICES
 async def test_a_service_that_keeps_failing_is_left_alone(make: Make, answer: Answer, start: Start) -> None:
     with json_server(lambda _request: Reply(status=500)) as server:
-        embedder = start(make("m", base_url=server.url, attempts=1))
+        embedder = start(make(EmbeddingSpec(model="m", base_url=server.url, attempts=1)))
         for number in range(5):
             with pytest.raises(ProviderError, match="HTTP 500"):
                 await embedder.embed_query(f"question {number}")
@@ -492,7 +489,7 @@ async def test_a_service_that_keeps_failing_is_left_alone(make: Make, answer: An
 
 async def test_callers_that_give_up_on_a_hanging_service_open_the_breaker(start: Start) -> None:
     with json_server(lambda _request: Reply(hang=True)) as server:
-        embedder = start(TEIEmbedder("m", base_url=server.url))
+        embedder = start(TEIEmbedder(EmbeddingSpec(model="m", base_url=server.url)))
         for _ in range(5):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):

@@ -46,7 +46,7 @@ async def test_the_local_cross_encoder_prefers_the_passage_that_answers(start: S
 
 async def test_scores_come_back_in_the_order_given_whatever_the_lengths(start: Start) -> None:
     require_model("ms-marco-MiniLM-L-12")
-    reranker = start(LocalCrossEncoder(offline=True))
+    reranker = start(LocalCrossEncoder(RerankSpec(offline=True)))
     passages = ["filler " * (30 - number) for number in range(19)]
     passages.insert(7, "Ben must avoid peanuts, a food he is allergic to.")
     scores = await reranker.rerank(QUESTION, passages)
@@ -55,19 +55,19 @@ async def test_scores_come_back_in_the_order_given_whatever_the_lengths(start: S
 
 
 async def test_more_than_twenty_passages_are_refused(start: Start) -> None:
-    local = start(LocalCrossEncoder(offline=True))
-    remote = start(HttpReranker(RerankProvider.TEI, model="m", base_url="http://127.0.0.1:9"))
+    local = start(LocalCrossEncoder(RerankSpec(offline=True)))
+    remote = start(HttpReranker(RerankSpec(provider=RerankProvider.TEI, model="m", base_url="http://127.0.0.1:9")))
     for reranker in (local, remote):
         with pytest.raises(InvalidInput, match="At most 20"):
             await reranker.rerank(QUESTION, ["text"] * 21)
 
 
 async def test_no_passages_need_no_model(start: Start, tmp_path: Path) -> None:
-    assert await start(LocalCrossEncoder(cache_dir=tmp_path, offline=True)).rerank(QUESTION, []) == []
+    assert await start(LocalCrossEncoder(RerankSpec(cache_dir=tmp_path, offline=True))).rerank(QUESTION, []) == []
 
 
 async def test_a_missing_model_fails_open_with_the_merge_order(start: Start, tmp_path: Path) -> None:
-    reranker = start(LocalCrossEncoder(cache_dir=tmp_path, offline=True))
+    reranker = start(LocalCrossEncoder(RerankSpec(cache_dir=tmp_path, offline=True)))
     with pytest.raises(ProviderError, match="recordari models pull ms-marco-MiniLM-L-12"):
         await reranker.rerank(QUESTION, PASSAGES)
     scores, ran = await fail_open(
@@ -110,7 +110,7 @@ DIALECTS = pytest.mark.parametrize("dialect", [RerankProvider.TEI, RerankProvide
 
 
 async def rerank(url: str, dialect: RerankProvider, **options: Any) -> list[float]:
-    reranker = HttpReranker(dialect, model="m", base_url=url, **options)
+    reranker = HttpReranker(RerankSpec(provider=dialect, model="m", base_url=url, **options))
     try:
         return await reranker.rerank(QUESTION, PASSAGES)
     finally:
@@ -182,7 +182,7 @@ async def test_a_service_that_hangs_costs_no_more_than_the_time_budget_and_is_th
     start: Start,
 ) -> None:
     with json_server(lambda _request: Reply(hang=True)) as server:
-        reranker = start(HttpReranker(RerankProvider.TEI, model="m", base_url=server.url))
+        reranker = start(HttpReranker(RerankSpec(provider=RerankProvider.TEI, model="m", base_url=server.url)))
         for _ in range(5):
             scores, ran = await fail_open(
                 "rerank", lambda: reranker.rerank(QUESTION, PASSAGES), fallback=[1.0], seconds=0.05
@@ -194,7 +194,9 @@ async def test_a_service_that_hangs_costs_no_more_than_the_time_budget_and_is_th
 
 async def test_one_breaker_serves_all_callers_at_once(start: Start) -> None:
     with json_server(lambda _request: Reply(status=500)) as server:
-        reranker = start(HttpReranker(RerankProvider.TEI, model="m", base_url=server.url, attempts=1))
+        reranker = start(
+            HttpReranker(RerankSpec(provider=RerankProvider.TEI, model="m", base_url=server.url, attempts=1))
+        )
         await asyncio.gather(*(reranker.rerank(QUESTION, PASSAGES) for _ in range(8)), return_exceptions=True)
         asked = len(server.requests)
         with pytest.raises(ProviderError, match="left alone"):

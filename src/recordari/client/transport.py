@@ -11,8 +11,8 @@ import httpx2
 
 from recordari import errors
 from recordari.client.routes import Wire
+from recordari.core.cache import each
 from recordari.core.checks import json_text
-from recordari.core.flushing import each
 from recordari.errors import InvalidInput, Overloaded, ProviderError, RecordariError, TimedOut
 from recordari.knowledge.ingest import NewDocument
 from recordari.transfer.import_export import Lines

@@ -1,1 +1,1 @@
-"""What every room may use: ids and identity, items and their kinds, checks, text, tokens, telemetry, small caches."""
+"""The base of every room: ids and identity, items and their kinds, checks, text, tokens, telemetry, small caches."""

@@ -1,4 +1,4 @@
-"""What callers hand in: text and moments that can be kept, or an error that names the field."""
+"""Checks of arguments: text, times and JSON that can be stored, or an error that names the field."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ TypeCheck = tuple[tuple[type, ...], str]
 
 
 def type_checks(declared: Mapping[str, Any]) -> dict[str, TypeCheck]:
-    """The checks of the names whose declared type is plain: a number, text, a moment, an id, a choice, or None."""
+    """The checks of the names whose declared type is simple: a number, text, a time, an id, a choice, or None."""
     checks: dict[str, TypeCheck] = {}
     for name, hint in declared.items():
         options = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
-        plain = [_plain(option) for option in options]
-        if all(one is not None for one in plain):
-            noun = " or ".join(dict.fromkeys(_NOUNS[one] for one in plain if one in _NOUNS))
-            accepted = tuple(one for one in plain if one is not None) + ((int,) if float in plain else ())
+        types = [_simple(option) for option in options]
+        if None not in types:
+            noun = " or ".join(dict.fromkeys(_NOUNS[member] for member in types if member in _NOUNS))
+            accepted = tuple(member for member in types if member is not None) + ((int,) if float in types else ())
             checks[name] = accepted, noun
     return checks
 
 
-def _plain(option: Any) -> type | None:
+def _simple(option: Any) -> type | None:
     option = getattr(option, "__supertype__", option)
     if isinstance(option, type) and issubclass(option, StrEnum):
-        return str  # a program may hand in the name of a choice
+        return str  # a choice may be given by its name
     return option if option is NoneType or option in _NOUNS else None
 
 
@@ -77,7 +77,7 @@ def check_reason(reason: str | None) -> None:
 
 
 def check_times(**moments: datetime | None) -> None:
-    """Raise `InvalidInput` for what is no moment, and for one without a time zone."""
+    """Raise `InvalidInput` for a value that is no datetime, and for one without a time zone."""
     for name, moment in moments.items():
         if moment is not None and not isinstance(moment, datetime):
             raise InvalidInput(f"{name} must be a datetime", field=name)
@@ -90,7 +90,7 @@ END = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def check_moment(name: str, moment: datetime) -> None:
-    """Raise `InvalidInput` for a moment at the edge of the calendar, which could be written and not read again."""
+    """Raise `InvalidInput` for a time at the edge of the calendar, which could be written but not read again."""
     try:
         moment.astimezone(UTC)
     except OverflowError:
@@ -102,7 +102,7 @@ MAX_INTEGER_BITS = 1024  # more than any float holds; far fewer than would make 
 
 
 def json_text(value: object, *, field: str, sort_keys: bool = False) -> str:
-    """Write a value as compact JSON, or raise `InvalidInput` for what JSON or the database cannot hold."""
+    """Write a value as compact JSON, or raise `InvalidInput` for a value that JSON or the database cannot hold."""
     _check(value, field, depth=0)
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
 
@@ -122,14 +122,14 @@ def _check(value: Any, field: str, *, depth: int) -> None:
             if not math.isfinite(value):
                 raise InvalidInput(f"{field} holds NaN or an infinite number, which JSON does not know", field=field)
         case list():
-            for each in value:
-                _check(each, field, depth=depth + 1)
+            for member in value:
+                _check(member, field, depth=depth + 1)
         case dict():
-            for name, each in value.items():
+            for name, member in value.items():
                 if not isinstance(name, str):
                     raise InvalidInput(f"{field} holds an object with a key that is not text", field=field)
                 check_text(field, name)
-                _check(each, field, depth=depth + 1)
+                _check(member, field, depth=depth + 1)
         case _:
             raise InvalidInput(
                 f"{field} holds a {type(value).__name__}, which is not JSON; use objects, lists, text, numbers, "
@@ -139,7 +139,7 @@ def _check(value: Any, field: str, *, depth: int) -> None:
 
 
 Progress = Callable[[int, int], None]
-"""Called with what is done and what there is in all; 0 where nobody knows that."""
+"""Called with the amount done and the total; the total is 0 while it is not known."""
 
 
 def check_json(body: bytes, *, max_depth: int) -> None:
@@ -158,49 +158,34 @@ def check_json(body: bytes, *, max_depth: int) -> None:
         skeleton = _STRING.sub(b'""', body)
         if deep:
             _check_depth(skeleton, max_depth)
-        if odd:
-            _check_numbers(skeleton)
+        if odd and (b"NaN" in skeleton or b"Infinity" in skeleton):
+            raise InvalidInput("JSON has no NaN or Infinity")
+        if odd and _HUGE_NUMBER.search(skeleton) is not None:
+            raise InvalidInput("a number in the body is too large")
 
 
 # Every pattern here is possessive or anchored, so that it runs in linear time on any input.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-
-
 _SOUND_ESCAPES = re.compile(
     rb"(?:[^\\]++|\\[^u]|\\u(?!0000|[dD][89a-fA-F])[0-9a-fA-F]{4}"
     rb"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})*+",
     re.DOTALL,
 )
-
-
 _RISKY_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
-
-
 # More than 100 digits, or an exponent of 200 or more: together they keep every number within a double.
 _HUGE_NUMBER = re.compile(rb"[0-9](?:[eE]\+?0*+(?:[2-9][0-9]{2}|[1-9][0-9]{3})|(?<![0-9][0-9])[0-9]{100})")
+_SAME_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def _check_depth(skeleton: bytes, max_depth: int) -> None:
-    # Each pass takes the innermost brackets away, at the speed of bytes.replace.
+    # Each pass removes the innermost brackets, at the speed of bytes.replace.
     brackets = skeleton.translate(_SAME_BRACKETS, _NOT_BRACKETS)
     if b"[" * (max_depth + 1) not in brackets:
         for _ in range(max_depth):
             brackets = brackets.replace(b"[]", b"")
     if brackets:
         raise InvalidInput(f"JSON may be nested at most {max_depth} levels deep")
-
-
-def _check_numbers(skeleton: bytes) -> None:
-    if b"NaN" in skeleton or b"Infinity" in skeleton:
-        raise InvalidInput("JSON has no NaN or Infinity")
-    if _HUGE_NUMBER.search(skeleton) is not None:
-        raise InvalidInput("a number in the body is too large")
-
-
-_SAME_BRACKETS = bytes.maketrans(b"{}", b"[]")
-
-
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""Who asks, and who may see: typed ids, `Identity` and `Scope`.
+"""The caller and the visibility of items: typed ids, `Identity` and `Scope`.
 
 The tenant always comes from a credential. Every storage function is bound to an `Identity`, so that no code path builds
 a key or a filter from loose strings (S1).
@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NewType, TypeVar
+from typing import Any, NewType, TypeVar
 from uuid import UUID, uuid5
 
 from recordari.core.described import DESCRIBED
@@ -46,7 +46,6 @@ class AskedScope(StrEnum):
 
     @property
     def scope(self) -> Scope | None:
-        """The one scope; None: all of them."""
         return None if self is AskedScope.ANY else Scope(self.value)
 
 
@@ -59,7 +58,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who asks: the tenant always; user, agent, session and run where known."""
+    """The caller: the tenant always; user, agent, session and run where known."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -70,7 +69,7 @@ class Identity:
     run_id: RunId | None = None
     role: Role = Role.AGENT
     actor: str = "library"
-    """Which credential acts (a key's id, a token's subject, `library`, `cli`, `job`): written to the audit."""
+    """The credential that acts (a key's id, a token's subject, `library`, `cli`, `job`): written to the audit."""
 
     def narrowed(
         self,
@@ -80,18 +79,14 @@ class Identity:
         session_id: str | None = None,
         run_id: str | None = None,
     ) -> Identity:
-        """The same tenant and role, with more said about who asks; what is not given stays."""
-        return replace(
-            self,
-            user_id=UserId(checked_id("user_id", user_id)) if user_id is not None else self.user_id,
-            agent_id=AgentId(checked_id("agent_id", agent_id)) if agent_id is not None else self.agent_id,
-            session_id=(SessionId(checked_id("session_id", session_id)) if session_id is not None else self.session_id),
-            run_id=RunId(checked_id("run_id", run_id)) if run_id is not None else self.run_id,
-        )
+        """The same tenant and role, with these ids; an id that is None stays."""
+        ids = {"user_id": user_id, "agent_id": agent_id, "session_id": session_id, "run_id": run_id}
+        changes: dict[str, Any] = {name: checked_id(name, value) for name, value in ids.items() if value is not None}
+        return replace(self, **changes)
 
     @property
     def viewpoint(self) -> Identity:
-        """The same without what does not decide what may be seen: the run, and the credential that acts."""
+        """The same without the run and the credential, which do not decide what may be seen."""
         return replace(self, run_id=None, actor="")
 
 
@@ -107,7 +102,7 @@ def checked_id(field: str, value: str) -> str:
 
 
 def checked_choice(field: str, choices: type[Choice], value: str) -> Choice:
-    """Return the member of `choices` that `value` names, or say which there are."""
+    """Return the member of `choices` that `value` names, or raise `InvalidInput` with all of them."""
     try:
         return choices(value)
     except ValueError:
@@ -115,7 +110,6 @@ def checked_choice(field: str, choices: type[Choice], value: str) -> Choice:
 
 
 def optional_choice(field: str, choices: type[Choice], value: str | None) -> Choice | None:
-    """Return the member of `choices` that `value` names, or None where nothing is said."""
     return checked_choice(field, choices, value) if value is not None else None
 
 
@@ -132,13 +126,13 @@ def narrowed(
     session: str | None = None,
     run: str | None = None,
 ) -> Identity:
-    """The identity with what a caller adds; `Forbidden` where the credential is bound to something else."""
-    for noun, bound, given in (
+    """The identity with the ids that a request adds; `Forbidden` where the credential is bound to another one."""
+    for noun, bound, requested in (
         ("user", identity.user_id, user),
         ("agent", identity.agent_id, agent),
         ("session", identity.session_id, session),
         ("run", identity.run_id, run),
     ):
-        if bound is not None and given is not None and bound != given:
+        if bound is not None and requested is not None and bound != requested:
             raise Forbidden(f"this credential is bound to another {noun}")
     return identity.narrowed(user_id=user, agent_id=agent, session_id=session, run_id=run)

@@ -1,4 +1,4 @@
-"""Time-ordered ids (UUID version 7): rows written together lie together in every index."""
+"""Time-ordered ids (UUID version 7): rows written together are together in every index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 
 FIRST = UUID(int=0)
 LAST = UUID(int=2**128 - 1)
-"""Before and after every id: where a list that begins with the oldest or the newest starts."""
+"""Before and after every id: the start of a list that begins with the oldest or the newest."""
 
 _lock = threading.Lock()
 _last_tick = 0

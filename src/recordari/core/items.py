@@ -1,4 +1,4 @@
-"""Items: what is remembered. The kind table here replaces branches all over the code."""
+"""Items, and the one table of their kinds."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ from recordari.errors import InvalidInput, Unauthenticated
 
 MAX_CONTENT_BYTES = 16 * 1024  # R5: an item carries a copy of at most 16 KiB
 PREVIEW_BYTES = 2 * 1024
-MAX_SOURCE_REF = 500  # it stands in an index, whose entries are bounded
+MAX_SOURCE_REF = 500  # it is in an index, whose entries are bounded
 MAX_LABEL = 1_000
 LABELS = ("speaker", "subject", "predicate", "object", "category")  # short texts beside the content
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 REDACTED = "[REDACTED]"
+CORROBORATION = 2  # F6: sessions in which a fact is said before it lasts
 EXTRACT_TOPIC, JUDGE_TOPIC = "extract", "judge"
-EDITED_FROM = "edited_from"  # in the metadata of a version that a person worded: which one it corrects
+EDITED_FROM = "edited_from"  # in the metadata of a version that a person wrote: the version it corrects
 
 
 class Kind(StrEnum):
@@ -61,13 +62,17 @@ class Tier(StrEnum):
 
 
 class Trust(StrEnum):
-    """Who carried the text to us; text of an untrusted carrier is never promoted without review."""
+    """The carrier of a text; text of an untrusted carrier is never promoted without review."""
 
     USER = "user"
     AGENT = "agent"
     TOOL = "tool"
     DOCUMENT = "document"
     EXTERNAL = "external"
+
+
+REVIEWED_TRUST = frozenset({Trust.USER, Trust.AGENT})
+"""Carriers whose text may last without a person's review; a tool's, a document's or a stranger's may not."""
 
 
 class Typology(StrEnum):
@@ -91,21 +96,20 @@ class KindRule:
     default_trust: Trust
     replaces: bool = False
     """Whether the same `source_ref` with another text replaces the row (else it is refused as a conflict)."""
-    tenant_scope_needs_admin: bool = True
     importance: float = 0.0
-    """The part of an item's importance that comes from its kind; entries have none, because they never decay."""
+    """The kind's part of an item's importance; entries have none, because they never decay."""
     next_topic: str | None = None
-    """The work that follows once an item can be found by meaning."""
+    """The topic of the work that follows the embedding of an item."""
     is_threaded: bool = False
-    """Whether items take places in the thread of their session: the kinds that are said or done one after another."""
+    """Whether items have a position in the thread of their session: messages, tool outputs, episodes."""
     is_editable: bool = False
     """Whether a person may correct, end and restore it."""
     is_shareable: bool = False
-    """Whether other tenants of the organisation may receive it; what was said in a session never leaves the tenant."""
+    """Whether other tenants of the organisation may receive it; a conversation never leaves the tenant."""
     in_context: bool = True
-    """Whether it is recalled into a context without being asked for; agents look up documents themselves."""
+    """Whether a context recalls it by itself; agents look up documents on their own."""
     learnt_from: frozenset[Trust] = frozenset()
-    """The carriers whose text may become lasting: a person's wishes, and an agent's account of its actions."""
+    """The carriers whose text may become persistent: a person's wishes, an agent's account of its actions."""
 
 
 _ALL_SCOPES = frozenset(Scope)
@@ -204,7 +208,7 @@ KINDS: dict[Kind, KindRule] = {
 
 
 def layer(kind: Kind, tier: Tier) -> str:
-    """The storey an item stands on, as people draw it: L1 working, L2 recent, L3 lasting, L4 looked up."""
+    """The layer of an item: L1 working, L2 recent, L3 persistent, L4 reference."""
     if kind is Kind.DOCUMENT_CHUNK:
         return "L4"
     return {Tier.RUN: "L1", Tier.SESSION: "L1", Tier.RECENT: "L2", Tier.PERSISTENT: "L3"}[tier]
@@ -212,7 +216,7 @@ def layer(kind: Kind, tier: Tier) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewItem:
-    """What a caller hands in to be remembered; what is None is filled in from the kind and the identity."""
+    """An item to remember; a field that is None is filled in from the kind and the identity."""
 
     content: str
     kind: Kind = Kind.CHAT_MESSAGE
@@ -316,13 +320,13 @@ WRITTEN_COLUMNS = (
 
 
 def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool) -> Prepared:
-    """Apply the kind's rules to what a caller handed in, or raise what is wrong with it."""
+    """Apply the kind's rules to a new item, or raise the error in it."""
     new = _checked(new)
     rule = KINDS[new.kind]
     scope = new.scope or _default_scope(rule, identity)
     tier = new.tier or rule.default_tier
     _check_combination(new.kind, rule, scope, tier)
-    if scope is Scope.TENANT and rule.tenant_scope_needs_admin and not is_admin:
+    if scope is Scope.TENANT and not is_admin:
         raise InvalidInput("only an administrator writes for the whole tenant; use scope user or agent", field="scope")
     session_id = SessionId(new.session_id) if new.session_id else identity.session_id
     require_owner(scope, identity, session_id)
@@ -364,7 +368,7 @@ def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool)
 
 
 def _checked(new: NewItem) -> NewItem:
-    """The same with names turned into members and every text found good: a program may hand in anything."""
+    """The same with valid texts, and names replaced by members of their enums: a program may pass anything."""
     for name, check in _type_checks().items():
         check_type(name, getattr(new, name), check)
     for name in ("source_ref", *LABELS):
@@ -395,7 +399,7 @@ def _check_label(field: str, text: str, most: int) -> None:
 
 
 def _content_hash(kind: Kind, content: str) -> bytes:
-    """What tells whether a key still stands for the same text; a fact is the same however it is written."""
+    """A hash that shows whether a key still has the same text; spelling makes no difference for a fact."""
     return hashlib.sha256((normalised(content) if kind is Kind.FACT else content).encode()).digest()
 
 
@@ -406,22 +410,21 @@ def _default_scope(rule: KindRule, identity: Identity) -> Scope:
 
 
 def _check_combination(kind: Kind, rule: KindRule, scope: Scope, tier: Tier) -> None:
-    if scope not in rule.scopes:
-        allowed = ", ".join(sorted(rule.scopes))
-        raise InvalidInput(f"items of kind {kind} cannot have the scope {scope}; use one of {allowed}", field="scope")
-    if tier not in rule.tiers:
-        allowed = ", ".join(sorted(rule.tiers))
-        raise InvalidInput(f"items of kind {kind} cannot have the tier {tier}; use one of {allowed}", field="tier")
+    allowed: frozenset[str]
+    for noun, value, allowed in (("scope", scope, rule.scopes), ("tier", tier, rule.tiers)):
+        if value not in allowed:
+            choices = ", ".join(sorted(allowed))
+            raise InvalidInput(f"items of kind {kind} cannot have the {noun} {value}; use one of {choices}", field=noun)
 
 
 def require_owner(scope: Scope, identity: Identity, session_id: SessionId | None) -> None:
-    """Raise unless the identity carries what the scope is keyed by (R1)."""
+    """Raise unless the identity has the id that the scope needs (R1)."""
     if scope is Scope.USER and identity.user_id is None:
         raise Unauthenticated(
             "scope user needs a user: use a credential of a person, or name the user (Recordari-User, --user)"
         )
     if scope is Scope.AGENT and identity.agent_id is None:
-        raise Unauthenticated("scope agent needs an agent: name the agent that asks (Recordari-Agent, --agent)")
+        raise Unauthenticated("scope agent needs an agent: name it (Recordari-Agent, --agent)")
     if scope is Scope.SESSION and session_id is None:
         raise InvalidInput(
             "scope session needs a session: name it (session_id, Recordari-Session, --session)", field="session_id"
@@ -429,7 +432,7 @@ def require_owner(scope: Scope, identity: Identity, session_id: SessionId | None
 
 
 def checked_content(content: str, *, field: str = "content") -> str:
-    """Text that can be kept: not empty, valid Unicode, without the NUL that no database takes."""
+    """Return the text, or raise `InvalidInput` if it is empty or cannot be stored."""
     if not isinstance(content, str):
         raise InvalidInput(f"{field} must be text", field=field)
     if not content.strip():
@@ -439,7 +442,7 @@ def checked_content(content: str, *, field: str = "content") -> str:
 
 
 def elided(content: str) -> tuple[str, str | None]:
-    """The copy an item carries, and the whole body when the copy is only a preview of it."""
+    """The content of an item, and the whole body if the content is only a preview of it."""
     if len(content.encode()) <= MAX_CONTENT_BYTES:
         return content, None
     head = cut_to_bytes(content, PREVIEW_BYTES * 3 // 4)
@@ -449,47 +452,36 @@ def elided(content: str) -> tuple[str, str | None]:
 
 
 def cut_to_bytes(text: str, limit: int) -> str:
-    """The longest beginning of `text` that is at most `limit` bytes of UTF-8."""
+    """The longest beginning of `text` that has at most `limit` bytes of UTF-8."""
     return text.encode()[:limit].decode(errors="ignore")
 
 
 def payload_key(kind: Kind, source_ref: str) -> str:
-    """The key under which the whole body can be read again."""
     return "tout_" + hashlib.sha256(f"{kind}\x1f{source_ref}".encode()).hexdigest()[:32]
 
 
 def derived_ref(new: NewItem, scope: Scope, identity: Identity, content: str, event_time: datetime) -> str:
-    """A reference made from what is said, so that saying it again finds the same row.
+    """A reference made from the content, so that the same content again finds the same row.
 
-    A fact is the same whenever the same owner states the same normalised text (F2). Anything else is the same only
-    when it happened in the same session at the same moment: people do repeat themselves.
+    A fact is the same when the same owner states the same normalised text (F2). Other items are the same only in the
+    same session at the same moment: people repeat themselves.
     """
     digest = hashlib.sha256(normalised(content).encode()).hexdigest()[:16]
     if new.kind is Kind.FACT:
-        owner = {Scope.USER: identity.user_id, Scope.AGENT: identity.agent_id}.get(scope)
-        return f"fact:{scope}:{owner or identity.tenant_id}:{digest}"
-    moment = event_time.isoformat()
+        ids = {Scope.USER: identity.user_id, Scope.AGENT: identity.agent_id}
+        return f"fact:{scope}:{ids.get(scope) or identity.tenant_id}:{digest}"
     session_id = new.session_id or identity.session_id
-    # An agent hears the same from many users: what is a user's is told apart by both.
+    # An agent hears the same from many users: an item of a user has both in its reference.
     user_id = identity.user_id if scope is Scope.USER or identity.agent_id is None else None
-    place = session_id or ":".join(filter(None, (identity.agent_id, user_id)))
-    return f"{new.kind}:{place}:{moment}:{digest}"
+    owner = session_id or ":".join(filter(None, (identity.agent_id, user_id)))
+    return f"{new.kind}:{owner}:{event_time.isoformat()}:{digest}"
 
 
 _SPACE = re.compile(r"\s+")
 
 
 def normalised(text: str) -> str:
-    """Text with differences that nobody means taken out: Unicode form, white space, letter case, final full stop."""
+    """The text without differences of Unicode form, white space, letter case and final full stop."""
     if text.isascii():
         return " ".join(text.split()).rstrip(".").casefold()
     return _SPACE.sub(" ", unicodedata.normalize("NFKC", text)).strip().rstrip(".").casefold()
-
-
-REVIEWED_TRUST = frozenset({Trust.USER, Trust.AGENT})
-
-
-"""Carriers whose text may last without a person's review; a tool's, a document's or a stranger's may not."""
-
-
-CORROBORATION = 2  # F6: sessions in which a fact is said before it lasts

@@ -1,4 +1,4 @@
-"""Secrets at rest: encrypted with AES-256-GCM under a key of this installation, or under one that a caller brings."""
+"""Secrets at rest: encrypted with AES-256-GCM under the key of this installation, or under another one."""
 
 from __future__ import annotations
 
@@ -18,34 +18,33 @@ _MARK = "v1:"
 
 
 class Secrets:
-    """Encrypts short texts; what was changed or was encrypted for another purpose cannot be opened."""
+    """Encrypts short texts; a text that was changed, or encrypted for another purpose, cannot be opened."""
 
     def __init__(self, *, home: Path, key: str | None = None) -> None:
         self._home = home
-        self._given = key
+        self._configured = key
         self._key: bytes | None = None
 
     def seal(self, text: str, *, purpose: str = "") -> str:
-        """The text encrypted; `purpose` says what it belongs to and must be the same when it is opened."""
-        sealed = seal_with(self._of_installation(), text.encode(), purpose=purpose)
+        """Encrypt a text; `purpose` names its use and must be the same in `open`."""
+        sealed = seal_with(self._installation_key(), text.encode(), purpose=purpose)
         return _MARK + base64.b64encode(sealed).decode()
 
     def open(self, sealed: str, *, purpose: str = "") -> str:
-        """The text again; `ConfigurationError` when this is not the key that it was encrypted with."""
+        """Decrypt a text; `ConfigurationError` when it was encrypted with another key."""
         try:
             raw = base64.b64decode(sealed.removeprefix(_MARK), validate=True)
         except binascii.Error:
             raw = b""
-        return open_with(self._of_installation(), raw, purpose=purpose).decode()
+        return open_with(self._installation_key(), raw, purpose=purpose).decode()
 
-    def _of_installation(self) -> bytes:
+    def _installation_key(self) -> bytes:
         if self._key is None:
-            self._key = _read(self._given) if self._given is not None else _of_file(self._home / KEY_FILE)
+            self._key = _parse(self._configured) if self._configured is not None else _of_file(self._home / KEY_FILE)
         return self._key
 
 
 def seal_with(key: bytes, content: bytes, *, purpose: str = "") -> bytes:
-    """Encrypt under a key of 32 bytes."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     nonce = os.urandom(NONCE_BYTES)
@@ -53,7 +52,6 @@ def seal_with(key: bytes, content: bytes, *, purpose: str = "") -> bytes:
 
 
 def open_with(key: bytes, sealed: bytes, *, purpose: str = "") -> bytes:
-    """Decrypt under the key that it was encrypted with, or raise `ConfigurationError`."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -66,14 +64,11 @@ def open_with(key: bytes, sealed: bytes, *, purpose: str = "") -> bytes:
         ) from None
 
 
-def _read(text: str) -> bytes:
+def _parse(text: str) -> bytes:
     """A key from its text: Base64 of 32 bytes, or any long phrase."""
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raw = b""
-    if len(raw) == KEY_BYTES:
-        return raw
+    with suppress(binascii.Error, ValueError):
+        if len(raw := base64.b64decode(text, validate=True)) == KEY_BYTES:
+            return raw
     if len(text) < KEY_BYTES:
         raise ConfigurationError(
             "RECORDARI_SECRET_KEY must be Base64 of 32 bytes, or a phrase of 32 characters or more"
@@ -88,13 +83,13 @@ def _of_file(file: Path) -> bytes:
             _make(file)
         if file.stat().st_mode & 0o077:
             raise ConfigurationError(f"{file} can be read by others; make it private (chmod 600)")
-        return _read(file.read_text().strip())
+        return _parse(file.read_text().strip())
     except OSError as error:
-        raise ConfigurationError(f"cannot keep a key in {file}: {error.strerror}; set RECORDARI_SECRET_KEY") from None
+        raise ConfigurationError(f"cannot store a key in {file}: {error.strerror}; set RECORDARI_SECRET_KEY") from None
 
 
 def _make(file: Path) -> None:
-    """Write a key whole under another name, then link it: of two processes the second takes the first one's."""
+    """Write a key under another name, then link it: of two processes the second uses the key of the first."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as target:

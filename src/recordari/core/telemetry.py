@@ -1,8 +1,7 @@
-"""Metrics, traces and logs of this process: figures, ids and places in the code, never content.
+"""Metrics, traces and logs of this process: figures, ids and code locations, never content.
 
-Nothing here leaves the process by itself: metrics wait at `/metrics`, logs go to standard error, and spans
-are handed to OpenTelemetry only where `RECORDARI_TRACING` is set. Heavy packages are imported when first
-needed.
+Nothing leaves the process by itself: metrics wait at `/metrics`, logs go to standard error, and OpenTelemetry gets
+spans only if `RECORDARI_TRACING` is set. Heavy packages are imported at their first use.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from recordari.errors import ConfigurationError, RecordariError
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -39,14 +37,14 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 MAX_LOGGED_CHARACTERS = 128
 
 request_id: ContextVar[str | None] = ContextVar("recordari_request_id", default=None)
-"""The id of the request being served; every log line of it carries this."""
+"""The id of the current request; it is in each of its log lines."""
 
 
 # Logs
 
 
 def safe(value: object) -> object:
-    """What a log may show of a value: numbers, ids and short words; of others their kind and size."""
+    """The part of a value that a log may show: numbers, ids and short words; of others the type and size."""
     match value:
         case None | bool() | int() | float():
             return value
@@ -68,8 +66,8 @@ def safe(value: object) -> object:
             return f"<{type(value).__name__}>"
 
 
-def places(error: BaseException, most: int = 12) -> str:
-    """Where an exception came from: file, line and function of its innermost frames, and no text of it."""
+def frames_of(error: BaseException, most: int = 12) -> str:
+    """File, line and function of an exception's innermost frames, and no text of it."""
     frames = traceback.extract_tb(error.__traceback__)[-most:]
     return " < ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}:{frame.name}" for frame in reversed(frames))
 
@@ -81,52 +79,45 @@ class Log:
         self._logger = logging.getLogger(name)
 
     def debug(self, event: str, **fields: object) -> None:
-        """Something only a developer wants to see."""
         self._write(logging.DEBUG, event, fields)
 
     def info(self, event: str, **fields: object) -> None:
-        """Something that happened as it should."""
         self._write(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: object) -> None:
-        """Something that an operator may want to look at."""
         self._write(logging.WARNING, event, fields)
 
     def error(self, event: str, **fields: object) -> None:
-        """Something that went wrong; of an exception its class and its places are written, never its text."""
+        """Of an exception in the field `error` the class and the frames are written, never its text."""
         if isinstance(error := fields.get("error"), BaseException):
-            fields["at_code"] = _Place(places(error))
+            fields["at_code"] = _Frames(frames_of(error))
         self._write(logging.ERROR, event, fields)
 
     def _write(self, level: int, event: str, fields: Mapping[str, object]) -> None:
         if not self._logger.isEnabledFor(level):
             return
-        shown = {key: value.text if isinstance(value, _Place) else safe(value) for key, value in fields.items()}
+        shown = {key: value if isinstance(value, _Frames) else safe(value) for key, value in fields.items()}
         if (current := request_id.get()) is not None:
             shown.setdefault("request_id", current)
         words = "".join(f" {key}={value}" for key, value in shown.items())
         self._logger.log(level, "%s%s", event, words, extra={"recordari_event": event, "recordari_fields": shown})
 
 
-class _Place:
-    """Text made by `places`, which names code only and so may pass as it is."""
+class _Frames(str):
+    """Text made by `frames_of`, which names code only and so is safe."""
 
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
+    __slots__ = ()
 
 
 def get_log(name: str) -> Log:
-    """The log of a module; call it with `__name__`."""
     return Log(name)
 
 
 class ContentFreeFormatter(logging.Formatter):
-    """Renders our events, and of other packages' records only what cannot carry content.
+    """Renders our events, and of other packages' records only the parts that cannot carry content.
 
-    Those packages put values into messages. So of their records we keep the template when the values are
-    apart from it, the class and places of an exception, and the line of code that wrote it.
+    Those packages put values into messages. So of their records we keep the template if the values are separate from
+    it, the class and frames of an exception, and the line of code that wrote it.
     """
 
     def __init__(self, render: Callable[[dict[str, Any]], str]) -> None:
@@ -134,7 +125,6 @@ class ContentFreeFormatter(logging.Formatter):
         self._render = render
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line for one record."""
         line: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -156,17 +146,17 @@ def _reduced(record: logging.LogRecord) -> dict[str, Any]:
         fields["action"] = safe(action)
     fields["code"] = f"{record.module}:{record.lineno}:{record.funcName}"
     if record.exc_info and record.exc_info[1] is not None:
-        fields |= {"error": type(record.exc_info[1]).__name__, "at_code": places(record.exc_info[1])}
+        fields |= {"error": type(record.exc_info[1]).__name__, "at_code": frames_of(record.exc_info[1])}
     if (current := request_id.get()) is not None:
         fields["request_id"] = current
     return fields
 
 
 def _as_event(_: Any, __: str, line: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
-    """What structlog hands to a `Log`, so that code which uses structlog is held to the same rules."""
-    event, failed = str(line.pop("event")), line.pop("exc_info", None)
-    if failed:
-        line["error"] = failed if isinstance(failed, BaseException) else sys.exc_info()[1]
+    """The arguments that structlog passes to a `Log`, so that code which uses structlog follows the same rules."""
+    event, error = str(line.pop("event")), line.pop("exc_info", None)
+    if error:
+        line["error"] = error if isinstance(error, BaseException) else sys.exc_info()[1]
     return (event,), dict(line)
 
 
@@ -177,19 +167,16 @@ def configure_logging(*, form: LogFormat = "auto", level: str = "info", stream: 
     stream = stream or sys.stderr
     if form == "auto":
         form = "console" if stream.isatty() else "json"
+    renderer: Callable[..., object] = structlog.processors.JSONRenderer(sort_keys=False)
     if form == "console":
-        console = structlog.dev.ConsoleRenderer(timestamp_key="at", colors=stream.isatty())
-        render: Callable[[dict[str, Any]], str] = lambda line: str(console(None, "", line))  # noqa: E731
-    else:
-        json_lines = structlog.processors.JSONRenderer(sort_keys=False)
-        render = lambda line: str(json_lines(None, "", line))  # noqa: E731
+        renderer = structlog.dev.ConsoleRenderer(timestamp_key="at", colors=stream.isatty())
     structlog.configure(
         processors=[_as_event],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=lambda *names: Log(names[0] if names else "recordari"),
     )
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(ContentFreeFormatter(render))
+    handler.setFormatter(ContentFreeFormatter(lambda line: str(renderer(None, "", line))))
     root = logging.getLogger()
     for old in list(root.handlers):
         root.removeHandler(old)
@@ -199,7 +186,7 @@ def configure_logging(*, form: LogFormat = "auto", level: str = "info", stream: 
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
-    # Our own request line has the route's template; uvicorn's has the raw path, which may hold a user's text.
+    # Our own request line has the route's template; uvicorn's has the raw path, which may contain a user's text.
     logging.getLogger("uvicorn.access").disabled = True
     for name in ("httpx2", "httpcore2", "procrastinate", "mcp"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
@@ -209,7 +196,7 @@ def configure_logging(*, form: LogFormat = "auto", level: str = "info", stream: 
 
 
 class Measurement:
-    """What one operation may note about itself: figures for its span."""
+    """Figures of one operation for its span."""
 
     __slots__ = ("figures",)
 
@@ -222,38 +209,24 @@ class Measurement:
 
 
 class Telemetry:
-    """The metrics of one set of resources, in a registry of its own, and its tracer where one is wanted."""
+    """The metrics of one set of resources, in a registry of their own, and a tracer if tracing is on."""
 
     def __init__(self, *, tracing: bool = False) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
         self.registry = CollectorRegistry()
-        self._operations = Histogram(
+        counter = functools.partial(Counter, registry=self.registry)
+        histogram = functools.partial(Histogram, registry=self.registry, buckets=SECONDS)
+        self._operations = histogram(
             "recordari_operation_seconds",
             "Time of an operation by outcome (ok, or the error's code).",
             ("operation", "outcome"),
-            registry=self.registry,
-            buckets=SECONDS,
         )
-        self._requests = Counter(
-            "recordari_requests",
-            "Requests by route template.",
-            ("method", "route", "status"),
-            registry=self.registry,
+        self._requests = counter("recordari_requests", "Requests by route template.", ("method", "route", "status"))
+        self._request_seconds = histogram(
+            "recordari_request_seconds", "Time of a request by route template.", ("route",)
         )
-        self._request_seconds = Histogram(
-            "recordari_request_seconds",
-            "Time of a request by route template.",
-            ("route",),
-            registry=self.registry,
-            buckets=SECONDS,
-        )
-        self._masked = Counter(
-            "recordari_masked",
-            "Personal data and secrets taken out of what was written, by type.",
-            ("type",),
-            registry=self.registry,
-        )
+        self._masked = counter("recordari_masked", "Personal data and secrets masked in writes, by type.", ("type",))
         self._new_gauge = functools.partial(Gauge, labelnames=("state",), registry=self.registry)
         self._sources: dict[str, tuple[Any, GaugeSource]] = {}
         self._tracer = _tracer() if tracing else None
@@ -276,7 +249,7 @@ class Telemetry:
         if self._tracer is None:
             yield
             return
-        # The messages of exceptions may carry content, so that the span gets the class only.
+        # The message of an exception may carry content, so the span gets only its class.
         with self._tracer.start_as_current_span(
             f"memory.{operation}", record_exception=False, set_status_on_exception=False
         ) as span:
@@ -291,7 +264,6 @@ class Telemetry:
                     span.set_attribute(f"recordari.{name}", figure)
 
     def count_request(self, *, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one answered request."""
         self._requests.labels(method, route, str(status)).inc()
         self._request_seconds.labels(route).observe(seconds)
 
@@ -301,12 +273,11 @@ class Telemetry:
             self._masked.labels(data_type).inc(count)
 
     def watch(self, name: str, description: str, source: GaugeSource) -> None:
-        """Show what `source` returns (figures by state; may be async) as a gauge when metrics are read."""
+        """Show the figures by state of `source` (which may be async) as a gauge when metrics are read."""
         gauge = self._sources[name][0] if name in self._sources else self._new_gauge(name, description)
         self._sources[name] = (gauge, source)
 
     async def render(self) -> bytes:
-        """Every metric in Prometheus' text format."""
         from prometheus_client import generate_latest
 
         for name, (gauge, source) in self._sources.items():
@@ -316,7 +287,7 @@ class Telemetry:
                 if inspect.isawaitable(figures):
                     figures = await figures
             except RecordariError as error:
-                # A gauge that cannot be read now is left out; the other metrics matter most just then.
+                # Leave out a gauge that cannot be read: the other metrics matter most at such a moment.
                 _log.warning("gauge_unreadable", gauge=name, error=error)
                 continue
             for state, figure in figures.items():
@@ -325,11 +296,10 @@ class Telemetry:
 
 
 class Measurable(Protocol):
-    """Anything that carries a `Telemetry`, as the resources of every verb do."""
+    """An object with a `Telemetry`, such as the resources of every verb."""
 
     @property
-    def telemetry(self) -> Telemetry:
-        """Where its operations are counted."""
+    def telemetry(self) -> Telemetry: ...
 
 
 M = TypeVar("M", bound=Measurable)
@@ -338,7 +308,7 @@ M = TypeVar("M", bound=Measurable)
 def measured(
     operation: str,
 ) -> Callable[[Callable[Concatenate[M, P], Awaitable[R]]], Callable[Concatenate[M, P], Coroutine[Any, Any, R]]]:
-    """Time every call of a service function, whose first argument carries the telemetry, as `operation`."""
+    """Time every call of a function, whose first argument has the telemetry, as `operation`."""
 
     def decorate(
         function: Callable[Concatenate[M, P], Awaitable[R]],
@@ -354,7 +324,7 @@ def measured(
 
 
 def outcome_of(error: BaseException) -> str:
-    """The word that metrics and spans use for an error: its code, or `cancelled`, or `error`."""
+    """The label of an error in metrics and spans: its code, or `cancelled`, or `error`."""
     if isinstance(error, RecordariError):
         return error.code
     return "error" if isinstance(error, Exception) else "cancelled"
@@ -364,7 +334,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
 def is_request_id(text: str) -> bool:
-    """Whether a caller's request id is one that we repeat in logs and answers."""
+    """Whether a caller's request id is safe to repeat in logs and answers."""
     return _REQUEST_ID.fullmatch(text) is not None
 
 

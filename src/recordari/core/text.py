@@ -1,7 +1,7 @@
-"""Words of a text as they are indexed and asked for: one tokeniser for both sides.
+"""One tokeniser for indexing and searching.
 
-Words are stemmed in the tenant's language. What a stemmer would spoil is kept as it is written: identifiers, addresses
-and paths (whole, and their parts), Chinese and Japanese by pairs of characters, emoji one by one.
+Words are stemmed in the tenant's language. Identifiers, addresses and paths are not stemmed (they are indexed whole, and
+by their parts), nor are Chinese and Japanese, by pairs of characters, and single emoji.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_TERM_LENGTH = 100
 MAX_POSITION = 16_383  # PostgreSQL keeps no position beyond
 MAX_POSITIONS_PER_TERM = 255
 
-# Function words say nothing about what a text is about; they would be a third of the index.
+# Function words say nothing about the subject of a text; they would be a third of the index.
 STOP_WORDS = frozenset(
     """a an and are as at be been but by can did do does for from had has have he her hers him his how i if in into
     is it its just me my of on or our she so than that the their them then there these they this those to up us
@@ -36,8 +36,8 @@ _IDENTIFIER = (
 )
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
 _EMOJI = "\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
-# Most words are letters with a blank or a closing sign behind them. That nothing else can begin there is seen at once, where
-# an identifier would be tried for in every way; what this finds, the others would find alike.
+# A fast path for most words: letters before a blank or punctuation, which cannot start an identifier. The slower
+# patterns below would find the same words.
 _PLAIN = r"[A-Za-z]+(?![\w@/\\]|[.+:#-](?!\s|\Z))(?:['’][^\W\d_]+)?"
 _TOKEN = re.compile(
     rf"(?P<plain>{_PLAIN})|(?P<emoji>[{_EMOJI}])|(?P<cjk>[{_CJK}]+)|(?P<identifier>{_IDENTIFIER})|(?P<word>[^\W\d_{_CJK}]+(?:['’][^\W\d_]+)?)"
@@ -47,25 +47,25 @@ _PART = re.compile(rf"[^\W\d_{_CJK}]+|\d+")
 
 def terms(text: str, language: str = "english") -> list[str]:
     """The terms of a text, in order; the same term may come more than once."""
-    found: list[str] = []
+    result: list[str] = []
     for match in _TOKEN.finditer(text):
         token = match.group()
         match match.lastgroup:
             case "emoji":
-                found.append(token)
+                result.append(token)
             case "cjk":
-                found.extend([token] if len(token) == 1 else (one + two for one, two in pairwise(token)))
+                result.extend([token] if len(token) == 1 else map("".join, pairwise(token)))
             case "identifier":
-                found.extend(_identifier_terms(token, language))
+                result.extend(_identifier_terms(token, language))
             case _:
                 if term := _word_term(token, language):
-                    found.append(term)
-    return found
+                    result.append(term)
+    return result
 
 
 @lru_cache(maxsize=100_000)
 def _word_term(token: str, language: str) -> str:
-    """The term of a word; nothing for one that says nothing."""
+    """The term of a word; empty for a stop word."""
     word = token.casefold().replace("’", "'").removesuffix("'s")
     return "" if word in STOP_WORDS else _stem(word, language)
 
@@ -74,8 +74,7 @@ def _identifier_terms(token: str, language: str) -> Iterable[str]:
     whole = token.casefold().strip("._:#-")
     if whole:
         yield whole[:MAX_TERM_LENGTH]
-    parts = [part.casefold() for part in _PART.findall(token)]
-    for part in parts:
+    for part in map(str.casefold, _PART.findall(token)):
         if len(part) > 1 and part != whole and part not in STOP_WORDS:
             yield _stem(part, language) if part.isalpha() else part[:MAX_TERM_LENGTH]
 
@@ -92,24 +91,24 @@ def _stem(word: str, language: str) -> str:
 
 
 def tsvector_literal(content_terms: Sequence[str]) -> str:
-    """The terms as PostgreSQL writes a text-search vector, with their positions."""
+    """The terms with their positions, in PostgreSQL's notation of a text-search vector."""
     positions: dict[str, list[int]] = {}
     for position, term in enumerate(content_terms, start=1):
-        places = positions.get(term)
-        if places is None:
+        numbers = positions.get(term)
+        if numbers is None:
             positions[term] = [min(position, MAX_POSITION)]
-        elif len(places) < MAX_POSITIONS_PER_TERM:
-            places.append(min(position, MAX_POSITION))
+        elif len(numbers) < MAX_POSITIONS_PER_TERM:
+            numbers.append(min(position, MAX_POSITION))
     return " ".join(
         [
-            f"{_quoted(term)}:{places[0] if len(places) == 1 else ','.join(map(str, dict.fromkeys(places)))}"
-            for term, places in positions.items()
+            f"{_quoted(term)}:{numbers[0] if len(numbers) == 1 else ','.join(map(str, dict.fromkeys(numbers)))}"
+            for term, numbers in positions.items()
         ]
     )
 
 
 def tsquery_literal(query_terms: Iterable[str]) -> str:
-    """A question that any of the terms answers."""
+    """A query that matches any of the terms."""
     return " | ".join(_quoted(term) for term in query_terms)
 
 
@@ -133,18 +132,17 @@ LONGEST_CHARACTER = 4  # bytes of UTF-8
 
 
 def characters_begun(body: bytes, length: int | None) -> tuple[int, int]:
-    """Where in the bytes the characters stand that begin in the first `length` of them: first byte, and the one past.
+    """The range of bytes, start and end, of the characters that begin in the first `length` bytes.
 
-    So ranges that follow each other hold every character once, wherever they are cut; `body` goes on for as many bytes as
-    the last character needs.
+    So consecutive ranges hold every character once, wherever they are cut; `body` must contain the rest of the last
+    character.
     """
-    first = next((place for place, byte in enumerate(body[:LONGEST_CHARACTER]) if not _continues(byte)), len(body))
-    past = len(body) if length is None else min(length, len(body))
-    while past < len(body) and _continues(body[past]):
-        past += 1
-    return min(first, past), past
+    starts = (position for position, byte in enumerate(body[:LONGEST_CHARACTER]) if not _is_continuation(byte))
+    end = len(body) if length is None else min(length, len(body))
+    while end < len(body) and _is_continuation(body[end]):
+        end += 1
+    return min(next(starts, len(body)), end), end
 
 
-def _continues(byte: int) -> bool:
-    """Whether the byte stands inside a character of UTF-8."""
+def _is_continuation(byte: int) -> bool:
     return byte & 0xC0 == 0x80

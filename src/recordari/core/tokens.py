@@ -1,13 +1,14 @@
-"""How many tokens a text will cost a model, estimated in microseconds without any model's vocabulary.
+"""Estimates of the number of tokens of a text, in microseconds and without any model's vocabulary.
 
-Budgets need a figure that is quick and seldom too low; they do not need the exact one, which differs from model
-to model by more than this estimate errs. `estimated_tokens` is the quickest and about right for English;
-`prudent_tokens` looks at words and scripts and stays above what present models count, in any language.
+Budgets need a figure that is fast and seldom too low, not the exact one, which differs from model to model by more than
+the error of the estimate. `estimated_tokens` is the fastest and about right for English; `prudent_tokens` looks at
+words and scripts and stays above the count of present models, in any language.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -17,7 +18,7 @@ TokenCounter = Callable[[str], int]
 CHARACTERS_PER_TOKEN = 4.0  # letters and single spaces of a language in Latin script
 MESSAGE_OVERHEAD = 4  # role and separators around each message
 
-# Anything else than words costs more: digits, signs and indentation come in short tokens.
+# Digits, punctuation and indentation have short tokens and cost more than words.
 _DENSE = re.compile(r"[^\w\s]|\d|(?<=\s)\s", re.ASCII)
 _WIDE = re.compile(r"[\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\U00010000-\U0010ffff]")
 DENSE_TOKENS = 0.6
@@ -39,38 +40,31 @@ def estimated_tokens(text: str) -> int:
 
 
 def message_tokens(content: str) -> int:
-    """Estimate the tokens of a message in a prompt."""
     return estimated_tokens(content) + MESSAGE_OVERHEAD
 
 
 def cut_to_tokens(text: str, limit: int) -> str:
-    """The longest beginning of a text, found by halving, that is estimated at no more than `limit` tokens."""
+    """The longest beginning of a text that is estimated at no more than `limit` tokens."""
     if estimated_tokens(text) <= limit:
         return text
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if estimated_tokens(text[:middle]) <= limit:
-            low = middle
-        else:
-            high = middle - 1
-    return text[:low]
+    lengths = range(1, len(text) + 1)
+    return text[: bisect_right(lengths, limit, key=lambda length: estimated_tokens(text[:length]))]
 
 
 _WORD = re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
 _DIGITS = b"0123456789"
 _MARKS = bytes(range(0x21, 0x30)) + b":;<=>?@[\\]^_`{|}~"
-# What a character costs by its script, set above what five vocabularies count; a test holds it against three of them.
+# The cost of a character by its script, above the count of five vocabularies; a test compares it with three of them.
 _SCRIPTS = tuple(
     (re.compile(f"[{characters}]"), cost)
     for characters, cost in (
-        ("\u00a0-\u00bf\u2000-\u206f", 0.9),  # signs of Latin scripts, and what does not show
+        ("\u00a0-\u00bf\u2000-\u206f", 0.9),  # punctuation of Latin scripts, and invisible characters
         ("\u0370-\u058f\u0600-\u06ff", 0.65),  # Greek, Cyrillic, Armenian, Arabic
         ("\u0590-\u05ff", 1.0),  # Hebrew
-        ("\u0700-\u1dff", 0.85),  # of India and South-East Asia, among others
+        ("\u0700-\u1dff", 0.85),  # scripts of India and South-East Asia, among others
         ("\u2070-\u2e7f\ue000-\uf8ff\ufb00-\uffff", 2.0),  # symbols and presentation forms
         ("\u2e80-\ud7ff\uf900-\ufaff", 1.25),  # Chinese, Japanese, Korean
-        ("\U00010000-\U0010ffff", 4.0),  # emoji and what else is written in four bytes
+        ("\U00010000-\U0010ffff", 4.0),  # emoji and other characters of four bytes
     )
 )
 # A text with enough of these is English, whose words are seldom split.
@@ -80,9 +74,9 @@ _ENGLISH = frozenset(
     know take into your some could them see other than then now look only its over also after use how our first want new
     because any these give most us is are was were been has had did am more please thanks should may here where why""".split()
 )
-ENGLISH_SHARE = 6  # one of so many words
+ENGLISH_SHARE = 6  # one word in six
 NEW_LINE = 0.7  # and each further pair of spaces
-MOST_LINES = 20_000  # whose weights are kept, in about 5 MB
+MOST_LINES = 20_000  # in the cache, about 5 MB
 
 
 def prudent_tokens(text: str) -> int:
@@ -91,56 +85,56 @@ def prudent_tokens(text: str) -> int:
         return 0
     lines = text.split("\n")
     english = foreign = other = 0.0
-    plain = known = 0
+    plain = common = 0
     for line in lines:
-        in_english, elsewhere, beside, plain_words, known_words = _line_weights(line)
-        english += in_english
-        foreign += elsewhere
-        other += beside
-        plain += plain_words
-        known += known_words
-    cost = english if known * ENGLISH_SHARE >= plain else foreign
+        line_english, line_foreign, line_other, line_plain, line_common = _line_weights(line)
+        english += line_english
+        foreign += line_foreign
+        other += line_other
+        plain += line_plain
+        common += line_common
+    cost = english if common * ENGLISH_SHARE >= plain else foreign
     return int(cost + other + (len(lines) - 1) * NEW_LINE) + 1
 
 
 _Weights = tuple[float, float, float, int, int]
-"""What a line's words cost in English and elsewhere, what else in it costs; its plain words and its well-known ones."""
+"""The cost of a line's words in English and in other languages, and of its other characters; plain and common words."""
 _LINES: dict[tuple[int, int], _Weights] = {}
 
 
 def _line_weights(line: str) -> _Weights:
-    """What a line costs. The same lines are counted at every turn: their weights are kept, by their hash, not their text."""
+    """The weights of a line, cached by its hash and without its text: every turn counts the same lines again."""
     key = (len(line), hash(line))
-    found = _LINES.get(key)
-    if found is None:
+    weights = _LINES.get(key)
+    if weights is None:
         if len(_LINES) >= MOST_LINES:
             _LINES.clear()
-        found = _LINES[key] = _weighed_line(line)
-    return found
+        weights = _LINES[key] = _weigh_line(line)
+    return weights
 
 
-def _weighed_line(line: str) -> _Weights:
-    plain = known = 0
+def _weigh_line(line: str) -> _Weights:
+    plain = common = 0
     english = foreign = 0.0
     for word in _WORD.findall(line):
-        in_english, elsewhere, is_plain, is_known = _weighed(word)
-        english += in_english
-        foreign += elsewhere
+        word_english, word_foreign, is_plain, is_common = _weigh(word)
+        english += word_english
+        foreign += word_foreign
         plain += is_plain
-        known += is_known
-    written = line.encode(errors="surrogatepass")
-    without_digits = written.translate(None, _DIGITS)
-    other = float(len(written) - len(without_digits))
+        common += is_common
+    encoded = line.encode(errors="surrogatepass")
+    without_digits = encoded.translate(None, _DIGITS)
+    other = float(len(encoded) - len(without_digits))
     other += (len(without_digits) - len(without_digits.translate(None, _MARKS))) * 0.9
     other += line.count("  ") * NEW_LINE
     if not line.isascii():
-        other += sum(len(script.findall(line)) * each for script, each in _SCRIPTS)
-    return english, foreign, other, plain, known
+        other += sum(len(script.findall(line)) * cost for script, cost in _SCRIPTS)
+    return english, foreign, other, plain, common
 
 
 @lru_cache(maxsize=50_000)
-def _weighed(word: str) -> tuple[float, float, bool, bool]:
-    """What a word costs in an English text and in another one, whether it is a plain one, and a well-known English one."""
+def _weigh(word: str) -> tuple[float, float, bool, bool]:
+    """The cost of a word in an English text and in another one; whether it is plain, and a common English word."""
     size = len(word)
     if size > 1 and not word.islower() and not word.istitle():
         cost = 1.2 if size <= 3 and word.isupper() else max(1.0, size / 1.5)

@@ -14,14 +14,12 @@ from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import ConfigurationError
 
 DATABASE_NAME = "recordari"
-
-
 APP_LOGIN = "recordari"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where the database is: as the application, and as the owner where that is known."""
+    """The address of the database for the application, and for the owner where that is set."""
 
     dsn: str
     owner_dsn: str | None
@@ -30,13 +28,11 @@ class Address:
 
 
 def embedded_server(settings: Settings) -> EmbeddedServer:
-    """The embedded server of these settings, not started."""
     return EmbeddedServer(settings.home / "postgres", bin_dir=settings.postgres_bin_dir)
 
 
 @asynccontextmanager
 async def open_address(settings: Settings) -> AsyncIterator[Address]:
-    """The database to use: the configured one, or the embedded server, started and released here."""
     if settings.database_url is not None:
         dsn = settings.database_url.get_secret_value()
         login, password = migrate.login_of(dsn)
@@ -57,7 +53,7 @@ async def open_address(settings: Settings) -> AsyncIterator[Address]:
 
 
 async def bring_up_to_date(settings: Settings, address: Address) -> list[str]:
-    """Migrate where permitted; raise `ConfigurationError` when steps are missing and may not be applied."""
+    """Migrate if the settings allow it, else raise `ConfigurationError` when steps are missing."""
     if settings.auto_migrate and address.owner_dsn is not None:
         return await migrate.prepare(address.owner_dsn, login=address.login, password=address.password)
     missing = await migrate.pending(address.dsn)
@@ -76,7 +72,7 @@ async def check_ready(database: Database) -> None:
 
 
 def owner_of(address: Address) -> str:
-    """Give the owner's connection; raise `ConfigurationError` where only the application's is known."""
+    """The owner's address; raises `ConfigurationError` where only the application's is set."""
     if address.owner_dsn is None:
         raise ConfigurationError(
             "this needs the owner's connection to your PostgreSQL; set RECORDARI_DATABASE_OWNER_URL"
@@ -85,7 +81,7 @@ def owner_of(address: Address) -> str:
 
 
 def setup_script(settings: Settings) -> str:
-    """Write the SQL by which an administrator prepares the configured database where we may not."""
+    """The SQL with which an administrator prepares the configured database."""
     if settings.database_url is None:
         raise ConfigurationError("the embedded database needs no script; set RECORDARI_DATABASE_URL first")
     login, _ = migrate.login_of(settings.database_url.get_secret_value())

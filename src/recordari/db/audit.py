@@ -1,4 +1,4 @@
-"""The exact record of what was changed, by whom and why: ids and reasons, never content."""
+"""The audit: the exact record of changes, with actor and reason, by id and never with content."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ queries = Queries(__name__)
 async def record(
     tx: Transaction, action: str, subject_kind: str, subject_id: object, *, reason: str | None = None, **details: Any
 ) -> None:
-    """Append a line; `details` are ids and counts, never content."""
+    """Append an entry; `details` are ids and counts, never content."""
     await tx.run(
         queries.insert_entry,
         audit_id=new_id(),
@@ -48,14 +48,12 @@ async def record(
 
 
 async def list_entries(tx: Transaction, *, before: UUID | None, limit: int) -> list[AuditEntry]:
-    """The audit, newest first."""
     return await tx.all(queries.list_entries, AuditEntry, before=before or LAST, limit=limit)
 
 
 async def list_entries_of(
     tx: Transaction, *, subject_kind: str, subject_id: str, before: UUID | None, limit: int
 ) -> list[AuditEntry]:
-    """The audit of one subject, newest first."""
     return await tx.all(
         queries.list_entries_of,
         AuditEntry,

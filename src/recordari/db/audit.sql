@@ -1,10 +1,10 @@
 -- name: insert_entry
--- One line of the audit, in the transaction of the change it records.
+-- One entry of the audit, in the transaction of the change.
 INSERT INTO audit (tenant_id, audit_id, actor, action, subject_kind, subject_id, reason, details)
 VALUES (%(tenant_id)s, %(audit_id)s, %(actor)s, %(action)s, %(subject_kind)s, %(subject_id)s, %(reason)s, %(details)s)
 
 -- name: list_entries
--- The audit, newest first, before the id given.
+-- The audit, newest first, before an id.
 SELECT audit_id, at, actor, action, subject_kind, subject_id, reason, details FROM audit
 WHERE tenant_id = %(tenant_id)s AND audit_id < %(before)s ORDER BY audit_id DESC LIMIT %(limit)s
 

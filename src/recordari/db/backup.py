@@ -1,7 +1,7 @@
-"""Dumping and restoring the whole database with PostgreSQL's own programs.
+"""Dump and restore the whole database with PostgreSQL's own programs.
 
-A dump holds the two schemas of Recordari. Roles and extensions belong to the server: a restore makes them
-first. The restore is one transaction, so that a dump that cannot be restored changes nothing.
+A dump holds the two schemas of Recordari. Roles and extensions belong to the server: a restore creates them first.
+A restore is one transaction, so that a dump that cannot be restored changes nothing.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import itertools
 import os
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import IO, Any, TypeVar
 import psycopg
 from psycopg import pq, sql
 from psycopg.conninfo import make_conninfo
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import class_row
 
 from recordari.db.queries import Queries, Query
 from recordari.errors import ConfigurationError, DatabaseUnavailable, InvalidInput
@@ -28,9 +27,7 @@ from recordari.errors import ConfigurationError, DatabaseUnavailable, InvalidInp
 queries = Queries(__name__)
 
 SCHEMAS = ("recordari", "recordari_queue")
-MAGIC = b"PGDMP"  # what a dump in PostgreSQL's custom format begins with
-
-Connection = psycopg.AsyncConnection[dict[str, Any]]
+MAGIC = b"PGDMP"  # the first bytes of a dump in PostgreSQL's custom format
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,43 +39,42 @@ class Reader:
 
 
 async def find_reader(owner_dsn: str) -> Reader:
-    """Who dumps, and whether that role sees every row."""
-    async with _connection(owner_dsn) as connection:
-        row = await (await connection.execute(queries.reader.sql)).fetchone()
-        assert row is not None
-        return Reader(**row)
+    """The role that dumps, and whether it sees every row."""
+    async with await _connect(owner_dsn) as connection, connection.cursor(row_factory=class_row(Reader)) as cursor:
+        reader = await (await cursor.execute(queries.reader.sql)).fetchone()
+        assert reader is not None
+        return reader
 
 
 async def has_schema(owner_dsn: str) -> bool:
     """Whether the database has been migrated at all."""
-    async with _connection(owner_dsn) as connection:
+    async with await _connect(owner_dsn) as connection:
         row = await (await connection.execute(queries.has_tenants_table.sql)).fetchone()
-        return bool(row and any(row.values()))
+        return bool(row and row[0])
 
 
 async def count_rows(owner_dsn: str) -> dict[str, int]:
     """Count the rows of each table that has any, for a role that sees them all."""
     counts = {}
-    # Without row security the server raises an error rather than count what a policy leaves over.
-    async with _connection(make_conninfo(owner_dsn, options="-c row_security=off")) as connection:
-        for found in await (await connection.execute(queries.list_tables.sql)).fetchall():
-            table = sql.Identifier(found["schema_name"], found["table_name"])
-            rows = await connection.execute(sql.SQL("SELECT count(*) AS rows FROM {}").format(table))
-            row = await rows.fetchone()
-            if row and row["rows"]:
-                counts[str(found["table_name"])] = int(row["rows"])
+    # Without row security the server raises an error rather than count only the rows that a policy shows.
+    async with await _connect(make_conninfo(owner_dsn, options="-c row_security=off")) as connection:
+        for schema, table in await (await connection.execute(queries.list_tables.sql)).fetchall():
+            count = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(schema, table))
+            row = await (await connection.execute(count)).fetchone()
+            if row and row[0]:
+                counts[str(table)] = int(row[0])
     return counts
 
 
 def dump(owner_dsn: str, programs: Path, file: Path) -> int:
-    """Write a dump under a temporary name, then give it its own; the size in bytes. Blocking."""
+    """Write a dump under a temporary name, then rename it; returns the size in bytes. Blocking."""
     environment = _child_environment(owner_dsn)
     command = [
         str(programs / "pg_dump"), "--format=custom", "--no-password",
         *(f"--schema={name}" for name in SCHEMAS),
     ]  # fmt: skip
     try:
-        # Made private by mkstemp: the dump holds what every tenant remembers.
+        # Made private by mkstemp: the dump holds the memory of every tenant.
         fd, name = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".partial", dir=file.parent)
     except OSError as error:
         raise ConfigurationError(f"{file.parent} cannot be written: {error.strerror}; choose another file") from error
@@ -96,7 +92,7 @@ def dump(owner_dsn: str, programs: Path, file: Path) -> int:
 
 
 def restore(owner_dsn: str, programs: Path, file: Path) -> None:
-    """Put a dump in the place of the two schemas, in one transaction. Blocking."""
+    """Replace the two schemas by those of a dump, in one transaction. Blocking."""
     environment = _child_environment(owner_dsn)
     with tempfile.TemporaryFile() as script:
         script.write(resources.files(__package__).joinpath("restore.sql").read_bytes())
@@ -111,7 +107,7 @@ def restore(owner_dsn: str, programs: Path, file: Path) -> None:
 
 
 def run_psql(owner_dsn: str, programs: Path, arguments: Sequence[str]) -> int:
-    """Run psql on this terminal until it ends; its exit code. Blocking."""
+    """Run psql on this terminal until it ends; returns its exit code. Blocking."""
     environment = _child_environment(owner_dsn)
     command = [str(programs / "psql"), *arguments]
     return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 - the operator's own words
@@ -128,15 +124,12 @@ def dumped_migrations(programs: Path, file: Path) -> dict[str, str]:
         _run(command, {**os.environ, "LC_ALL": "C"}, stdout=script)
         script.seek(0)
         lines = script.read().decode("utf-8", "replace").splitlines()
-    start = next(
-        (n for n, line in enumerate(lines, 1) if line.startswith("COPY recordari.schema_migrations (name,")),
-        0,
-    )
-    rows = itertools.takewhile(lambda line: line != "\\.", lines[start:])
-    found = {name: checksum for name, checksum, *_ in (line.split("\t") for line in rows)}
-    if not start or not found:
+    table = itertools.dropwhile(lambda line: not line.startswith("COPY recordari.schema_migrations (name,"), lines)
+    rows = itertools.takewhile(lambda line: line != "\\.", itertools.islice(table, 1, None))
+    checksums = {name: checksum for name, checksum, *_ in (line.split("\t") for line in rows)}
+    if not checksums:
         raise InvalidInput(f"{file} is a dump of some other database, not one made by `recordari db backup`")
-    return found
+    return checksums
 
 
 def _check_format(file: Path) -> None:
@@ -150,13 +143,12 @@ def _check_format(file: Path) -> None:
 
 
 def _child_environment(dsn: str) -> dict[str, str]:
-    """Give a child the address in its environment, so that no password stands in a command line."""
+    """The address as environment of a child process, so that no password is in a command line."""
     try:
         options = pq.Conninfo.parse(dsn.encode())
     except psycopg.OperationalError as error:
         raise ConfigurationError("the database address is not a PostgreSQL connection string") from error
-    chosen = {option.envvar: option.val for option in options if option.envvar and option.val}
-    address = {name.decode(): value.decode() for name, value in chosen.items()}
+    address = {option.envvar.decode(): option.val.decode() for option in options if option.envvar and option.val}
     return {**os.environ, "LC_ALL": "C.UTF-8", **address}
 
 
@@ -169,32 +161,26 @@ def _run(
 ) -> None:
     program = Path(command[0]).name
     try:
-        done = subprocess.run(  # noqa: S603 - the program is PostgreSQL's, every argument is made here
+        result = subprocess.run(  # noqa: S603 - the program is PostgreSQL's, every argument is made here
             command, env=environment, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, check=False
         )
     except FileNotFoundError as error:
         raise ConfigurationError(
             f"there is no {program}; install PostgreSQL's client programs or set RECORDARI_POSTGRES_BIN_DIR"
         ) from error
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace")
+    if result.returncode:
+        lines = result.stderr.decode("utf-8", "replace").splitlines()
         # Only lines of the programs about themselves: a detail line may quote a row.
-        reasons = [line for line in said.splitlines() if "error" in line.lower() or "mismatch" in line]
-        raise DatabaseUnavailable(
-            f"{program} failed: {reasons[0] if reasons else f'code {done.returncode}'}; nothing was changed"
-        )
+        reasons = (line for line in lines if "error" in line.lower() or "mismatch" in line)
+        reason = next(reasons, f"code {result.returncode}")
+        raise DatabaseUnavailable(f"{program} failed: {reason}; nothing was changed")
 
 
-@asynccontextmanager
-async def _connection(dsn: str) -> AsyncIterator[Connection]:
+async def _connect(dsn: str) -> psycopg.AsyncConnection[Any]:
     try:
-        connection = await psycopg.AsyncConnection.connect(
-            dsn, autocommit=True, connect_timeout=5, row_factory=dict_row
-        )
+        return await psycopg.AsyncConnection.connect(dsn, autocommit=True, connect_timeout=5)
     except psycopg.OperationalError as error:
         raise DatabaseUnavailable from error
-    async with connection:
-        yield connection
 
 
 T = TypeVar("T")
@@ -202,11 +188,7 @@ T = TypeVar("T")
 
 async def list_as_owner(owner_dsn: str, query: Query, row: type[T]) -> list[T]:
     """The rows of a query over all tenants, read as the owner of the schema."""
-    try:
-        connection = await psycopg.AsyncConnection.connect(owner_dsn, connect_timeout=5)
-    except psycopg.OperationalError as error:
-        raise DatabaseUnavailable from error
-    async with connection, connection.cursor(row_factory=class_row(row)) as cursor:
+    async with await _connect(owner_dsn) as connection, connection.cursor(row_factory=class_row(row)) as cursor:
         await cursor.execute(queries.become_owner.sql)
         await cursor.execute(query.sql)
         return await cursor.fetchall()

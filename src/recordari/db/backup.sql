@@ -3,7 +3,7 @@
 SELECT to_regclass('recordari.tenants') IS NOT NULL
 
 -- name: reader
--- Who is connected, and whether row-level security would hide rows from a dump made as this role.
+-- The connected role, and whether row-level security would hide rows from its dump.
 SELECT current_user::text AS role,
     NOT (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user) AND EXISTS (
         SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -19,5 +19,5 @@ WHERE n.nspname IN ('recordari', 'recordari_queue') AND c.relkind IN ('r', 'p') 
 ORDER BY 1, 2
 
 -- name: become_owner
--- Act as the owner, who alone may read the directory of tenants.
+-- Act as the owner, the only role that may read the directory of tenants.
 SET ROLE recordari_owner

@@ -9,7 +9,7 @@ BEGIN
             EXECUTE format('CREATE ROLE %I NOLOGIN NOBYPASSRLS', role_name);
         END IF;
     END LOOP;
-    -- Whoever runs this must be able to act as the owner, to migrate; a superuser already is.
+    -- The role that runs this must be able to act as the owner, to migrate; a superuser already can.
     IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
         EXECUTE format('GRANT recordari_owner, recordari_search TO %I', current_user);
     END IF;

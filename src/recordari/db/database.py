@@ -1,8 +1,7 @@
 """Transactions bound to an identity.
 
-`transaction(identity)` is the way to tenant data; `once`, `in_parts` and `together` are whole transactions that go to the
-server in one round trip. Each sets `app.tenant_id` and `app.user_id` first and for itself alone: row-level security reads
-them, and they end with the transaction, however that ends.
+`transaction(identity)` is the way to tenant data; `execute`, `pipeline` and `read_batch` are whole transactions in one
+round trip. Each first sets `app.tenant_id` and `app.user_id`, which row-level security reads, until it ends.
 """
 
 from __future__ import annotations
@@ -27,19 +26,27 @@ from recordari.core.identity import Identity, TenantId, UserId
 from recordari.db.pipeline import Part, answers_of, forget_prepared, records_of, rows_of
 from recordari.db.pool import Connection, Pool, PoolOptions
 from recordari.db.queries import Queries, Query, with_bound
-from recordari.errors import ConfigurationError, Conflict, DatabaseUnavailable, InvalidInput, UnsafeRole
+from recordari.errors import (
+    ConfigurationError,
+    Conflict,
+    DatabaseUnavailable,
+    InvalidInput,
+    RecordariError,
+    UnsafeRole,
+)
 
 T = TypeVar("T")
 
 queries = Queries(__name__)
 
 RETENTION_ROLE = "recordari_retention"
+_CONNECTION_ERRORS = (psycopg.OperationalError, psycopg.InterfaceError)
 READ_ONLY = "this memory is shared by another tenant and read-only here; decline its link, or ask them to withdraw it"
 
 
 @lru_cache(maxsize=10_000)
 def _bound_to(tenant_id: TenantId | None, user_id: UserId | None) -> str:
-    """What tells row-level security who asks, until the transaction ends."""
+    """The statements that bind a transaction to a tenant and a user, for row-level security."""
     return (
         sql.SQL("SET LOCAL app.tenant_id = {tenant}; SET LOCAL app.user_id = {user}")
         .format(tenant=sql.Literal(str(tenant_id or "")), user=sql.Literal(user_id or ""))
@@ -54,31 +61,28 @@ class Rows:
         self._connection = connection
         self._bound = bound
 
-    def _parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        return with_bound(self._bound, given)
+    def _parameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return with_bound(self._bound, values)
 
     async def all(self, query: Query, into: type[T], **parameters: Any) -> list[T]:
-        """Every row of the answer, as `into`."""
         async with self._connection.cursor(row_factory=kwargs_row(reader(into))) as cursor:
             await cursor.execute(query.sql, self._parameters(parameters))
             return await cursor.fetchall()
 
     async def maybe(self, query: Query, into: type[T], **parameters: Any) -> T | None:
-        """The first row as `into`, or None."""
         async with self._connection.cursor(row_factory=kwargs_row(reader(into))) as cursor:
             await cursor.execute(query.sql, self._parameters(parameters))
             return await cursor.fetchone()
 
     async def dicts(self, query: Query, **parameters: Any) -> list[dict[str, Any]]:
-        """Every row of the answer, as dictionaries."""
         cursor = await self._connection.execute(query.sql, self._parameters(parameters))
         return await cursor.fetchall()
 
     async def query_custom_plan(self, query: Query, into: type[T], **parameters: Any) -> list[T]:
-        """Every row of a query planned for these very parameters: a plan for any tenant cannot use one tenant's index.
+        """Every row of a query planned for these parameters: a plan for all tenants cannot use one tenant's index.
 
-        Its placeholders are numbered once and not at every call, and rows come in binary form: it is for the long
-        statement behind every recall. A row becomes `into` of its columns in their order, or a dictionary.
+        For the long statement behind every recall: its placeholders are numbered once and not at every call, and rows
+        come in binary form. A row becomes `into` of its columns in their order, or a dictionary.
         """
         statement, names = query.numbered
         values = self._parameters(parameters)
@@ -88,7 +92,7 @@ class Rows:
             return await cursor.fetchall()
 
     async def query_prepared(self, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
-        """Every row of a query whose plan is kept by the connection: for a long statement that any tenant runs alike."""
+        """Every row of a query whose plan the connection keeps: for a long statement with one plan for all tenants."""
         parts: list[Part] = [
             (queries.plan_by_index, {}),
             (query, self._parameters(parameters)),
@@ -104,7 +108,7 @@ class Rows:
             return await cursor.fetchone()
 
     async def run(self, query: Query, **parameters: Any) -> int:
-        """Execute, and say how many rows were touched."""
+        """Execute, and return the number of rows touched."""
         cursor = await self._connection.execute(query.sql, self._parameters(parameters))
         return cursor.rowcount
 
@@ -120,8 +124,8 @@ class Transaction(Rows):
     async def crossed(self, identity: Identity) -> AsyncIterator[Transaction]:
         """The same transaction in another tenant, until the block ends: for sharing, and for nothing else.
 
-        Both tenants change together or not at all, and each statement is bound to one of them by row-level security. What
-        is used on the wrong side of the crossing finds nothing, because it asks for one tenant under the policy of another.
+        Both tenants change together or not at all, and row-level security binds each statement to one of them. The outer
+        transaction finds nothing while this one is open: it asks for one tenant under the policy of another.
         """
         await self._connection.execute(_bound_to(identity.tenant_id, identity.user_id))
         try:
@@ -132,7 +136,7 @@ class Transaction(Rows):
 
 
 class QueueTransaction(Rows):
-    """A transaction on the queue schema, which holds ids of work and no content; tenant tables look empty in it."""
+    """A transaction on the queue schema, which holds ids of work and no content; tenant tables are empty in it."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, {})
@@ -162,12 +166,11 @@ class Database:
         except psycopg_pool.PoolTimeout as error:
             await self.close()
             raise ConfigurationError(
-                "the database answers, but a connection cannot be prepared (is the extension `vector` there?); "
+                "the database answers, but a connection cannot be set up (is the extension `vector` installed?); "
                 "run `recordari doctor`"
             ) from error
 
     async def close(self) -> None:
-        """Close every connection."""
         if self._ending:
             await asyncio.wait(self._ending)
         await self._pool.close()
@@ -189,7 +192,7 @@ class Database:
     async def transaction(self, identity: Identity, *, role: str | None = None) -> AsyncIterator[Transaction]:
         """A transaction that sees and writes only what `identity` may; commits unless the block raises.
 
-        `role` switches to another database role for its duration (retention, read-only).
+        `role` is another database role for its duration (retention, read-only).
         """
         async with self._begun(_begin(identity.tenant_id, identity.user_id, role)) as connection:
             yield Transaction(connection, identity)
@@ -197,8 +200,8 @@ class Database:
     async def execute(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of one query in a transaction of its own, begun and committed in one round trip.
 
-        It is planned once for each connection and every tenant, always by an index. When a connection is lost, nobody
-        knows whether it committed, and the query is sent again: it must do no harm a second time.
+        It is planned once for each connection and all tenants, always by an index. The query must be idempotent: it is
+        sent again when a connection is lost, although it may have committed.
         """
         return await self.pipeline(identity, query, parameters)
 
@@ -211,36 +214,35 @@ class Database:
         *,
         thread: str | None = None,
     ) -> list[tuple[Any, ...]]:
-        """The same for several queries, of which the last answers: the following are made while the first is at work.
+        """The same for several queries, of which the last answers; `following` prepares while the server runs the first.
 
-        Where a thread is given, nobody else writes to it before the commit.
+        With `thread`, no other transaction writes to that thread before the commit.
         """
         bound = {"tenant_id": identity.tenant_id}
-        found: list[tuple[Any, ...]] = []
+        rows: list[tuple[Any, ...]] = []
 
         async def send(connection: Connection) -> None:
             ready = [_bind(identity, thread), (query, with_bound(bound, parameters))]
-            more = ((one, with_bound(bound, given)) for one, given in following()) if following is not None else None
-            found.extend(rows_of(connection, (await answers_of(connection, ready, more))[-1]))
+            more = ((part, with_bound(bound, values)) for part, values in following()) if following else None
+            rows.extend(rows_of(connection, (await answers_of(connection, ready, more))[-1]))
 
         self._pool.give_back(await self._borrow(send))
-        return found
+        return rows
 
-    async def read_batch(self, identity: Identity, asked: Sequence[BatchedQuery[Any]]) -> None:
-        """Send queries that only read in one round trip, as a transaction of their own; each has its answer then."""
+    async def read_batch(self, identity: Identity, batch: Sequence[BatchedQuery[Any]]) -> None:
+        """Send queries that only read in one round trip, as a transaction of their own; each then has its answer."""
         bound = {"tenant_id": identity.tenant_id}
 
         async def send(connection: Connection) -> None:
-            parts = [_bind(identity), *((one.query, one.parameters(bound)) for one in asked)]
+            parts = [_bind(identity), *((query.query, query.parameters(bound)) for query in batch)]
             _, *answers = await answers_of(connection, parts)
-            for one, answer in zip(asked, answers, strict=True):
-                one.answered(records_of(connection, answer))
+            for query, answer in zip(batch, answers, strict=True):
+                query.rows = records_of(connection, answer)
 
         self._pool.give_back(await self._borrow(send))
 
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[QueueTransaction]:
-        """A transaction on the queue schema only."""
         async with self._begun(_begin(None, None)) as connection:
             yield QueueTransaction(connection)
 
@@ -257,14 +259,13 @@ class Database:
             await connection.execute("COMMIT")
         except BaseException as error:
             await self._give_up(connection)
-            translated = _translated(error)
-            if translated is error:
+            if (translated := _translated(error)) is None:
                 raise
             raise translated from error
         self._pool.give_back(connection)
 
     async def _borrow(self, start: Callable[[Connection], Awaitable[None]]) -> Connection:
-        """Take a connection and start on it; one that died while idle is replaced, since nothing was written on it yet."""
+        """Take a connection and call `start` on it; one that died while idle is replaced, as nothing was written yet."""
         for _ in range(self.options.max_size + 1):
             try:
                 connection = await self._pool.take()
@@ -276,9 +277,9 @@ class Database:
                 await start(connection)
             except BaseException as error:
                 await self._give_up(connection)
-                if not _is_dead(error):
-                    translated = _translated(error)
-                    if translated is error:
+                # A statement that took too long is no reason to try it again.
+                if isinstance(error, psycopg.errors.QueryCanceled) or not isinstance(error, _CONNECTION_ERRORS):
+                    if (translated := _translated(error)) is None:
                         raise
                     raise translated from error
             else:
@@ -286,8 +287,8 @@ class Database:
         raise DatabaseUnavailable
 
     async def _give_up(self, connection: Connection) -> None:
-        """Roll back and give the connection back then, also when whoever waits for that is cancelled once more."""
-        ending = asyncio.create_task(_rolled_back(connection))
+        """Roll back and then give the connection back, even when the caller is cancelled meanwhile."""
+        ending = asyncio.create_task(_roll_back(connection))
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
         ending.add_done_callback(lambda _: self._pool.give_back(connection))
@@ -301,56 +302,43 @@ class Database:
     async def refuse_unsafe_role(self) -> None:
         """Raise `UnsafeRole` when the connected role could read past row-level security."""
         async with self.queue() as rows:
-            (found,) = await rows.dicts(queries.role_powers)
-        powers = [name for name, held in found.items() if held is True]
+            (row,) = await rows.dicts(queries.role_powers)
+        powers = [name for name, value in row.items() if value is True]
         if powers:
             raise UnsafeRole(
-                f"the database role {found['role']!r} could bypass row-level security ({', '.join(powers)}); "
-                "connect as the application role that `recordari db init` makes",
+                f"the database role {row['role']!r} could bypass row-level security ({', '.join(powers)}); "
+                "connect as the application role that `recordari db init` creates",
                 powers=powers,
             )
 
     def statistics(self) -> dict[str, int]:
-        """Figures of the pool: size, available, waiting."""
         return self._pool.statistics()
 
 
 def _begin(tenant_id: TenantId | None, user_id: UserId | None, role: str | None = None) -> str:
-    """What begins a transaction and binds it, as one message."""
     begin = f"BEGIN; {_bound_to(tenant_id, user_id)}"
-    return (
-        begin
-        if role is None
-        else f"{begin}; {sql.SQL('SET LOCAL ROLE {}').format(sql.Identifier(role)).as_string(None)}"
-    )
+    return f"{begin}; SET LOCAL ROLE {sql.Identifier(role).as_string(None)}" if role else begin
 
 
 def _bind(identity: Identity, thread: str | None = None) -> Part:
-    """What binds a transaction that is sent as a pipeline, and has its plans made for every tenant."""
+    """The query that binds a transaction sent as a pipeline; plans in it are made for all tenants."""
     return queries.bind, {"tenant": str(identity.tenant_id), "user": identity.user_id or "", "thread": thread}
 
 
-def _is_dead(error: BaseException) -> bool:
-    """Whether the connection was gone; a statement that took too long is no reason to try it again."""
-    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and not isinstance(
-        error, psycopg.errors.QueryCanceled
-    )
-
-
-async def _rolled_back(connection: Connection) -> None:
+async def _roll_back(connection: Connection) -> None:
     if connection.closed:
         return
     try:
         await connection.rollback()
-        # The driver may have thrown away what the connection kept; now all of it is gone for certain.
+        # The driver may have dropped some prepared statements; now drop all of them.
         if forget_prepared(connection):
             await connection.execute("DEALLOCATE ALL")
     except psycopg.Error:
         await connection.close()
 
 
-def _translated(error: BaseException) -> BaseException:
-    """Our error for a driver error that a caller can act on; anything else unchanged."""
+def _translated(error: BaseException) -> RecordariError | None:
+    """Our error for a driver error that a caller can act on; None for any other."""
     match error:
         case psycopg.errors.AdminShutdown() | psycopg.errors.CrashShutdown() | psycopg.errors.CannotConnectNow():
             return DatabaseUnavailable()
@@ -369,51 +357,43 @@ def _translated(error: BaseException) -> BaseException:
         case psycopg.errors.InvalidTimeZoneDisplacementValue() | psycopg.errors.DatetimeFieldOverflow():
             return InvalidInput("a time is out of range, or its offset is more than 15:59 hours")
         case psycopg.errors.NumericValueOutOfRange():
-            return InvalidInput("a number is too large, or too near to zero, to be kept; give a plainer one")
+            return InvalidInput("a number is too large, or too near to zero, to be stored; round it")
         case psycopg.errors.CheckViolation() if error.diag.constraint_name == "items_leak_guard":
             return InvalidInput(
-                "this text copies a protected document; say what is known about it and refer to the document",
+                "this text copies a protected document; summarise it in your own words and refer to the document",
                 field="content",
             )
         case psycopg.errors.CheckViolation() if error.diag.constraint_name == "items_shared_are_read_only":
             return Conflict(READ_ONLY)
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return DatabaseUnavailable()
-        case _:
-            return error
+    return None
 
 
 Record = dict[str, Any]
 
 
 class BatchedQuery(Generic[T]):
-    """A query that only reads, with its parameters; `answer` is there once `Database.read_batch` has sent it."""
+    """A query that only reads, with its parameters; it has an `answer` after `Database.read_batch`."""
 
-    __slots__ = ("_found", "_parameters", "_read", "query")
+    __slots__ = ("_parameters", "_read", "query", "rows")
 
     def __init__(self, query: Query, read: Callable[[list[Record]], T], **parameters: Any) -> None:
         self.query = query
         self._read = read
         self._parameters = parameters
-        self._found: list[Record] | None = None
+        self.rows: list[Record] | None = None
 
     @property
     def answer(self) -> T:
-        """What was found."""
-        assert self._found is not None, "it was not sent yet"
-        return self._read(self._found)
+        assert self.rows is not None, "it was not sent yet"
+        return self._read(self.rows)
 
     def parameters(self, bound: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The parameters by name; those that are bound cannot be given."""
         return with_bound(bound, self._parameters)
-
-    def answered(self, rows: list[Record]) -> None:
-        """Note what was found."""
-        self._found = rows
 
 
 def all_as(into: type[T]) -> Callable[[list[Record]], list[T]]:
-    """Read every row as `into`."""
     read = reader(into)
     return lambda rows: [read(**row) for row in rows]
 
@@ -459,8 +439,6 @@ def _conversion(hint: Any) -> Callable[[Any], Any] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
-    """The answers of a reachable server."""
-
     version_number: int
     version: str
     encoding: str
@@ -471,8 +449,7 @@ class ServerState:
 
 
 async def describe_server(database: Database) -> ServerState:
-    """Ask the server about itself."""
     async with database.queue() as rows:
-        found = await rows.maybe(queries.describe_server, ServerState)
-    assert found is not None
-    return found
+        state = await rows.maybe(queries.describe_server, ServerState)
+    assert state is not None
+    return state

@@ -1,9 +1,9 @@
 -- name: ping
--- Answers if the server does.
+-- Check that the server answers.
 SELECT 1
 
 -- name: role_powers
--- What the connected role holds that row-level security would not bind; all must be false.
+-- The powers of the connected role that bypass row-level security; all must be false.
 SELECT
     current_user::text AS role,
     (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AS superuser,
@@ -20,18 +20,18 @@ SELECT
     ) AS truncates_tables
 
 -- name: bind
--- Tells row-level security who asks, until the transaction ends; a plan for every tenant must not read a whole table,
--- however few tenants there are while it is made. If a thread is given, it waits for others that write to it.
+-- Bind the transaction to a tenant and a user, for row-level security, and make plans for all tenants: they must not
+-- read a whole table, even if there are few tenants at that moment. With a thread, wait for others that write to it.
 SELECT set_config('app.tenant_id', %(tenant)s::text, true), set_config('app.user_id', %(user)s::text, true),
     set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
     pg_advisory_xact_lock(thread_lock(%(tenant)s::uuid, %(thread)s::text))
 
 -- name: plan_by_index
--- The plans of what follows are made for every tenant.
+-- Make the following plans for all tenants.
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)
 
 -- name: plan_as_usual
--- And no more.
+-- Make plans as usual again.
 SELECT set_config('plan_cache_mode', 'auto', true), set_config('enable_seqscan', 'on', true)
 
 -- name: describe_server

@@ -1,7 +1,7 @@
 """Jobs of the queue (procrastinate, in the schema `recordari_queue`): deferred, listed, replayed, resumed.
 
-A job belongs to one tenant, whose id is among its arguments; its queue has the name of the job, so that a
-worker fetches only jobs that it knows. Arguments are ids and numbers, never content.
+A job belongs to one tenant, whose id is among its arguments. Its queue has the name of the job, so that a worker
+fetches only jobs that it knows. Arguments are ids and numbers, never content.
 """
 
 from __future__ import annotations
@@ -37,13 +37,91 @@ from recordari.db.queries import Queries, Query
 log = get_log(__name__)
 queries = Queries(__name__)
 
-# Tried again for about as long as a database needs to restart; later the sweep takes the job over anyway.
+# Retries last about as long as a database needs to restart; later the sweep takes the job over.
 PERSIST_DELAYS = (0.1, 0.3, 1.0, 2.0, 4.0, 8.0)
+
+
+class JobStatus(StrEnum):
+    """The status of a job; `failed` means that its tries are used up and a person must look."""
+
+    TODO = "todo"
+    DOING = "doing"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    ABORTED = "aborted"
+
+
+class DeadLetterKind(StrEnum):
+    """The queue of a dead letter: jobs of a tenant, or entries of the outbox."""
+
+    JOB = "job"
+    OUTBOX = "outbox"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """One job of a tenant as a person sees it."""
+
+    job_id: int
+    job: str
+    status: JobStatus
+    attempts: int
+    scheduled_at: datetime | None
+    last_at: datetime | None
+    args: dict[str, Any]
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """Work that failed in its last try and waits for a person to replay or discard it."""
+
+    __pydantic_config__ = DESCRIBED
+
+    kind: DeadLetterKind
+    number: int
+    name: str
+    attempts: int
+    last_error: str | None
+    failed_at: datetime | None
+    ref: UUID | None = None
+    """The item that the work is about, if any."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def dead_letter_id(self) -> str:
+        """The id to replay or discard it by, such as `outbox:17`."""
+        return f"{self.kind}:{self.number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCounts:
+    """How much work of a tenant waits, runs, is done and was given up."""
+
+    __pydantic_config__ = DESCRIBED
+
+    jobs: dict[JobStatus, int]
+    outbox_pending: dict[str, int]
+    """Work of the outbox that waits, by topic."""
+    outbox_parked: dict[str, int]
+    """Work of the outbox that was given up, by topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """When a job of every tenant runs: at the times of `cron` (UTC), each tenant with an offset of its own."""
+
+    job: str
+    cron: str
+    spread: timedelta
+    concurrency: int
+    exclusive: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumedJob:
-    """A job taken from a worker that fell silent."""
+    """A job taken from a worker whose heartbeat stopped."""
 
     job_id: int
     job: str
@@ -63,7 +141,7 @@ async def defer(
 ) -> int | None:
     """Enqueue a job of this tenant in this transaction; None when one with that queueing lock waits already.
 
-    Each job wakes the workers with a NOTIFY as it commits: what happens on every write belongs in the outbox.
+    The commit sends a NOTIFY for each job, so work that follows every write belongs in the outbox.
     """
     job_id: int | None = await tx.value(
         queries.defer_job,
@@ -78,57 +156,49 @@ async def defer(
 
 
 async def defer_for_tenants(rows: QueueTransaction, job: str, tenants: Sequence[TenantId], *, exclusive: bool) -> int:
-    """Enqueue one job for each tenant that has none of that name waiting or running; how many that were."""
+    """Enqueue one job for each tenant that has none of that name waiting or running; returns how many."""
     return await rows.run(queries.defer_for_tenants, job=job, tenants=list(tenants), exclusive=exclusive)
 
 
 async def count_open(rows: QueueTransaction, job: str) -> int:
-    """Count the jobs of that name that run or could run now, over all tenants."""
     return int(await rows.value(queries.count_open, job=job))
 
 
 async def resume_stalled(rows: QueueTransaction, budgets: Mapping[str, int], *, silence: timedelta) -> list[ResumedJob]:
-    """Take jobs from workers that fell silent: put back, or given up when the crash was their last try."""
-    found = await rows.dicts(
+    """Take jobs from workers whose heartbeat stopped; jobs whose last try this was are given up."""
+    resumed = await rows.dicts(
         queries.resume_stalled, jobs=list(budgets), budgets=list(budgets.values()), silence=silence
     )
-    resumed = [
-        ResumedJob(job_id=row["job_id"], job=row["job"], status=JobStatus(row["status"]), attempts=row["attempts"])
-        for row in found
-    ]
     await rows.run(queries.forget_workers, silence=silence * 10)
-    return resumed
+    return [
+        ResumedJob(job_id=row["job_id"], job=row["job"], status=JobStatus(row["status"]), attempts=row["attempts"])
+        for row in resumed
+    ]
 
 
 async def record_failure(tx: Transaction, job_id: int, error: str) -> None:
-    """Note why a job failed: the class of the error, never its message."""
     await tx.run(queries.record_failure, job_id=job_id, error=error)
 
 
 async def list_jobs(tx: Transaction, *, status: JobStatus | None, before: int, limit: int) -> list[JobRecord]:
-    """List the tenant's jobs, newest first."""
     if status is None:
         return await tx.all(queries.list_jobs, JobRecord, before=before, limit=limit)
     return await tx.all(queries.list_jobs_by_status, JobRecord, status=status, before=before, limit=limit)
 
 
 async def find_job(tx: Transaction, job_id: int) -> JobRecord | None:
-    """One job of the tenant."""
     return await tx.maybe(queries.find_job, JobRecord, job_id=job_id)
 
 
 async def list_failed(tx: Transaction, *, before: int, limit: int) -> list[DeadLetter]:
-    """List the tenant's jobs that were given up, newest first."""
     return await tx.all(queries.list_failed, DeadLetter, before=before, limit=limit)
 
 
 async def count_jobs(tx: Transaction) -> dict[JobStatus, int]:
-    """Count the tenant's jobs by where they stand."""
     return _by_status(await tx.dicts(queries.count_jobs))
 
 
 def ask_counts() -> BatchedQuery[dict[JobStatus, int]]:
-    """The same, sent along with others."""
     return BatchedQuery(queries.count_jobs, _by_status)
 
 
@@ -142,7 +212,6 @@ async def replay_failed(tx: Transaction, job_id: int) -> bool:
 
 
 async def replay_all_failed(tx: Transaction) -> int:
-    """Give every failed job its tries back; how many."""
     return await tx.run(queries.replay_all_failed)
 
 
@@ -152,20 +221,19 @@ async def discard_failed(tx: Transaction, job_id: int) -> bool:
 
 
 async def delete_finished(tx: Transaction, *, before: datetime, failed_before: datetime) -> int:
-    """Forget jobs that ended before these times; how many."""
     return await tx.run(queries.delete_finished, before=before, failed_before=failed_before)
 
 
 class QueueManager(JobManager):
-    """The queue as a worker uses it, made to outlive a database that goes away for a while.
+    """The queue of a worker, which survives an outage of the database.
 
-    The library's own worker stops for good, or loses its heartbeat unnoticed, when the database restarts; and
-    a job whose end cannot be written stays `doing`. Here each of these steps waits for the database instead,
-    and a job is closed only by the worker that holds it.
+    The library's own worker stops for good, or loses its heartbeat unnoticed, when the database restarts; and a job
+    whose end cannot be written stays `doing`. Here each of these steps waits for the database, and only the worker that
+    holds a job closes it.
     """
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> QueuedJob | None:
-        """Take the next job; None when there is none or the database is away."""
+        """Take the next job; None when there is none or the database is down."""
         try:
             return await super().fetch_job(queues=queues, worker_id=worker_id)
         except exceptions.ConnectorException as error:
@@ -175,14 +243,14 @@ class QueueManager(JobManager):
             return None
 
     async def update_heartbeat(self, worker_id: int) -> None:
-        """Say that the worker lives; a beat that is missed is made good by the next."""
+        """Send a heartbeat; one that fails is made up for by the next."""
         try:
             await super().update_heartbeat(worker_id)
         except exceptions.ConnectorException as error:
             log.warning("queue_unreachable", step="heartbeat", error=type(error.__cause__).__name__)
 
     async def list_jobs_to_abort_async(self, queue: str | None = None) -> Iterable[int]:
-        """List jobs that someone asked to abort; none while the database is away."""
+        """List jobs to abort; none while the database is down."""
         try:
             return await super().list_jobs_to_abort_async(queue)
         except exceptions.ConnectorException as error:
@@ -193,7 +261,7 @@ class QueueManager(JobManager):
     async def listen_for_jobs(
         self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
     ) -> None:
-        """Hear of new jobs, connecting again whenever the connection breaks."""
+        """Listen for new jobs, and connect again whenever the connection breaks."""
         while True:
             try:
                 await super().listen_for_jobs(on_notification=on_notification, queues=queues)
@@ -202,7 +270,7 @@ class QueueManager(JobManager):
             await asyncio.sleep(2.0)
 
     async def finish_job(self, job: QueuedJob, status: Status, delete_job: bool) -> None:
-        """Close a job, unless another worker holds it by now."""
+        """Close a job, unless another worker holds it by now (likewise `retry_job`)."""
         await self._persist(queries.finish_job, job, status=status.value)
 
     async def retry_job(
@@ -213,7 +281,6 @@ class QueueManager(JobManager):
         queue: str | None = None,
         lock: str | None = None,
     ) -> None:
-        """Put a job back, unless another worker holds it by now."""
         await self._persist(queries.retry_job, job, retry_at=retry_at)
 
     async def _persist(self, query: Query, job: QueuedJob, **values: Any) -> None:
@@ -272,141 +339,51 @@ async def open_queue(dsn: str, *, connections: int, statement_timeout: float) ->
     except psycopg_pool.PoolTimeout as error:
         raise exceptions.ConnectorException from error
     finally:
-        # A pool whose opening is cancelled goes on connecting by itself, and would keep the process from ending.
+        # A pool whose opening is cancelled continues to connect, and would keep the process from ending.
         await asyncio.shield(connector.close_async())
 
 
 async def insert(tx: Transaction, planned: Sequence[tuple[str, datetime]]) -> None:
-    """Plan jobs of a new tenant; those already planned stay."""
     await tx.run(queries.insert_schedules, jobs=[job for job, _ in planned], times=[at for _, at in planned])
 
 
 async def insert_for_tenants(rows: QueueTransaction, job: str, planned: Sequence[tuple[TenantId, datetime]]) -> None:
-    """Plan one job of many tenants; those already planned stay."""
-    await rows.run(
-        queries.insert_for_tenants,
-        job=job,
-        tenants=[tenant for tenant, _ in planned],
-        times=[at for _, at in planned],
-    )
+    await rows.run(queries.insert_for_tenants, job=job, **_planned(planned))
 
 
 async def tenants_without(rows: QueueTransaction, job: str, *, limit: int) -> list[TenantId]:
-    """List tenants for which the job is not planned yet."""
     return [row["tenant_id"] for row in await rows.dicts(queries.tenants_without, job=job, limit=limit)]
 
 
 async def try_lock_job(rows: QueueTransaction, job: str) -> bool:
-    """Become the one process that starts runs of the job in this transaction; False when another is."""
+    """Let only this process start runs of the job in this transaction; False when another one does."""
     return bool(await rows.value(queries.try_lock_job, job=job))
 
 
 async def lock_due(rows: QueueTransaction, job: str, *, now: datetime, limit: int) -> list[TenantId]:
-    """Lock and list tenants whose job is due."""
     return [row["tenant_id"] for row in await rows.dicts(queries.lock_due, job=job, now=now, limit=limit)]
 
 
 async def advance(
     rows: QueueTransaction, job: str, planned: Sequence[tuple[TenantId, datetime]], *, now: datetime
 ) -> None:
-    """Note that the job was started, and when it is due next."""
-    await rows.run(
-        queries.advance,
-        job=job,
-        now=now,
-        tenants=[tenant for tenant, _ in planned],
-        times=[at for _, at in planned],
-    )
+    await rows.run(queries.advance, job=job, now=now, **_planned(planned))
+
+
+def _planned(planned: Sequence[tuple[TenantId, datetime]]) -> dict[str, list[Any]]:
+    return {"tenants": [tenant for tenant, _ in planned], "times": [at for _, at in planned]}
 
 
 async def next_due(rows: QueueTransaction, jobs: Sequence[str]) -> datetime | None:
-    """Find the earliest time at which any of the jobs is due; None when nothing is planned."""
+    """The earliest time at which any of the jobs is due; None when nothing is planned."""
     due: datetime | None = await rows.value(queries.next_due, jobs=list(jobs))
     return due
 
 
-class JobStatus(StrEnum):
-    """Where a job stands; `failed` means that its tries are used up and a person must look."""
-
-    TODO = "todo"
-    DOING = "doing"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    ABORTED = "aborted"
-
-
-class DeadLetterKind(StrEnum):
-    """Which queue a dead letter lies in: jobs of a tenant, or entries of the outbox."""
-
-    JOB = "job"
-    OUTBOX = "outbox"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRecord:
-    """One job of a tenant as a person sees it."""
-
-    job_id: int
-    job: str
-    status: JobStatus
-    attempts: int
-    scheduled_at: datetime | None
-    last_at: datetime | None
-    args: dict[str, Any]
-    last_error: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
-    """Work that was given up after its last try: it waits for a person to replay or discard it."""
-
-    __pydantic_config__ = DESCRIBED
-
-    kind: DeadLetterKind
-    number: int
-    name: str
-    attempts: int
-    last_error: str | None
-    failed_at: datetime | None
-    ref: UUID | None = None
-    """The item it is about, where it is about one."""
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def dead_letter_id(self) -> str:
-        """What to replay or discard it by, such as `outbox:17`."""
-        return f"{self.kind}:{self.number}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobCounts:
-    """How much work of a tenant waits, runs, is done and was given up."""
-
-    __pydantic_config__ = DESCRIBED
-
-    jobs: dict[JobStatus, int]
-    outbox_pending: dict[str, int]
-    """What follows from writes and waits, by topic."""
-    outbox_parked: dict[str, int]
-    """What was given up, by topic."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """When a job of every tenant runs: at the times of `cron` (UTC), each tenant at its own distance."""
-
-    job: str
-    cron: str
-    spread: timedelta
-    concurrency: int
-    exclusive: bool = True
-
-
 def next_run(schedule: Schedule, tenant_id: TenantId, after: datetime) -> datetime:
-    """Find the first time later than `after` at which this tenant's job is due.
+    """The first time after `after` at which this tenant's job is due.
 
-    The tenant's place in the window is fixed by its id, so that many tenants do not all come due at once.
+    The tenant's id fixes its offset in the window, so that tenants do not all come due at once.
     """
     window = max(1, int(schedule.spread.total_seconds()))
     digest = hashlib.blake2b(tenant_id.bytes + schedule.job.encode(), digest_size=8).digest()

@@ -39,9 +39,9 @@ WHERE id = %(job_id)s AND status = 'doing' AND worker_id = %(worker_id)s
 RETURNING id
 
 -- name: resume_stalled
--- Take jobs from workers that fell silent and tell the others; the crash counts as a try.
+-- Take jobs from workers whose heartbeat stopped and notify the others; the crash counts as a try.
 WITH stalled AS (
-    SELECT j.id, limits.budget, row_number() OVER (ORDER BY j.id) - 1 AS place
+    SELECT j.id, limits.budget, row_number() OVER (ORDER BY j.id) - 1 AS position
     FROM procrastinate_jobs j
     JOIN unnest(%(jobs)s::text[], %(budgets)s::integer[]) AS limits(job, budget) ON limits.job = j.task_name
     WHERE j.status = 'doing' AND j.id IN (
@@ -54,10 +54,10 @@ WITH stalled AS (
     UPDATE procrastinate_jobs j SET
         status = (CASE WHEN j.attempts + 1 >= stalled.budget THEN 'failed' ELSE 'todo' END)::procrastinate_job_status,
         attempts = j.attempts + 1,
-        -- Behind the others, and from the second crash on apart from each other: what ran beside a job that kills its
-        -- worker should not run beside it again until it is given up as well.
+        -- Behind the others, and from the second crash on at separate times: a job that ran beside one that kills its
+        -- worker must not run beside it again until it is given up as well.
         priority = j.priority - 1,
-        scheduled_at = CASE WHEN j.attempts > 0 THEN now() + stalled.place * interval '5 seconds' END,
+        scheduled_at = CASE WHEN j.attempts > 0 THEN now() + stalled.position * interval '5 seconds' END,
         queueing_lock = NULL, worker_id = NULL, abort_requested = false
     FROM stalled WHERE j.id = stalled.id
     RETURNING j.id, j.task_name, j.status, j.attempts
@@ -66,11 +66,11 @@ WITH stalled AS (
     ON CONFLICT (job_id) DO UPDATE SET error = excluded.error, failed_at = now()
 )
 SELECT id AS job_id, task_name AS job, status::text, attempts,
-    pg_notify('procrastinate_queue_v1#' || task_name, json_build_object('type', 'job_inserted', 'job_id', id)::text)::text AS told
+    pg_notify('procrastinate_queue_v1#' || task_name, json_build_object('type', 'job_inserted', 'job_id', id)::text)::text AS notified
 FROM resumed
 
 -- name: forget_workers
--- Strike off workers that have been silent for long.
+-- Delete workers whose heartbeat stopped long ago.
 DELETE FROM procrastinate_workers WHERE last_heartbeat < now() - %(silence)s::interval
 
 -- name: record_failure
@@ -88,7 +88,7 @@ FROM procrastinate_jobs j LEFT JOIN job_failures f ON f.job_id = j.id
 WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text AND j.id < %(before)s ORDER BY j.id DESC LIMIT %(limit)s
 
 -- name: list_jobs_by_status
--- The tenant's jobs that stand at one point, newest first.
+-- The tenant's jobs of one status, newest first.
 SELECT j.id AS job_id, j.task_name AS job, j.status::text, j.attempts, j.scheduled_at, j.args - 'tenant_id' AS args,
     f.error AS last_error, (SELECT max(e.at) FROM procrastinate_events e WHERE e.job_id = j.id AND e.type <> 'scheduled') AS last_at
 FROM procrastinate_jobs j LEFT JOIN job_failures f ON f.job_id = j.id
@@ -111,12 +111,12 @@ WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text AND j.status = 'failed'
 ORDER BY j.id DESC LIMIT %(limit)s
 
 -- name: count_jobs
--- The tenant's jobs by where they stand.
+-- The tenant's jobs by status.
 SELECT status::text, count(*) AS number FROM procrastinate_jobs
 WHERE args ->> 'tenant_id' = %(tenant_id)s::uuid::text GROUP BY status
 
 -- name: replay_failed
--- Give a job its tries back, and tell the workers.
+-- Give a job its tries back, and notify the workers.
 WITH replayed AS (
     UPDATE procrastinate_jobs
     SET status = 'todo', attempts = 0, scheduled_at = NULL, queueing_lock = NULL, worker_id = NULL
@@ -138,7 +138,7 @@ DELETE FROM procrastinate_jobs
 WHERE id = %(job_id)s AND status = 'failed' AND args ->> 'tenant_id' = %(tenant_id)s::uuid::text
 
 -- name: delete_finished
--- Forget the tenant's jobs that ended long ago; failed ones are kept longer, for a person to see.
+-- Delete the tenant's jobs that ended long ago; failed ones stay longer, for a person to see.
 DELETE FROM procrastinate_jobs j
 WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text AND j.status NOT IN ('todo', 'doing')
     AND NOT EXISTS (
@@ -147,22 +147,22 @@ WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text AND j.status NOT IN ('t
             AND e.at > CASE WHEN j.status = 'failed' THEN %(failed_before)s::timestamptz ELSE %(before)s::timestamptz END)
 
 -- name: insert_schedules
--- When each job of this tenant runs first; nothing for those that are known.
+-- When each job of this tenant runs first; those already planned stay.
 INSERT INTO schedules (tenant_id, job, next_at)
 SELECT %(tenant_id)s::uuid, job, next_at FROM unnest(%(jobs)s::text[], %(times)s::timestamptz[]) AS planned(job, next_at)
 ON CONFLICT (tenant_id, job) DO NOTHING
 
 -- name: insert_for_tenants
--- When one job of many tenants runs first; nothing for those that are known.
+-- When one job of many tenants runs first; those already planned stay.
 INSERT INTO schedules (tenant_id, job, next_at)
 SELECT tenant_id, %(job)s::text, next_at
 FROM unnest(%(tenants)s::uuid[], %(times)s::timestamptz[]) AS planned(tenant_id, next_at)
 ON CONFLICT (tenant_id, job) DO NOTHING
 
 -- name: tenants_without
--- Tenants that have a schedule, yet none for this job: it was added after they were.
-SELECT DISTINCT tenant_id FROM schedules known
-WHERE NOT EXISTS (SELECT FROM schedules s WHERE s.tenant_id = known.tenant_id AND s.job = %(job)s)
+-- Tenants that have a schedule, but none for this job: it was added later.
+SELECT DISTINCT tenant_id FROM schedules planned
+WHERE NOT EXISTS (SELECT FROM schedules s WHERE s.tenant_id = planned.tenant_id AND s.job = %(job)s)
 ORDER BY tenant_id LIMIT %(limit)s
 
 -- name: try_lock_job
@@ -175,7 +175,7 @@ SELECT tenant_id FROM schedules WHERE job = %(job)s AND next_at <= %(now)s
 ORDER BY next_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 
 -- name: advance
--- Note that the job was started for these tenants, and when it is due next.
+-- Record that the job was started for these tenants, and when it is due next.
 UPDATE schedules SET last_at = %(now)s, next_at = planned.next_at
 FROM unnest(%(tenants)s::uuid[], %(times)s::timestamptz[]) AS planned(tenant_id, next_at)
 WHERE schedules.job = %(job)s AND schedules.tenant_id = planned.tenant_id

@@ -1,7 +1,7 @@
-"""Bringing a database to the schema this version expects: roles and extensions, then numbered migrations.
+"""Bring a database to the schema of this version: roles and extensions, then numbered migrations.
 
-Each migration is one transaction under an advisory lock and is recorded with its checksum, so that two starters do not
-collide and a killed one leaves nothing half done.
+Each migration is one transaction under an advisory lock and is recorded with its checksum. So two processes that start
+do not collide, and a killed one leaves nothing half done.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from psycopg.conninfo import conninfo_to_dict
 from recordari.db.queries import Queries, Query
 from recordari.errors import ConfigurationError, DatabaseUnavailable
 
-# Any fixed number: it names our lock among the advisory locks of the database.
+# Any fixed number: the id of our lock among the advisory locks of the database.
 MIGRATION_LOCK = 7_265_636_863
 BOOTSTRAP_TRIES = 20
 _FILE = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
@@ -36,13 +36,11 @@ queries = Queries(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """One step of the schema."""
-
     name: str
     sql: str
     schema: str = "recordari"
     includes: tuple[str, ...] = ()
-    """Names of steps that this one makes needless."""
+    """Names of steps that this one replaces."""
 
     @property
     def checksum(self) -> str:
@@ -51,7 +49,6 @@ class Migration:
 
 
 def migrations() -> list[Migration]:
-    """Our numbered steps, in order."""
     folder = resources.files(__package__).joinpath("migrations")
     files = sorted((file for file in folder.iterdir() if _FILE.fullmatch(file.name)), key=lambda file: file.name)
     return [Migration(name=file.name.removesuffix(".sql"), sql=file.read_text("utf-8")) for file in files]
@@ -63,13 +60,17 @@ def bootstrap_script() -> str:
 
 
 def login_script(login: str) -> str:
-    """SQL that lets the login role `login` act as the application, for an administrator to run."""
-    return _login_grants(login).as_string(None)
+    """SQL that lets the login role `login` act as the application."""
+    grants = sql.SQL(
+        "GRANT recordari_app TO {login};\n"
+        "GRANT recordari_retention, recordari_readonly TO {login} WITH INHERIT FALSE, SET TRUE;"
+    )
+    return grants.format(login=sql.Identifier(login)).as_string(None)
 
 
 def setup_script(login: str, owner: str | None) -> str:
-    """The whole script for an administrator: roles, extensions and schemas, then who may use them."""
-    made = sql.SQL(
+    """The whole script for an administrator: roles, extensions, schemas, and the grants on them."""
+    create_login = sql.SQL(
         "DO $login$\nBEGIN\n"
         "    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = {name}) THEN\n"
         "        CREATE ROLE {login} LOGIN NOBYPASSRLS;\n"
@@ -78,20 +79,13 @@ def setup_script(login: str, owner: str | None) -> str:
     parts = [
         bootstrap_script(),
         "-- The application's login. Give it the password of its address: ALTER ROLE … PASSWORD '…'.",
-        made.as_string(None),
+        create_login.as_string(None),
         login_script(login),
     ]
     if owner is not None:
         grant = sql.SQL("GRANT recordari_owner, recordari_search TO {};").format(sql.Identifier(owner))
         parts += ["-- The login that migrates (`recordari db init`, `recordari db migrate`).", grant.as_string(None)]
     return "\n".join(parts) + "\n"
-
-
-def _login_grants(login: str) -> sql.Composed:
-    return sql.SQL(
-        "GRANT recordari_app TO {login};\n"
-        "GRANT recordari_retention, recordari_readonly TO {login} WITH INHERIT FALSE, SET TRUE;"
-    ).format(login=sql.Identifier(login))
 
 
 def login_of(dsn: str) -> tuple[str, str | None]:
@@ -107,21 +101,21 @@ def login_of(dsn: str) -> tuple[str, str | None]:
 
 async def ensure_database(admin_dsn: str, name: str) -> None:
     """Create the database `name` if it is missing (embedded server only)."""
-    async with await _connect(admin_dsn) as connection, _alone(connection):
+    async with await _connect(admin_dsn) as connection, _exclusive(connection):
         if not await _value(connection, queries.has_database, name=name):
             await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
 
 async def prepare(owner_dsn: str, *, login: str, password: str | None = None) -> list[str]:
-    """Create roles, extensions and schemas where missing, let `login` in, and migrate; the steps applied."""
-    async with await _connect(owner_dsn) as connection, _alone(connection):
+    """Create missing roles, extensions and schemas, grant `login` access, and migrate; returns the steps applied."""
+    async with await _connect(owner_dsn) as connection, _exclusive(connection):
         await _bootstrap(connection, login, password)
         return await _migrate(connection)
 
 
 @asynccontextmanager
-async def _alone(connection: Connection) -> AsyncIterator[None]:
-    """Hold the lock of this database's migrations; the server lets go of it when the connection ends."""
+async def _exclusive(connection: Connection) -> AsyncIterator[None]:
+    """Hold the lock of this database's migrations; it also ends with the connection."""
     await connection.execute(queries.lock.sql, {"key": MIGRATION_LOCK})
     try:
         yield
@@ -136,7 +130,7 @@ async def _value(connection: Connection, query: Query, **parameters: Any) -> Any
 
 
 async def pending(dsn: str) -> list[str]:
-    """The names of steps that the database still lacks; every name on an empty database."""
+    """The names of steps that the database still lacks."""
     async with await _connect(dsn) as connection:
         applied = await _applied(connection)
         return [step.name for step in [*migrations(), *_queue_steps(applied)] if step.name not in applied]
@@ -159,16 +153,16 @@ async def _bootstrap(connection: Connection, login: str, password: str | None) -
             async with connection.transaction():
                 await _create_roles(connection, login, password)
         except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateObject, psycopg.errors.InternalError_):
-            # Roles are shared by all databases of a server, and another one was prepared at the same moment.
+            # Roles are shared by all databases of a server, and another process prepares one at this moment.
             await asyncio.sleep(0.1)
         except psycopg.errors.InsufficientPrivilege as error:
             raise ConfigurationError(
-                "this role may not create roles or extensions; ask an administrator to run what "
-                "`recordari db init --print-sql` prints, then run `recordari db init` again"
+                "this role may not create roles or extensions; ask an administrator to run the output of "
+                "`recordari db init --print-sql`, then run `recordari db init` again"
             ) from error
         else:
             return
-    raise ConfigurationError("roles could not be created because others change them all the time; try again")
+    raise ConfigurationError("roles could not be created because other processes keep changing them; try again")
 
 
 async def _create_roles(connection: Connection, login: str, password: str | None) -> None:
@@ -178,7 +172,7 @@ async def _create_roles(connection: Connection, login: str, password: str | None
         if password:
             create += sql.SQL(" PASSWORD {}").format(sql.Literal(password))
         await connection.execute(create)
-    await connection.execute(_login_grants(login))
+    await connection.execute(login_script(login))
 
 
 async def _migrate(connection: Connection) -> list[str]:
@@ -217,24 +211,18 @@ async def _applied(connection: Connection) -> dict[str, str]:
 def _queue_steps(applied: Mapping[str, str]) -> list[Migration]:
     """The steps of the job queue's own schema, which its package numbers by version.
 
-    A database without any gets the whole schema at once, and in the same transaction the record that every step is in it.
+    A new database gets the whole schema at once, and in the same transaction the record that it includes every step.
     """
     folder = resources.files("procrastinate.sql").joinpath("migrations")
-    names = sorted(file.name for file in folder.iterdir() if _QUEUE_FILE.fullmatch(file.name))
-    steps = [
-        Migration(
-            name=f"queue:{name.removesuffix('.sql')}",
-            sql=folder.joinpath(name).read_text("utf-8"),
-            schema="recordari_queue",
-        )
-        for name in names
-    ]
-    whole = Migration(
-        name="queue:schema",
-        sql=SchemaManager.get_schema(),
-        schema="recordari_queue",
-        includes=tuple(step.name for step in steps),
-    )
+    schema = "recordari_queue"
+    texts = {
+        file.name.removesuffix(".sql"): file.read_text("utf-8")
+        for file in sorted(folder.iterdir(), key=lambda file: file.name)
+        if _QUEUE_FILE.fullmatch(file.name)
+    }
+    steps = [Migration(name=f"queue:{name}", sql=text, schema=schema) for name, text in texts.items()]
+    includes = tuple(step.name for step in steps)
+    whole = Migration(name="queue:schema", sql=SchemaManager.get_schema(), schema=schema, includes=includes)
     grants = resources.files(__package__).joinpath("queue_grants.sql").read_text("utf-8")
-    closing = Migration(name=f"queue:grants:{names[-1].removesuffix('.sql')}", sql=grants, schema="recordari_queue")
+    closing = Migration(name=f"queue:grants:{max(texts)}", sql=grants, schema=schema)
     return [whole, *(steps if whole.name in applied else []), closing]

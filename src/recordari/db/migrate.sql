@@ -3,7 +3,7 @@
 SELECT pg_advisory_lock(%(key)s)
 
 -- name: unlock
--- Let the next one in.
+-- Let the next process migrate.
 SELECT pg_advisory_unlock(%(key)s)
 
 -- name: has_database
@@ -15,7 +15,7 @@ SELECT EXISTS (SELECT FROM pg_database WHERE datname = %(name)s)
 SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = %(name)s)
 
 -- name: is_bootstrapped
--- Whether schemas, extensions and the login's memberships are all there.
+-- Whether the schemas, the extensions and the login's memberships all exist.
 SELECT to_regnamespace('recordari') IS NOT NULL AND to_regnamespace('recordari_queue') IS NOT NULL
     AND (SELECT count(*) FROM pg_extension WHERE extname IN ('vector', 'pg_trgm', 'btree_gin')) = 3
     AND EXISTS (
@@ -27,23 +27,23 @@ SELECT to_regnamespace('recordari') IS NOT NULL AND to_regnamespace('recordari_q
 SET LOCAL ROLE recordari_owner
 
 -- name: create_record
--- The record of what was applied.
+-- The record of the applied steps.
 CREATE TABLE IF NOT EXISTS recordari.schema_migrations (
     name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())
 
 -- name: show_record
--- The application looks whether it finds the schema it expects.
+-- The application checks that it has the schema it expects.
 GRANT SELECT ON recordari.schema_migrations TO recordari_app
 
 -- name: has_record
--- Whether anything was ever applied.
+-- Whether any step was ever applied.
 SELECT to_regclass('recordari.schema_migrations') IS NOT NULL
 
 -- name: applied
--- What was applied, with checksums.
+-- The applied steps, with checksums.
 SELECT name, checksum FROM recordari.schema_migrations
 
 -- name: record
--- Note steps as applied.
+-- Record steps as applied.
 INSERT INTO recordari.schema_migrations (name, checksum)
 SELECT * FROM unnest(%(names)s::text[], %(checksums)s::text[])

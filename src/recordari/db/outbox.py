@@ -1,9 +1,8 @@
-"""The outbox: work that commits with the change that causes it, and is done at least once after that.
+"""The outbox: work that commits with the change that causes it, and is then done at least once.
 
-`add` writes rows in the transaction of the change; after its commit `Wakeups.wake` rings the workers. A
-worker leases rows (`claim_fresh`, `claim_tried`), works with no transaction open, and then calls `done`. What
-it leases is counted as a try at once, so that a crash is counted too; `attempts` is also the fencing token by
-which a worker that lost its lease is told.
+`add` writes rows in the transaction of the change; after its commit `Wakeups.wake` wakes the workers. A worker leases
+rows (`claim_fresh`, `claim_tried`), works with no transaction open, and then calls `done`. A lease counts as a try at
+once, so that a crash counts too; `attempts` is also the fencing token that shows a worker that it lost its lease.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, overload
 from uuid import UUID
 
@@ -59,50 +59,43 @@ class Batch(Sequence[UUID]):
     def __getitem__(self, index: int | slice) -> UUID | tuple[UUID, ...]:
         return self.refs[index]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Leased:
-    outbox_id: int
-    tenant_id: TenantId
-    ref: UUID
-    attempts: int
+    def parameters(self) -> dict[str, Any]:
+        """The entries as queries name them: rows with other `attempts` are leased by another worker."""
+        return {"ids": list(self.ids), "attempts": self.attempts}
 
 
 async def add(tx: Transaction, topic: str, refs: Sequence[UUID]) -> None:
-    """Ask for work on `refs` once this transaction has committed; call `resources.wake(topic)` after that."""
+    """Ask for work on `refs` after this transaction; call `resources.wake(topic)` once it has committed."""
     if refs:
         await tx.run(queries.add_entries, topic=topic, refs=list(refs))
 
 
 async def done(tx: Transaction, batch: Batch) -> None:
-    """Strike the entries of a batch off, in the transaction that saves what was done.
+    """Delete the entries of a batch, in the transaction that saves the result.
 
     A handler that calls this has its effect exactly once: `Conflict` rolls it back when the lease was lost.
     Entries that were erased meanwhile are no conflict. If a handler does not call it, its caller does.
     """
-    taken_over = await tx.value(queries.delete_done, ids=list(batch.ids), attempts=batch.attempts)
-    if taken_over:
+    if await tx.value(queries.delete_done, **batch.parameters()):
         raise Conflict("another worker has taken this work over")
 
 
 async def pending(tx: Transaction, topic: str) -> int:
-    """Count the things of the topic that the tenant still waits for, given up ones included."""
+    """Count the tenant's entries of the topic, dead letters included."""
     return int(await tx.value(queries.count_pending, topic=topic))
 
 
 def ask_waiting(topic: str) -> BatchedQuery[bool]:
-    """Whether the tenant still waits for anything of the topic, given up things included; sent along with others."""
+    """Whether the tenant has entries of the topic, dead letters included; for `read_batch`."""
     return BatchedQuery(queries.is_waiting, lambda rows: bool(rows[0]["is_waiting"]), topic=topic)
 
 
 async def claim_fresh(
     rows: QueueTransaction, topic: str, *, after: TenantId, tenants: int, size: int, lease: timedelta
 ) -> list[Batch]:
-    """Lease up to `size` entries each of the next `tenants` tenants after the given one."""
+    """Lease up to `size` entries each of the next `tenants` tenants after `after`."""
     await rows.run(queries.commit_later)
-    leased = await rows.all(
-        queries.claim_fresh, _Leased, topic=topic, after=after, tenants=tenants, size=size, lease=lease
-    )
+    leased = await rows.dicts(queries.claim_fresh, topic=topic, after=after, tenants=tenants, size=size, lease=lease)
     return _batches(topic, leased)
 
 
@@ -111,29 +104,22 @@ async def claim_tried(
 ) -> Batch | None:
     """Lease one entry that failed or crashed before, of the next tenant in turn; park those out of tries."""
     await rows.run(queries.park_exhausted, topic=topic, budget=budget)
-    leased = await rows.all(queries.claim_tried, _Leased, topic=topic, after=after, budget=budget, lease=lease)
+    leased = await rows.dicts(queries.claim_tried, topic=topic, after=after, budget=budget, lease=lease)
     return next(iter(_batches(topic, leased)), None)
 
 
-def _batches(topic: str, leased: list[_Leased]) -> list[Batch]:
-    ordered = sorted(leased, key=lambda entry: (entry.tenant_id, entry.outbox_id))
+def _batches(topic: str, leased: Sequence[Mapping[str, Any]]) -> list[Batch]:
+    ordered = sorted(leased, key=itemgetter("tenant_id", "outbox_id"))
     batches = []
-    for tenant_id, group in groupby(ordered, key=lambda entry: entry.tenant_id):
-        entries = list(group)
-        batches.append(
-            Batch(
-                topic,
-                tenant_id,
-                tuple(entry.outbox_id for entry in entries),
-                tuple(entry.ref for entry in entries),
-                entries[0].attempts,
-            )
-        )
+    for tenant_id, group in groupby(ordered, key=itemgetter("tenant_id")):
+        rows = list(group)
+        ids, refs = tuple(row["outbox_id"] for row in rows), tuple(row["ref"] for row in rows)
+        batches.append(Batch(topic, tenant_id, ids, refs, rows[0]["attempts"]))
     return batches
 
 
 async def renew(rows: QueueTransaction, batches: Sequence[Batch], *, lease: timedelta) -> None:
-    """Keep what is being worked on from coming due."""
+    """Extend the leases of entries in work."""
     await rows.run(queries.commit_later)
     await rows.run(
         queries.renew_leases,
@@ -144,44 +130,29 @@ async def renew(rows: QueueTransaction, batches: Sequence[Batch], *, lease: time
 
 
 async def fail(tx: Transaction, batch: Batch, *, error: str, delay: timedelta, budget: int) -> None:
-    """Note a failed try: due again after the delay, or parked when the budget is used up."""
-    await tx.run(
-        queries.fail_entries,
-        ids=list(batch.ids),
-        attempts=batch.attempts,
-        error=error,
-        delay=delay,
-        budget=budget,
-    )
+    """Record a failed try: due again after the delay, or parked when the budget is used up."""
+    await tx.run(queries.fail_entries, error=error, delay=delay, budget=budget, **batch.parameters())
 
 
 async def postpone(
     tx: Transaction, batch: Batch, *, error: str, shortest: timedelta, longest: timedelta, patience: timedelta
 ) -> None:
-    """Note an outage: the try does not count, and the next one comes after half the entries' age."""
-    await tx.run(
-        queries.postpone_entries,
-        ids=list(batch.ids),
-        attempts=batch.attempts,
-        error=error,
-        shortest=shortest,
-        longest=longest,
-        patience=patience,
-    )
+    """Record an outage: the try does not count, and the next one comes after half the entries' age."""
+    limits = {"shortest": shortest, "longest": longest, "patience": patience}
+    await tx.run(queries.postpone_entries, error=error, **limits, **batch.parameters())
 
 
 async def release(tx: Transaction, batch: Batch) -> None:
     """Hand a batch back untried."""
-    await tx.run(queries.release_entries, ids=list(batch.ids), attempts=batch.attempts)
+    await tx.run(queries.release_entries, **batch.parameters())
 
 
 async def count_by_topic(tx: Transaction) -> tuple[dict[str, int], dict[str, int]]:
-    """Count by topic what waits, and what was given up."""
+    """Count by topic the entries that wait, and those that were given up."""
     return _by_topic(await tx.dicts(queries.count_by_topic))
 
 
 def ask_by_topic() -> BatchedQuery[tuple[dict[str, int], dict[str, int]]]:
-    """The same, sent along with others."""
     return BatchedQuery(queries.count_by_topic, _by_topic)
 
 
@@ -193,78 +164,77 @@ def _by_topic(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, int], dict[s
 
 
 async def list_parked(tx: Transaction, *, before: int, limit: int) -> list[DeadLetter]:
-    """List the entries that were given up, newest first."""
     return await tx.all(queries.list_parked, DeadLetter, before=before, limit=limit)
 
 
 async def replay_parked(tx: Transaction, outbox_id: int) -> str | None:
-    """Give an entry its tries back; its topic, or None when there is no such entry."""
+    """Give an entry its tries back; returns its topic, or None when there is no such entry."""
     topic: str | None = await tx.value(queries.replay_parked, outbox_id=outbox_id)
     return topic
 
 
 async def replay_all_parked(tx: Transaction) -> list[str]:
-    """Give every given up entry its tries back; the topic of each."""
+    """Give every dead letter its tries back; returns the topic of each."""
     return [row["topic"] for row in await tx.dicts(queries.replay_all_parked)]
 
 
 async def discard_parked(tx: Transaction, outbox_id: int) -> bool:
-    """Give an entry up for good; False when there is none."""
+    """Delete a dead letter; False when there is none."""
     return await tx.run(queries.discard_parked, outbox_id=outbox_id) == 1
 
 
 class Wakeups:
-    """Rings the workers: those of this process at once, those of others by one debounced NOTIFY at a time."""
+    """Wakes the workers: those of this process at once, those of others by one debounced NOTIFY at a time."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._name = secrets.token_hex(8)
         self._bells: dict[str, asyncio.Event] = {}
-        self._untold: set[str] = set()
-        self._telling: asyncio.Task[None] | None = None
+        self._unsent: set[str] = set()
+        self._sending: asyncio.Task[None] | None = None
 
     def bell(self, topic: str) -> asyncio.Event:
-        """Set whenever there may be work of the topic; whoever waits for it clears it."""
+        """An event that is set when there may be work of the topic; the worker that waits for it clears it."""
         return self._bells.setdefault(topic, asyncio.Event())
 
     def wake(self, topic: str) -> None:
-        """Say that work of the topic was committed."""
+        """Wake the workers after work of the topic was committed."""
         self.bell(topic).set()
-        self._untold.add(topic)
-        if self._telling is None or self._telling.done():
-            self._telling = asyncio.create_task(self._tell())
+        self._unsent.add(topic)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send())
 
-    async def _tell(self) -> None:
-        while self._untold:
+    async def _send(self) -> None:
+        while self._unsent:
             await asyncio.sleep(NOTIFY_WINDOW)
-            topics, self._untold = self._untold, set()
+            topics, self._unsent = self._unsent, set()
             try:
                 async with self._database.queue() as rows:
                     await rows.value(queries.notify, payload=" ".join([self._name, *sorted(topics)]))
             except RecordariError as error:
-                # Nothing is lost: every worker also looks for itself once in a tick.
+                # Nothing is lost: every worker also looks for work at each tick.
                 log.warning("wake_up_not_sent", error=type(error).__name__)
 
     def heard(self, payload: str) -> None:
-        """Ring for what another process said; an empty payload rings every bell."""
+        """Wake the workers of this process for a NOTIFY of another; an empty payload wakes all."""
         name, *topics = payload.split() or [""]
         if name != self._name:
             for bell in [self.bell(topic) for topic in topics] if name else list(self._bells.values()):
                 bell.set()
 
     async def close(self) -> None:
-        """Stop; a wake-up not yet sent is made good by the others' tick."""
-        if self._telling is not None:
-            self._telling.cancel()
+        """Stop; a wake-up not yet sent is made up for by the others' tick."""
+        if self._sending is not None:
+            self._sending.cancel()
             with suppress(asyncio.CancelledError):
-                await self._telling
+                await self._sending
 
 
 async def listen(dsn: str, heard: Callable[[str], None]) -> None:
-    """Pass on what other processes say, for ever, on a connection of its own; raises when that breaks."""
+    """Pass on the notifications of other processes, for ever, on a connection of its own; raises when that breaks."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True, connect_timeout=5) as connection:
         await connection.execute(queries.listen.sql)
-        heard("")  # whatever was said before this moment was missed
+        heard("")  # earlier notifications were missed
         while True:
             async for notification in connection.notifies(timeout=LISTEN_PROBE):
                 heard(notification.payload)

@@ -1,5 +1,5 @@
 -- name: add_entries
--- Work to be done after this transaction commits, one row for each thing.
+-- Work to do after this transaction commits, one row for each reference.
 INSERT INTO outbox (topic, tenant_id, ref)
 SELECT %(topic)s::text, %(tenant_id)s::uuid, ref FROM unnest(%(refs)s::uuid[]) AS ref
 
@@ -8,7 +8,7 @@ SELECT %(topic)s::text, %(tenant_id)s::uuid, ref FROM unnest(%(refs)s::uuid[]) A
 SET LOCAL synchronous_commit = off
 
 -- name: claim_fresh
--- Lease never tried rows of the next few tenants after the given one; hops from tenant to tenant in the index.
+-- Lease rows without a try of the next few tenants after `after`; hops from tenant to tenant in the index.
 WITH RECURSIVE walk AS (
     (SELECT tenant_id FROM outbox
      WHERE topic = %(topic)s AND parked_at IS NULL AND attempts = 0 AND tenant_id > %(after)s
@@ -42,7 +42,7 @@ FROM locked WHERE outbox.outbox_id = locked.outbox_id
 RETURNING outbox.outbox_id, outbox.tenant_id, outbox.ref, outbox.attempts
 
 -- name: claim_tried
--- Lease one row that failed or crashed before, of the next tenant after the given one that has any.
+-- Lease one row that failed or crashed before, of the next tenant after `after` that has any.
 WITH RECURSIVE walk AS (
     (SELECT tenant_id FROM outbox
      WHERE topic = %(topic)s AND parked_at IS NULL AND attempts > 0 AND tenant_id > %(after)s
@@ -68,7 +68,7 @@ FROM locked WHERE outbox.outbox_id = locked.outbox_id
 RETURNING outbox.outbox_id, outbox.tenant_id, outbox.ref, outbox.attempts
 
 -- name: park_exhausted
--- Give up rows whose last try never reported back: the worker died in it.
+-- Give up rows whose worker died in their last try.
 UPDATE outbox SET parked_at = now()
 WHERE outbox_id IN (
     SELECT outbox_id FROM outbox
@@ -76,13 +76,13 @@ WHERE outbox_id IN (
     FOR UPDATE SKIP LOCKED)
 
 -- name: renew_leases
--- Keep the rows that are being worked on from coming due.
+-- Extend the leases of rows in work.
 UPDATE outbox SET not_before = now() + %(lease)s::interval
 FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[]) AS held(outbox_id, attempts)
 WHERE outbox.outbox_id = held.outbox_id AND outbox.attempts = held.attempts
 
 -- name: delete_done
--- Remove finished rows; the answer is how many of them another worker holds by now.
+-- Delete finished rows; returns how many of them another worker holds by now.
 WITH deleted AS (
     DELETE FROM outbox
     WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s) AND attempts = %(attempts)s AND parked_at IS NULL
@@ -92,7 +92,7 @@ SELECT (SELECT count(*) FROM outbox WHERE tenant_id = %(tenant_id)s AND outbox_i
     - (SELECT count(*) FROM deleted)
 
 -- name: fail_entries
--- Note a failed try: due again after the delay, or parked when the budget is used up.
+-- Record a failed try: due again after the delay, or parked when the budget is used up.
 UPDATE outbox SET
     last_error = %(error)s,
     not_before = now() + %(delay)s::interval,
@@ -100,7 +100,7 @@ UPDATE outbox SET
 WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s) AND attempts = %(attempts)s AND parked_at IS NULL
 
 -- name: postpone_entries
--- Note an outage, which is no fault of the rows: not counted, due again after half their age, parked after long patience.
+-- Record an outage, which is no fault of the rows: not counted, due again after half their age, parked after long patience.
 UPDATE outbox SET
     attempts = attempts - 1,
     last_error = %(error)s,
@@ -109,25 +109,25 @@ UPDATE outbox SET
 WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s) AND attempts = %(attempts)s AND parked_at IS NULL
 
 -- name: release_entries
--- Hand back rows that were not worked on to the end, because this worker stops.
+-- Release rows that are not finished, because this worker stops.
 UPDATE outbox SET attempts = attempts - 1, last_error = NULL, not_before = now()
 WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s) AND attempts = %(attempts)s AND parked_at IS NULL
 
 -- name: count_pending
--- How many things of one topic the tenant still waits for, given up ones included.
+-- How many rows of one topic the tenant has, dead letters included.
 SELECT count(*) FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s
 
 -- name: is_waiting
--- Whether the tenant waits for anything of one topic.
+-- Whether the tenant has rows of one topic.
 SELECT EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s) AS is_waiting
 
 -- name: count_by_topic
--- What waits and what was given up, by topic.
+-- Rows that wait and dead letters, by topic.
 SELECT topic, count(*) FILTER (WHERE parked_at IS NULL) AS pending, count(*) FILTER (WHERE parked_at IS NOT NULL) AS parked
 FROM outbox WHERE tenant_id = %(tenant_id)s GROUP BY topic
 
 -- name: list_parked
--- Entries that were given up, newest first.
+-- Dead letters, newest first.
 SELECT 'outbox' AS kind, outbox_id AS number, topic AS name, attempts, last_error, parked_at AS failed_at, ref FROM outbox
 WHERE tenant_id = %(tenant_id)s AND parked_at IS NOT NULL AND outbox_id < %(before)s ORDER BY outbox_id DESC LIMIT %(limit)s
 
@@ -137,12 +137,12 @@ UPDATE outbox SET attempts = 0, last_error = NULL, parked_at = NULL, created_at 
 WHERE tenant_id = %(tenant_id)s AND outbox_id = %(outbox_id)s AND parked_at IS NOT NULL RETURNING topic
 
 -- name: replay_all_parked
--- Give every given up entry its tries back.
+-- Give every dead letter its tries back.
 UPDATE outbox SET attempts = 0, last_error = NULL, parked_at = NULL, created_at = now(), not_before = now()
 WHERE tenant_id = %(tenant_id)s AND parked_at IS NOT NULL RETURNING topic
 
 -- name: discard_parked
--- Give an entry up for good.
+-- Delete a dead letter.
 DELETE FROM outbox WHERE tenant_id = %(tenant_id)s AND outbox_id = %(outbox_id)s AND parked_at IS NOT NULL
 
 -- name: notify
@@ -150,9 +150,9 @@ DELETE FROM outbox WHERE tenant_id = %(tenant_id)s AND outbox_id = %(outbox_id)s
 SELECT pg_notify('recordari_outbox', %(payload)s)
 
 -- name: listen
--- Hear when other processes have work.
+-- Listen for work of other processes.
 LISTEN recordari_outbox
 
 -- name: probe
--- Answers if the connection still lives.
+-- Check that the connection works.
 SELECT 1

@@ -1,7 +1,7 @@
 """Prepared statements that are sent without waiting for each other, and answered in one round trip.
 
-What is sent goes to the server at once, which works on it while the next is made ready. Outside a transaction, all of them
-together are one: it is committed when the end was sent and nothing failed.
+The server runs a statement while the next one is prepared here. Outside a transaction all of them are one transaction,
+which commits at the end if nothing failed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Part = tuple[Query, Mapping[str, Any]]
 """A query and its parameters by name."""
 
 _PREPARED: WeakKeyDictionary[Connection, set[str]] = WeakKeyDictionary()
-"""The names of the queries that each connection keeps."""
+"""The names of the prepared statements of each connection."""
 
 
 async def answers_of(
     connection: Connection, ready: Iterable[Part], following: Iterable[Part] | None = None
 ) -> list[PGresult]:
-    """What each part answers, or the error of the first that failed. What follows is made while the server is at work."""
+    """The result of each part, or the error of the first that failed; `following` is made while the server works."""
     async with connection.lock:
         pgconn = connection.pgconn
         sent: list[Query | None] = []
@@ -57,7 +57,7 @@ async def answers_of(
 
 
 def _send(connection: Connection, query: Query, parameters: Mapping[str, Any], sent: list[Query | None]) -> None:
-    """Send one query, and before it the order to keep it, unless that was done; note the order in `sent`, and None for it."""
+    """Send one query, and first prepare it if that was not done; `sent` gets the query for a prepare, None for a run."""
     statement, names = query.numbered
     values, formats = written([parameters[name] for name in names])
     pgconn, name = connection.pgconn, query.name.encode()
@@ -71,7 +71,7 @@ def _send(connection: Connection, query: Query, parameters: Mapping[str, Any], s
 
 
 def _give_up(pgconn: PGconn) -> None:
-    """Leave the pipeline if everything was answered; what was sent and not answered is given up with the connection."""
+    """Leave the pipeline if everything was answered, else close the connection."""
     if pgconn.pipeline_status != PipelineStatus.OFF:
         try:
             pgconn.exit_pipeline_mode()
@@ -80,24 +80,24 @@ def _give_up(pgconn: PGconn) -> None:
 
 
 def _fetched(pgconn: PGconn) -> PQGen[list[PGresult]]:
-    """Everything up to the end of what was sent."""
+    """Every result up to the end of the pipeline."""
     yield from generators.send(pgconn)
-    found: list[PGresult] = []
-    while not found or found[-1].status != ExecStatus.PIPELINE_SYNC:
-        results = yield from generators.fetch_many(pgconn)
-        if not results and pgconn.status != psycopg.pq.ConnStatus.OK:
+    results: list[PGresult] = []
+    while not results or results[-1].status != ExecStatus.PIPELINE_SYNC:
+        new = yield from generators.fetch_many(pgconn)
+        if not new and pgconn.status != psycopg.pq.ConnStatus.OK:
             break  # the connection was lost; the last result says why
-        found += results
-    return found
+        results += new
+    return results
 
 
 def _checked(connection: Connection, sent: Sequence[Query | None], results: Sequence[PGresult]) -> list[PGresult]:
-    """Note what the connection keeps now; what the queries answered, or the error of the first that failed."""
+    """Note the new prepared statements; return the results of the queries, or raise the error of the first that failed."""
     answers = []
-    for kept, result in zip(sent, results, strict=False):
+    for prepared, result in zip(sent, results, strict=False):
         if result.status in {ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK}:
-            if kept is not None:
-                _PREPARED[connection].add(kept.name)
+            if prepared is not None:
+                _PREPARED[connection].add(prepared.name)
             else:
                 answers.append(result)
     for result in results:
@@ -109,19 +109,17 @@ def _checked(connection: Connection, sent: Sequence[Query | None], results: Sequ
 
 
 def forget_prepared(connection: Connection) -> bool:
-    """Take it that the connection keeps nothing any more; whether it did."""
+    """Forget the prepared statements of a connection; False when it had none."""
     return bool(_PREPARED.pop(connection, None))
 
 
 def rows_of(connection: Connection, answer: PGresult) -> list[tuple[Any, ...]]:
-    """The rows of an answer."""
     reader = Transformer(connection)
     reader.set_pgresult(answer)
     return reader.load_rows(0, answer.ntuples, tuple)
 
 
 def records_of(connection: Connection, answer: PGresult) -> list[dict[str, Any]]:
-    """The rows of an answer by the names of their columns."""
     names = [(answer.fname(column) or b"").decode() for column in range(answer.nfields)]
     return [dict(zip(names, row, strict=True)) for row in rows_of(connection, answer)]
 
@@ -130,34 +128,32 @@ _TEXT, _BINARY = 0, 1
 
 
 def written(values: Iterable[object]) -> tuple[list[bytes | None], list[int]]:
-    """The values and the format of each; they are of the types that the query gives them.
+    """The values as PostgreSQL reads them, and the format of each; the query gives their types.
 
-    Raises `psycopg.DataError` for text that PostgreSQL cannot keep, before anything is sent.
+    Raises `psycopg.DataError` for text that PostgreSQL cannot store, before anything is sent.
     """
-    found: list[bytes | None] = []
+    encoded: list[bytes | None] = []
     formats: list[int] = []
     for value in values:
         if value is None:
-            found.append(None)
+            encoded.append(None)
             formats.append(_TEXT)
         elif (write := _BINARIES.get(type(value))) is not None:
-            found.append(write(value))
+            encoded.append(write(value))
             formats.append(_BINARY)
         else:
-            text = (_array(value) if isinstance(value, list | tuple) else _text(value)).encode()
+            if isinstance(value, list | tuple):
+                text = ("{" + ",".join([_element(member) for member in value]) + "}").encode()
+            else:
+                text = _text(value).encode()
             if b"\x00" in text:
                 raise psycopg.DataError("text must not contain NUL (0x00)")
-            found.append(text)
+            encoded.append(text)
             formats.append(_TEXT)
-    return found, formats
-
-
-def _array(values: Iterable[object]) -> str:
-    return "{" + ",".join([_element(value) for value in values]) + "}"
+    return encoded, formats
 
 
 def _element(value: object) -> str:
-    """The value inside an array."""
     if value is None:
         return "NULL"
     escaped = _text(value).replace("\\", "\\\\").replace('"', '\\"')
@@ -165,7 +161,6 @@ def _element(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    """The value as PostgreSQL reads it from a string."""
     write = _TEXTS.get(type(value))
     if write is not None:
         return write(value)
@@ -174,8 +169,8 @@ def _text(value: object) -> str:
     return str(value)  # of a type of ours that is text, such as a kind
 
 
-def _halves(vector: np.ndarray) -> bytes:
-    """A vector as a `halfvec`: its length, two empty bytes, and the numbers in half precision."""
+def _halfvec(vector: np.ndarray) -> bytes:
+    """The length, two empty bytes, and the numbers in half precision."""
     return len(vector).to_bytes(2, "big") + b"\x00\x00" + vector.astype(">f2").tobytes()
 
 
@@ -189,4 +184,4 @@ _TEXTS: Mapping[type, Callable[[Any], str]] = {
     datetime: datetime.isoformat,
     Jsonb: lambda value: json.dumps(value.obj),
 }
-_BINARIES: Mapping[type, Callable[[Any], bytes]] = {bytes: lambda value: value, np.ndarray: _halves}
+_BINARIES: Mapping[type, Callable[[Any], bytes]] = {bytes: lambda value: value, np.ndarray: _halfvec}

@@ -1,8 +1,8 @@
-"""The pool of connections, which hands out again what was used last.
+"""The pool of connections, which hands out the one that was used last.
 
-The driver's pool hands its connections out in turn, so that each is as cold as can be: the server process behind it was put
-aside by the machine, with its plans and pages. Here a few that were given back lately are kept at hand, the last one on top;
-all others, and those that were kept for a while, go through the driver's pool, which renews, discards and opens them.
+The driver's pool hands its connections out in turn, so that the server process of each is cold, with its plans and pages.
+Here the last few that came back are kept on a stack. All others, and those that stayed there for a while, go through the
+driver's pool, which renews, discards and opens them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Pool:
         self._at_hand: list[Connection] = []
         self._taken_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
         self._waiting = 0
-        self._asked_for = 0
+        self._requests = 0
         self._is_open = False
         self._returning: set[asyncio.Task[None]] = set()
         self._pool: psycopg_pool.AsyncConnectionPool[Connection] = psycopg_pool.AsyncConnectionPool(
@@ -68,7 +68,6 @@ class Pool:
         await self._pool.open(wait=True, timeout=30)
 
     async def close(self) -> None:
-        """Close every connection."""
         self._is_open = False
         while self._at_hand:
             self._return(self._at_hand.pop())
@@ -77,8 +76,8 @@ class Pool:
         await self._pool.close(timeout=5)
 
     async def take(self) -> Connection:
-        """A connection, the one used last if it is free; it must be given back."""
-        self._asked_for += 1
+        """A connection, the one used last if it is free; give it back."""
+        self._requests += 1
         if self._at_hand:
             return self._at_hand.pop()
         self._waiting += 1
@@ -90,31 +89,27 @@ class Pool:
         return connection
 
     def give_back(self, connection: Connection) -> None:
-        """Hand a connection back, without waiting for anything, whoever is cancelled meanwhile."""
-        if self._may_stay(connection):
-            self._at_hand.append(connection)
-        else:
-            self._return(connection)
-
-    def _may_stay(self, connection: Connection) -> bool:
-        """Whether it is kept at hand: it is sound, young and idle, and nobody waits for one."""
-        return (
+        """Hand a connection back without waiting; it stays at hand if it is sound, young and idle, and no one waits."""
+        if (
             self._is_open
             and self._waiting == 0
             and len(self._at_hand) < self._options.min_size
             and not connection.closed
             and connection.info.transaction_status == TransactionStatus.IDLE
             and monotonic() - self._taken_at[connection] < KEPT_FOR
-        )
+        ):
+            self._at_hand.append(connection)
+        else:
+            self._return(connection)
 
     def _return(self, connection: Connection) -> None:
-        """To the driver's pool, which resets or discards a connection that comes back in any other state than idle."""
+        """To the driver's pool, which resets or discards a connection that is not idle."""
         returning = asyncio.create_task(self._pool.putconn(connection))
         self._returning.add(returning)
         returning.add_done_callback(self._returning.discard)
 
     def statistics(self) -> dict[str, int]:
-        """Figures of the pool: size, available, waiting, and how often a connection was asked for."""
+        """Figures of the pool: size, available, waiting, requests."""
         figures = self._pool.get_stats()
         available = figures.get("pool_available", 0) + len(self._at_hand)
-        return {**figures, "pool_available": available, "requests_num": self._asked_for}
+        return {**figures, "pool_available": available, "requests_num": self._requests}

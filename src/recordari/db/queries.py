@@ -1,4 +1,4 @@
-"""Named queries: SQL lives in `<stem>.sql` beside the module that uses it, one comment sentence each.
+"""Named queries: SQL is in `<stem>.sql` beside the module that uses it, one comment sentence each.
 
 A file reads::
 
@@ -21,21 +21,18 @@ from typing import Any
 from recordari.core.items import READ_COLUMNS, WRITTEN_COLUMNS
 
 _HEADER = re.compile(r"^-- name: (\w+)\n-- (.+)\n", re.MULTILINE)
-
 _COLUMNS = re.compile(r"\{(\w\.)?(item_columns|written_columns|written_values|written_arrays)\}")
 _PLACEHOLDER = re.compile(r"%\((\w+)\)[sb]")
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One named SQL statement."""
-
     name: str
     purpose: str
     sql: str
 
     def filled(self, **fragments: str | int) -> Query:
-        """The same query with its `{placeholders}` filled in by our own fragments or by whole numbers."""
+        """The same query with its `{placeholders}` replaced by our own fragments or by whole numbers."""
         text: str = self.sql
         for name, fragment in fragments.items():
             text = text.replace(f"{{{name}}}", str(fragment))
@@ -43,7 +40,7 @@ class Query:
 
     @property
     def numbered(self) -> tuple[str, tuple[str, ...]]:
-        """The same text with `$1`, `$2` … as the server reads it, and the names in that order."""
+        """The SQL with `$1`, `$2` … as the server reads it, and the names in that order."""
         return _numbered(self.sql)
 
 
@@ -68,38 +65,31 @@ def _columns(match: re.Match[str]) -> str:
     )
 
 
-def with_bound(bound: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a query; those that its identity binds cannot be given."""
-    if bound.keys() & given.keys():
+def with_bound(bound: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a query; `values` must not name those that the identity binds."""
+    if bound.keys() & values.keys():
         raise TypeError("the tenant of a query is fixed by its identity")
-    return {**bound, **given}
+    return {**bound, **values}
 
 
 def columns_of(row: Any, **others: Any) -> dict[str, Any]:
-    """The fields of a dataclass as parameters, with others added or in their place; a query takes those that it names."""
+    """The fields of a dataclass as parameters, with others added or replaced; a query uses those that it names."""
     return {column.name: getattr(row, column.name) for column in fields(row)} | others
 
 
 class Queries:
-    """The queries of the `.sql` file beside a module, as attributes."""
+    """The queries of the `.sql` file beside the module with this `__name__`, as attributes."""
 
     def __init__(self, module: str) -> None:
-        """`module` is the `__name__` of the module that the file belongs to."""
         package, _, leaf = module.rpartition(".")
         text = resources.files(package).joinpath(f"{leaf}.sql").read_text("utf-8")
         self.stem = stem = module.partition(".")[2]
         self._queries: dict[str, Query] = {}
-        headers = list(_HEADER.finditer(text))
-        for header, following in zip(headers, [*headers[1:], None], strict=True):
-            body = (
-                _COLUMNS.sub(_columns, text[header.end() : following.start() if following else len(text)])
-                .strip()
-                .rstrip(";")
-            )
-            name = header.group(1)
+        _, *parts = _HEADER.split(text)
+        for name, purpose, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
             if name in self._queries:
                 raise ValueError(f"{stem}.sql has two queries named {name}")
-            self._queries[name] = Query(f"{stem}.{name}", header.group(2), body)
+            self._queries[name] = Query(f"{stem}.{name}", purpose, _COLUMNS.sub(_columns, body).strip().rstrip(";"))
 
     def __getattr__(self, name: str) -> Query:
         try:

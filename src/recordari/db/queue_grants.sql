@@ -1,4 +1,4 @@
--- What we add to the job queue's own schema, again after each of its upgrades: every statement must be repeatable.
+-- Our additions to the job queue's own schema, run after each of its upgrades: every statement must be repeatable.
 
 -- Its jobs carry their tenant in their arguments.
 CREATE INDEX IF NOT EXISTS jobs_by_tenant ON procrastinate_jobs ((args ->> 'tenant_id'), id);

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
+from recordari.core.cache import each
 from recordari.core.checks import Progress
 from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
-from recordari.core.flushing import each
 from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice
 from recordari.core.ids import new_id
 from recordari.core.items import (

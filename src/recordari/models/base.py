@@ -1,4 +1,4 @@
-"""Protocols of the outside helpers, and the one way in which quality fails open."""
+"""Protocols of embedders and rerankers, and the one way in which quality fails open."""
 
 from __future__ import annotations
 
@@ -29,24 +29,21 @@ class Embedder(Protocol):
         """The name stored beside each vector: vectors of different models are never compared."""
 
     @property
-    def dimensions(self) -> int:
-        """Length of each vector."""
+    def dimensions(self) -> int: ...
 
     async def embed_query(self, text: str) -> Vector:
-        """Embed one question; answered before any waiting passage."""
+        """Embed one question, before any waiting passage."""
 
-    async def embed_passages(self, texts: Sequence[str]) -> Matrix:
-        """Embed passages, one row each, in the order given."""
+    async def embed_passages(self, texts: Sequence[str]) -> Matrix: ...
 
-    async def close(self) -> None:
-        """Give back threads and connections."""
+    async def close(self) -> None: ...
 
 
 class InstantEmbedder(Embedder, Protocol):
-    """One that embeds a text in less time than it takes to hand it to somebody else."""
+    """An embedder that is faster than the call of another thread."""
 
     def embed_now(self, text: str) -> Vector | None:
-        """Embed one passage in this thread; None while the model is not loaded."""
+        """Embed one passage in this thread; None before the model is loaded."""
 
 
 @runtime_checkable
@@ -54,43 +51,39 @@ class Reranker(Protocol):
     """Scores passages against a question; higher is better, on the scale 0 to 1."""
 
     @property
-    def model_id(self) -> str:
-        """Which model answers."""
+    def model_id(self) -> str: ...
 
-    async def rerank(self, query: str, passages: Sequence[str]) -> list[float]:
-        """One score per passage, in the order given."""
+    async def rerank(self, query: str, passages: Sequence[str]) -> list[float]: ...
 
-    async def close(self) -> None:
-        """Give back threads and connections."""
+    async def close(self) -> None: ...
 
 
 async def fail_open(operation: str, call: Callable[[], Awaitable[T]], *, fallback: T, seconds: float) -> tuple[T, bool]:
-    """Run a quality step within a time budget; on any failure answer `fallback` and say so.
+    """Run a quality step within a time budget, and return its value and True; after any failure `fallback` and False.
 
-    Returns the value and whether the step really ran. Only quality goes through here: truth fails loudly.
+    Only quality goes through here: truth fails loudly.
     """
     try:
         async with asyncio.timeout(seconds):
             return await call(), True
-    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the answer goes on without it
+    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the caller continues without it
         log.warning("failed_open", operation=operation, error=type(error).__name__)
         return fallback, False
 
 
 def fail_open_now(operation: str, call: Callable[[], T], *, fallback: T) -> T:
-    """The same for a step that is done at once in this thread."""
+    """The same for a step that blocks, and takes no time worth a limit."""
     try:
         return call()
-    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the answer goes on without it
+    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the caller continues without it
         log.warning("failed_open", operation=operation, error=type(error).__name__)
         return fallback
 
 
 class QueryCache(BoundedMap[str, Vector]):
-    """The vectors of the questions asked last; they are read-only, because every caller shares them."""
+    """The vectors of the latest questions; they are read-only, because all callers share them."""
 
     def put(self, key: str, value: Vector, *, seconds: float | None = None) -> Vector:
-        """Keep the vector of a question, and return it."""
         value.setflags(write=False)
         return super().put(key, value, seconds=seconds)
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
+from collections.abc import Callable
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from recordari.errors import ConfigurationError, ProviderError
 
 if TYPE_CHECKING:
     import httpx2
-import threading
-import time
-from collections.abc import Callable
-from enum import StrEnum
 
 RETRY_AFTER_LIMIT = 5.0  # a service that asks for a longer pause is treated as failed
 CONNECT_SECONDS = 3.0
@@ -20,7 +20,7 @@ REFUSED_CONTENT = frozenset({400, 413, 422})  # the service works; it does not t
 
 
 class _Temporary(ProviderError):
-    """The service may answer when asked again."""
+    """An error after which another try may work."""
 
     def __init__(self, message: str, *, service: str, wait: float | None = None) -> None:
         super().__init__(message, service=service)
@@ -28,19 +28,16 @@ class _Temporary(ProviderError):
 
 
 def _retry(error: Exception) -> bool | float:
-    if not isinstance(error, _Temporary):
+    if not isinstance(error, _Temporary) or (error.wait or 0) > RETRY_AFTER_LIMIT:
         return False
-    if error.wait is None:
-        return True
-    return error.wait if error.wait <= RETRY_AFTER_LIMIT else False
+    return True if error.wait is None else error.wait
 
 
 class JsonService:
-    """Posts JSON to one service and gives back the decoded answer, or raises `ProviderError`.
+    """Posts JSON to one service and returns the decoded answer, or raises `ProviderError`.
 
-    Asked again on time-outs, broken connections, 408, 429 and 5xx, at most `attempts` times in all. A caller
-    that gives up (cancels) counts as a failure for the breaker: a service that hangs must not cost every
-    recall its whole time budget.
+    Retries after time-outs, broken connections, 408, 429 and 5xx, up to `attempts` tries in all. A caller that
+    cancels counts as a failure for the breaker: a service that hangs must not cost every recall its whole time budget.
     """
 
     def __init__(
@@ -53,7 +50,7 @@ class JsonService:
         attempts: int = 3,
         breaker: CircuitBreaker | None = None,
     ) -> None:
-        import httpx2  # lazy, as below: who embeds on this machine need not pay for the import
+        import httpx2  # lazy, as below: local models do not need it
 
         if not base_url.startswith(("http://", "https://")):
             raise ConfigurationError(f"{name} needs a base URL that starts with http:// or https://.")
@@ -78,7 +75,6 @@ class JsonService:
         return self._base_url + path
 
     async def post(self, path: str, body: dict[str, Any]) -> Any:
-        """Post `body` and decode the answer."""
         import stamina
 
         self.breaker.check()
@@ -101,7 +97,6 @@ class JsonService:
         return answer
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.aclose()
 
     async def _post_once(self, path: str, body: dict[str, Any]) -> Any:
@@ -131,8 +126,6 @@ def _retry_after(response: httpx2.Response) -> float | None:
 
 
 class BreakerState(StrEnum):
-    """What a breaker does with the next call."""
-
     CLOSED = "closed"  # calls go through
     OPEN = "open"  # calls are refused at once
     HALF_OPEN = "half_open"  # one probe is under way; its outcome decides
@@ -141,17 +134,11 @@ class BreakerState(StrEnum):
 class CircuitBreaker:
     """Refuses calls to a provider that keeps failing, and lets one probe through after the cool-down.
 
-    One instance belongs to one provider and is shared by all its callers, so that the first few who meet the
-    failure pay for it and the others do not wait. It may be used from several threads.
+    All callers of a provider share one breaker, so that only the first few wait for the failure. Thread-safe.
     """
 
     def __init__(
-        self,
-        name: str,
-        *,
-        failures: int = 5,
-        cool_down: float = 30.0,
-        clock: Callable[[], float] = time.monotonic,
+        self, name: str, *, failures: int = 5, cool_down: float = 30.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.name = name
         self._limit = failures
@@ -164,20 +151,19 @@ class CircuitBreaker:
 
     @property
     def state(self) -> BreakerState:
-        """What the breaker does now."""
         if self._opened_at is None:
             return BreakerState.CLOSED
         return BreakerState.OPEN if self._probe_at is None else BreakerState.HALF_OPEN
 
     def check(self) -> None:
-        """Let the call pass, or raise `ProviderError`; whoever passes reports `succeeded()` or `failed()`."""
+        """Let the call pass, or raise `ProviderError`; after the call report `succeeded()` or `failed()`."""
         with self._lock:
             if self._opened_at is None:
                 return
             now = self._clock()
-            # A probe whose caller never reported back must not keep the provider shut for ever.
-            waited_since = self._opened_at if self._probe_at is None else self._probe_at
-            remaining = self._cool_down - (now - waited_since)
+            # A probe whose caller never reported back must not block the provider for ever.
+            waits_since = self._opened_at if self._probe_at is None else self._probe_at
+            remaining = self._cool_down - (now - waits_since)
             if remaining > 0:
                 raise ProviderError(
                     f"{self.name} failed {self._failed} times in a row and is left alone; "
@@ -188,13 +174,13 @@ class CircuitBreaker:
             self._probe_at = now
 
     def succeeded(self) -> None:
-        """Note that a call worked: the breaker closes."""
+        """A call worked: the breaker closes."""
         with self._lock:
             self._failed = 0
             self._opened_at = self._probe_at = None
 
     def failed(self) -> None:
-        """Note that a call failed: past the limit, or after a failed probe, the breaker opens."""
+        """A call failed: past the limit, or after a failed probe, the breaker opens."""
         with self._lock:
             self._failed += 1
             if self._opened_at is not None or self._failed >= self._limit:

@@ -1,4 +1,4 @@
-"""Running models that block: one thread for each model, questions before passages, never the event loop."""
+"""Run models that block: one thread for each model, questions before passages, never the event loop."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import IntEnum
+from operator import methodcaller
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -24,11 +25,11 @@ T = TypeVar("T")
 M = TypeVar("M")
 
 JOIN_SECONDS = 5.0  # a closing process does not wait for a download that is under way
-LOAD_COOL_DOWN = 60.0  # a model that could not be had is not asked for again at every recall
+LOAD_COOL_DOWN = 60.0  # after a failed load, recalls do not try again before
 
 
 class Urgency(IntEnum):
-    """Which waiting job goes first; the smaller number wins."""
+    """The order of waiting jobs; the smaller number goes first."""
 
     CLOSE = 0
     QUESTION = 1
@@ -44,10 +45,10 @@ class _Job:
 
 
 class InferenceThread:
-    """One worker thread with a priority queue; jobs of the same urgency run in the order they came.
+    """One worker thread with a priority queue; jobs of the same urgency run in the order of their arrival.
 
-    A caller that is cancelled while its job waits takes the job with it; a job that runs is finished and its
-    result dropped. The thread starts with the first job and may serve several event loops.
+    A cancelled caller removes its job if it still waits; a running job is finished and its result dropped. The
+    thread starts with the first job and may serve several event loops.
     """
 
     def __init__(self, name: str) -> None:
@@ -74,8 +75,8 @@ class InferenceThread:
     async def close(self) -> None:
         """End the thread after the running job; jobs that still wait fail with `ProviderError`."""
         with self._lock:
-            thread, already, self._closed = self._thread, self._closed, True
-        if thread is None or already:
+            thread, was_closed, self._closed = self._thread, self._closed, True
+        if thread is None or was_closed:
             return
         self._jobs.put(_Job(urgency=Urgency.CLOSE, number=next(self._numbers), call=None))
         await asyncio.to_thread(thread.join, JOIN_SECONDS)
@@ -91,11 +92,11 @@ def _work(jobs: queue.PriorityQueue[_Job]) -> None:
             continue
         try:
             result = job.call()
-        except Exception as error:  # noqa: BLE001 - relayed to the caller, who waits for it; the thread lives on
+        except Exception as error:  # noqa: BLE001 - passed on to the waiting caller; the thread continues
             job.future.set_exception(error)
         else:
             job.future.set_result(result)
-        del job  # or the last result would stay in memory until the next job comes
+        del job  # else the last result stays in memory until the next job
 
 
 def cut_batches(lengths: Sequence[int], *, texts: int, characters: int) -> list[list[int]]:
@@ -105,20 +106,19 @@ def cut_batches(lengths: Sequence[int], *, texts: int, characters: int) -> list[
     """
     batches: list[list[int]] = []
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):
-        # Sorted by length, so the newest member is the longest and all others are padded to it.
-        batch = batches[-1] if batches else None
-        if batch is None or len(batch) >= texts or (len(batch) + 1) * lengths[position] > characters:
-            batches.append([position])
+        # Sorted by length: the newest member is the longest, and all others are padded to it.
+        if batches and len(batches[-1]) < texts and (len(batches[-1]) + 1) * lengths[position] <= characters:
+            batches[-1].append(position)
         else:
-            batch.append(position)
+            batches.append([position])
     return batches
 
 
 class LazyModel(Generic[M]):
     """A model that is loaded at first use and runs on its own thread.
 
-    Whatever the runtime raises becomes a `ProviderError`. A failed load is remembered for a minute: until
-    then callers get the error at once instead of each waiting for another attempt.
+    Every error of the runtime becomes a `ProviderError`. After a failed load callers get the error at once for a
+    minute, instead of each waiting for another attempt.
     """
 
     def __init__(self, model_id: str, load: Callable[[], M]) -> None:
@@ -129,15 +129,13 @@ class LazyModel(Generic[M]):
         self._loading = CircuitBreaker(f"Loading {model_id}", failures=1, cool_down=LOAD_COOL_DOWN)
 
     async def use(self, urgency: Urgency, call: Callable[[M], T]) -> T:
-        """Run `call` with the loaded model on its thread."""
         return await self._thread.run(urgency, lambda: self._guarded(call))
 
     def use_now(self, call: Callable[[M], T]) -> T | None:
-        """Run `call` in this thread, for a model that is quick and may be used by several; None while it is not loaded."""
+        """Run `call` in this thread, for a model that is fast and thread-safe; None before it is loaded."""
         return self._guarded(call) if self._model is not None else None
 
     async def close(self) -> None:
-        """End the thread and forget the model."""
         await self._thread.close()
         self._model = None
 
@@ -148,9 +146,7 @@ class LazyModel(Generic[M]):
         except ProviderError:
             raise
         except Exception as error:  # the classes that runtimes raise have no root in common
-            raise ProviderError(
-                f"The model {self._model_id} failed ({type(error).__name__}).", service=f"the model {self._model_id}"
-            ) from error
+            raise _model_error(self._model_id, f"failed ({type(error).__name__})") from error
 
     def _loaded(self) -> M:
         if self._model is None:
@@ -162,34 +158,31 @@ class LazyModel(Generic[M]):
                 raise
             except Exception as error:  # as above, for a file that the runtime cannot read
                 self._loading.failed()
-                raise ProviderError(
-                    f"The model {self._model_id} could not be loaded ({type(error).__name__}); "
-                    f"`recordari models verify` checks its files.",
-                    service=f"the model {self._model_id}",
-                ) from error
+                problem = f"could not be loaded ({type(error).__name__}); `recordari models verify` checks its files"
+                raise _model_error(self._model_id, problem) from error
             self._loading.succeeded()
         return self._model
 
 
+def _model_error(model_id: str, problem: str) -> ProviderError:
+    return ProviderError(f"The model {model_id} {problem}.", service=f"the model {model_id}")
+
+
 class Encoder(Protocol):
-    """A loaded embedding model; used by one thread only."""
+    """A loaded embedding model that gives unit vectors; used by one thread only."""
 
     @property
-    def dimensions(self) -> int:
-        """Length of each vector."""
+    def dimensions(self) -> int: ...
 
-    def query(self, text: str) -> Vector:
-        """Embed a question as a unit vector."""
+    def query(self, text: str) -> Vector: ...
 
-    def passages(self, texts: Sequence[str]) -> Matrix:
-        """Embed passages as unit rows."""
+    def passages(self, texts: Sequence[str]) -> Matrix: ...
 
 
 class ThreadedEmbedder:
     """An `Embedder` over a blocking model, loaded at first use, on its own thread.
 
-    A question waits for at most one sub-batch of passages. The answers to the last questions are kept, as
-    read-only arrays.
+    A question waits for at most one sub-batch of passages.
     """
 
     batch_texts = 4
@@ -203,34 +196,23 @@ class ThreadedEmbedder:
         dimensions: int | None = None,
         query_cache_size: int = 1024,
     ) -> None:
-        self._model_id = model_id
+        self.model_id = model_id
         self._model = LazyModel(model_id, load)
         self._dimensions = dimensions
         self._questions = QueryCache(query_cache_size)
 
     @property
-    def model_id(self) -> str:
-        """The name stored beside each vector."""
-        return self._model_id
-
-    @property
     def dimensions(self) -> int:
-        """Length of each vector; known for every model after `ready()`."""
         if self._dimensions is None:
-            raise ProviderError(
-                f"The dimensions of {self._model_id} are known only once it has been used.",
-                service=f"the model {self._model_id}",
-            )
+            raise _model_error(self.model_id, "has not been used yet, so its dimensions are not known")
         return self._dimensions
 
     async def ready(self) -> None:
-        """Fetch and load the model now instead of at the first use."""
         self._dimensions = await self._model.use(Urgency.QUESTION, lambda encoder: encoder.dimensions)
 
     async def embed_query(self, text: str) -> Vector:
-        """Embed one question, before any waiting passage."""
-        if (known := self._questions.get(text)) is not None:
-            return known
+        if (vector := self._questions.get(text)) is not None:
+            return vector
         if self._dimensions is None:
             await self.ready()
         return self._questions.put(text, await self._model.use(Urgency.QUESTION, lambda encoder: encoder.query(text)))
@@ -243,20 +225,17 @@ class ThreadedEmbedder:
         lengths = [len(text) for text in texts]
         # One sub-batch at a time: several callers take turns, and a cancelled one leaves nothing behind.
         for batch in cut_batches(lengths, texts=self.batch_texts, characters=self.batch_characters):
-            rows[batch] = await self._embed_batch([texts[position] for position in batch])
+            part = [texts[position] for position in batch]
+            rows[batch] = await self._model.use(Urgency.PASSAGES, methodcaller("passages", part))
         return rows
 
     async def close(self) -> None:
-        """End the thread and forget the model."""
         await self._model.close()
         self._questions.clear()
 
-    async def _embed_batch(self, texts: list[str]) -> Matrix:
-        return await self._model.use(Urgency.PASSAGES, lambda encoder: encoder.passages(texts))
 
-
-# A text is cut before it is tokenised, generously: tokens are four characters on average, and one huge text
-# must not occupy the tokenizer for seconds only to be truncated.
+# A text is cut before it is tokenised, generously (a token has four characters on average): one huge text must not
+# occupy the tokenizer for seconds only to be truncated.
 CHARACTERS_PER_TOKEN = 16
 
 
@@ -264,14 +243,14 @@ class OnnxModel:
     """A tokenizer and an inference session; blocking, used by one thread."""
 
     def __init__(self, files: ModelFiles, *, threads: int = 1) -> None:
-        # Lazy: together they take a fifth of a second to import, which `import recordari` must not pay.
+        # Lazy: both take a fifth of a second to import.
         import onnxruntime
         from tokenizers import Tokenizer
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
-        # Waiting threads would otherwise spin, at the expense of the event loop and the database beside them.
+        # Waiting threads would otherwise spin and slow down the event loop and the database.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
         self._session = onnxruntime.InferenceSession(str(files.weights), options, providers=["CPUExecutionProvider"])
@@ -284,8 +263,9 @@ class OnnxModel:
 
     def run(self, texts: Sequence[str | tuple[str, str]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Run texts (or pairs of texts) as one batch; returns the model's first output and the mask."""
-        # Not encode_batch: its thread pool would take cores beyond the number configured.
-        encodings = [self._encode(text) for text in texts]
+        # Not encode_batch: its thread pool would use more cores than configured.
+        pairs = ((text, None) if isinstance(text, str) else (text[0], text[1][: self._limit]) for text in texts)
+        encodings = [self._tokenizer.encode(first[: self._limit], second) for first, second in pairs]
         width = max(len(encoding.ids) for encoding in encodings)
         feed = {
             name: np.zeros((len(texts), width), dtype=np.int64)
@@ -296,14 +276,9 @@ class OnnxModel:
             feed["input_ids"][row, :size] = encoding.ids
             feed["attention_mask"][row, :size] = 1
             feed["token_type_ids"][row, :size] = encoding.type_ids
-        wanted = {name: array for name, array in feed.items() if name in self._inputs}
-        output: NDArray[np.float32] = self._session.run([self._output], wanted)[0]
+        inputs = {name: array for name, array in feed.items() if name in self._inputs}
+        output: NDArray[np.float32] = self._session.run([self._output], inputs)[0]
         return output, feed["attention_mask"]
-
-    def _encode(self, text: str | tuple[str, str]) -> Any:
-        if isinstance(text, tuple):
-            return self._tokenizer.encode(text[0][: self._limit], text[1][: self._limit])
-        return self._tokenizer.encode(text[: self._limit])
 
 
 class DenseEncoder:
@@ -312,19 +287,13 @@ class DenseEncoder:
     def __init__(self, files: ModelFiles, *, threads: int = 1) -> None:
         self._spec = files.spec
         self._model = OnnxModel(files, threads=threads)
-
-    @property
-    def dimensions(self) -> int:
-        """Length of each vector."""
-        return self._spec.dimensions
+        self.dimensions = files.spec.dimensions
 
     def query(self, text: str) -> Vector:
-        """Embed a question with the prefix that the model was trained with."""
         vector: Vector = self._embed([self._spec.query_prefix + text])[0]
         return vector
 
     def passages(self, texts: Sequence[str]) -> Matrix:
-        """Embed passages as one batch."""
         return self._embed([self._spec.passage_prefix + text for text in texts])
 
     def _embed(self, texts: Sequence[str]) -> Matrix:
@@ -336,13 +305,12 @@ class DenseEncoder:
 
 
 class CrossEncoder:
-    """A transformer that reads a question and a passage together and scores the pair."""
+    """A transformer that reads a question and a passage together and scores the pair between 0 and 1."""
 
     def __init__(self, files: ModelFiles, *, threads: int = 1) -> None:
         self._model = OnnxModel(files, threads=threads)
 
     def scores(self, query: str, passages: Sequence[str]) -> list[float]:
-        """Score each passage between 0 and 1."""
         logits, _ = self._model.run([(query, passage) for passage in passages])
         scores: list[float] = (1.0 / (1.0 + np.exp(-logits[:, 0].astype(np.float64)))).tolist()
         return scores

