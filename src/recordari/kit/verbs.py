@@ -1,4 +1,4 @@
-"""How a verb is bound to who asks: a function of (resources, identity, …) becomes a method of `Memory`."""
+"""Binding of verbs: a function of (resources, identity, …) becomes a method of `Memory`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ R = TypeVar("R")
 
 
 class Caller(NamedTuple):
-    """What every verb takes first: `await pin_item(*caller, item_id)`."""
+    """The first two arguments of every verb: `await pin_item(*caller, item_id)`."""
 
     resources: Resources
     identity: Identity
 
     def bound(self, identity: Identity) -> Caller:
-        """The same resources for another identity."""
         return Caller(self.resources, identity)
 
 
@@ -35,17 +34,16 @@ class Bound:
 
     @property
     def caller(self) -> Caller:
-        """Both, in the order in which verbs take them."""
         return Caller(self.resources, self.identity)
 
 
 def verb(function: Callable[Concatenate[Resources, Identity, P], R]) -> Callable[Concatenate[Bound, P], R]:
-    """The function as a method: the resources and the identity come from the object it is called on.
+    """Return the function as a method: the resources and the identity come from the object.
 
-    An argument of a plain type is checked, so that a wrong one is `InvalidInput` with the name of the field.
+    Arguments of plain types are checked; a wrong one raises `InvalidInput` with the name of the field.
     """
-    _, _, *taken = inspect.signature(function).parameters.values()
-    names = [parameter.name for parameter in taken]
+    _, _, *parameters = inspect.signature(function).parameters.values()
+    names = [parameter.name for parameter in parameters]
 
     @functools.cache
     def checks() -> dict[str, TypeCheck]:
@@ -53,12 +51,11 @@ def verb(function: Callable[Concatenate[Resources, Identity, P], R]) -> Callable
 
     @functools.wraps(function)
     def method(self: Bound, *arguments: P.args, **named: P.kwargs) -> R:
-        known = checks()
         for name, value in (*zip(names, arguments, strict=False), *named.items()):
-            if name in known:
-                check_type(name, value, known[name])
+            if name in checks():
+                check_type(name, value, checks()[name])
         return function(self.resources, self.identity, *arguments, **named)
 
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    method.__signature__ = inspect.signature(function).replace(parameters=[own, *taken])  # type: ignore[attr-defined]
+    method.__signature__ = inspect.signature(function).replace(parameters=[own, *parameters])  # type: ignore[attr-defined]
     return cast("Callable[Concatenate[Bound, P], R]", method)
