@@ -61,7 +61,9 @@ async def put_entry(
     `index` names the fields that recall and `search_entries` read: all by default, none with False. With `ttl` the entry
     expires that long after its last write or read; with `if_version` (0: none yet) it is written only over that version.
     """
-    name = entry_name(identity, scope, namespace, key, writes=True)
+    name = entry_name(identity, scope, namespace, key)
+    if not namespace:
+        raise InvalidInput("namespace must have at least one label", field="namespace")
     if name.scope is Scope.TENANT:
         require_admin(identity)
     ttl = checked_ttl(ttl)
@@ -81,15 +83,8 @@ async def put_entry(
             before = None
         if if_version is not None and if_version != (before.version if before is not None else 0):
             raise PreconditionFailed
-        entry = await storage.save_entry(
-            tx,
-            name,
-            new_id(),
-            written,
-            ttl=ttl,
-            if_version=if_version if before is not None else None,
-            now=now,
-        )
+        expected = if_version if before is not None else None
+        entry = await storage.save_entry(tx, name, new_id(), written, ttl=ttl, if_version=expected, now=now)
         if entry is None or (if_version == 0 and entry.version > 1):  # another writer came first
             raise PreconditionFailed
         entry = await _indexed(tx, entry, ready)

@@ -34,8 +34,6 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(-?\d+|\*)\]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One document under its namespace and key."""
-
     __pydantic_config__ = DESCRIBED
 
     entry_id: UUID
@@ -70,8 +68,6 @@ class FoundEntry(Entry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryName:
-    """The owner, the namespace and the key of an entry."""
-
     scope: Scope
     owner_id: str
     namespace: tuple[str, ...]
@@ -84,12 +80,7 @@ class EntryName:
 
 
 def entry_name(
-    identity: Identity,
-    scope: Scope | str | None,
-    namespace: Sequence[str],
-    key: str | None = None,
-    *,
-    writes: bool = False,
+    identity: Identity, scope: Scope | str | None, namespace: Sequence[str], key: str | None = None
 ) -> EntryName:
     """Check the name of an entry, or of a namespace. Without a scope it belongs to the user if there is one, else the agent."""
     scope = optional_choice("scope", Scope, scope) or (
@@ -101,8 +92,6 @@ def entry_name(
     owner = {Scope.USER: identity.user_id, Scope.AGENT: identity.agent_id}.get(scope) or ""
     if isinstance(namespace, str) or len(namespace) > MAX_LABELS:
         raise InvalidInput(f"namespace must be a list of at most {MAX_LABELS} labels", field="namespace")
-    if writes and not namespace:
-        raise InvalidInput("namespace must have at least one label", field="namespace")
     labels = tuple(_checked("namespace", label) for label in namespace)
     name = EntryName(scope=scope, owner_id=owner, namespace=labels, key=_checked("key", key) if key is not None else "")
     if len((name.path + name.key).encode()) > MAX_NAME_BYTES:
@@ -118,7 +107,6 @@ def _checked(field: str, text: object) -> str:
 
 
 def checked_ttl(ttl: timedelta | None) -> timedelta | None:
-    """Return a lifetime in whole seconds; `InvalidInput` if it is too short or too long."""
     if ttl is None:
         return None
     if not timedelta(0) < ttl <= LONGEST_TTL:

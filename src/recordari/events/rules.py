@@ -41,8 +41,6 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One change of memory, by id and type."""
-
     __pydantic_config__ = DESCRIBED
 
     position: int

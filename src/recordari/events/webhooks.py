@@ -38,10 +38,10 @@ from recordari.events.rules import (
     signature,
 )
 from recordari.kit.resources import Resources
+from recordari.kit.verbs import existing
 from recordari.tenants.tenants import require_admin
 
 TOPIC = "webhook"
-NO_SUCH_WEBHOOK = "there is no such webhook"
 EVENTS_AT_ONCE = 100
 POSTS_AT_ONCE = 20
 ANSWER_SECONDS = 10.0  # shorter than the lease
@@ -92,19 +92,14 @@ async def get_webhook(resources: Resources, identity: Identity, webhook_id: UUID
     """Return a webhook with the state of its deliveries."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        webhook = await storage.find_webhook(tx, webhook_id)
-    if webhook is None:
-        raise NotFound(NO_SUCH_WEBHOOK)
-    return webhook
+        return existing(await storage.find_webhook(tx, webhook_id), "webhook")
 
 
 async def set_webhook_active(resources: Resources, identity: Identity, webhook_id: UUID, *, is_active: bool) -> Webhook:
     """Switch a webhook off, or on again: then it receives the events since, as far as the feed reaches back."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        webhook = await storage.set_active(tx, webhook_id, is_active=is_active)
-        if webhook is None:
-            raise NotFound(NO_SUCH_WEBHOOK)
+        webhook = existing(await storage.set_active(tx, webhook_id, is_active=is_active), "webhook")
         if is_active:
             await outbox.add(tx, TOPIC, [webhook_id])
         await audit.record(tx, "webhook.resume" if is_active else "webhook.pause", "webhook", webhook_id)
@@ -117,7 +112,7 @@ async def delete_webhook(resources: Resources, identity: Identity, webhook_id: U
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         if not await storage.delete_webhook(tx, webhook_id):
-            raise NotFound(NO_SUCH_WEBHOOK)
+            raise NotFound("there is no such webhook")
         await audit.record(tx, "webhook.delete", "webhook", webhook_id)
 
 

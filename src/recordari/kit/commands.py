@@ -42,8 +42,6 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 class Opening(Protocol):
-    """Opens the memory for commands."""
-
     def resources(self, settings: Settings) -> AbstractAsyncContextManager[Resources]:
         """Open everything that verbs need."""
 
@@ -55,7 +53,6 @@ _OPENING: ContextVar[Opening] = ContextVar("opening")
 
 
 def use(opening: Opening) -> None:
-    """Use this opening for the command that runs now."""
     _OPENING.set(opening)
 
 

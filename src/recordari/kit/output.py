@@ -41,7 +41,6 @@ def clean(text: object) -> str:
 
 
 def shown(value: object) -> str:
-    """Write a value as a cell of a table."""
     match value:
         case None:
             return "–"
@@ -65,7 +64,6 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
 
 
 def size(count: float) -> str:
-    """Write a number of bytes for people."""
     if count < 1000:
         return f"{count:.0f} bytes"
     units = ("kB", "MB", "GB", "TB")
@@ -135,8 +133,6 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text of several lines."""
-
     data: str
 
     def show(self) -> None:
@@ -195,8 +191,6 @@ def answering(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Commands(typer.Typer):
-    """A group of commands that return their answer."""
-
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
         """Declare a command; its first sentence is its line of help. Typer alone would cut that line."""
         register = super().command
@@ -237,7 +231,6 @@ def _draw(rows: Sequence[Mapping[str, object]], styles: Mapping[str, str]) -> No
 
 
 def _width(columns: Mapping[str, Sequence[str]]) -> int:
-    """Return the width of a table with nothing folded."""
     from rich.cells import cell_len
 
     return sum(max(map(cell_len, [head, *cells])) + 2 for head, cells in columns.items())

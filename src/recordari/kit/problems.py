@@ -63,7 +63,6 @@ class ProblemResponse(JSONResponse):
 
 
 def problem(error: RecordariError, *, errors: Sequence[FieldError] = ()) -> ProblemResponse:
-    """Render an error of ours."""
     if not errors and isinstance(field := error.details.get("field"), str):
         errors = [FieldError(field=field, message=error.message)]
     return _rendered(error.status, error.code, public_detail(error), headers=_headers(error), errors=errors)

@@ -55,7 +55,6 @@ class Resources:
     schedules: tuple[Schedule, ...] = ()
 
     def get(self, kind: type[Part]) -> Part:
-        """Return the part of that class or protocol."""
         part = self.find(kind)
         if part is None:
             raise LookupError(f"wiring.py makes no {kind.__name__}")
@@ -69,7 +68,6 @@ class Resources:
         return replace(self, parts={**self.parts, kind: part})
 
     def forget_tenant(self, tenant_id: TenantId) -> None:
-        """Drop the cached state of a tenant that has changed."""
         for part in self.parts.values():
             if isinstance(part, RemembersTenants):
                 part.forget_tenant(tenant_id)

@@ -9,10 +9,18 @@ from typing import Concatenate, NamedTuple, ParamSpec, TypeVar, cast, get_type_h
 
 from recordari.core.checks import TypeCheck, check_type, type_checks
 from recordari.core.identity import Identity
+from recordari.errors import NotFound
 from recordari.kit.resources import Resources
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def existing(row: R | None, noun: str) -> R:
+    """Return a row that a verb needs; `NotFound` if there is none."""
+    if row is None:
+        raise NotFound(f"there is no such {noun}")
+    return row
 
 
 class Caller(NamedTuple):
@@ -26,8 +34,6 @@ class Caller(NamedTuple):
 
 
 class Bound:
-    """Resources bound to one identity."""
-
     def __init__(self, resources: Resources, identity: Identity) -> None:
         self.resources = resources
         self.identity = identity

@@ -74,7 +74,6 @@ def another_request() -> RecordariError:
 async def keep(
     resources: Resources, identity: Identity, request: IdempotentRequest, claimed: AnswerClaim, answer: SentAnswer
 ) -> None:
-    """Store an answer for repeated requests."""
     content = {"status": answer.status, "headers": answer.headers, "body": base64.b64encode(answer.body).decode()}
     sealed = seal_with(request.opener, json.dumps(content).encode())
     async with resources.database.transaction(identity) as tx:

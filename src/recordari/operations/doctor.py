@@ -72,7 +72,6 @@ def failure(name: str, error: RecordariError) -> Check:
 
 
 def check_machine(settings: Settings) -> list[Check]:
-    """Check Python, time zones, folders, disk and port."""
     return [
         ok("python", f"{'.'.join(map(str, sys.version_info[:3]))} in {sys.prefix}"),
         _check_zones(),
@@ -84,7 +83,6 @@ def check_machine(settings: Settings) -> list[Check]:
 
 
 def check_configuration(settings: Settings) -> list[Check]:
-    """Check the host names and the services for embedding and reranking."""
     return [
         _check_hosts(settings),
         _check_helper("embedder", settings.embedding_provider, settings.embedding_url, "RECORDARI_EMBEDDING_URL"),

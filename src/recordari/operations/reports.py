@@ -14,8 +14,8 @@ from recordari.core.identity import Identity
 from recordari.core.ids import new_id
 from recordari.db import jobs, outbox
 from recordari.db.jobs import JobStatus
-from recordari.errors import NotFound
 from recordari.kit.resources import Resources
+from recordari.kit.verbs import existing
 from recordari.memory.index import EMBED_TOPIC, Reembedding, embedding_state
 from recordari.operations import storage
 from recordari.operations.rules import Day, Report, ReportKind, daily_brief, warnings_of
@@ -33,9 +33,7 @@ async def make_daily_brief(resources: Resources, identity: Identity) -> Report:
     now = resources.clock()
     since = now - timedelta(days=1)
     async with resources.database.transaction(identity) as tx:
-        tenant = await tenants_storage.find_tenant(tx)
-        if tenant is None:
-            raise NotFound("there is no such tenant")
+        tenant = existing(await tenants_storage.find_tenant(tx), "tenant")
         pending, parked = await outbox.count_by_topic(tx)
         by_status = await jobs.count_jobs(tx)
         day = Day(
@@ -88,10 +86,7 @@ async def get_report(resources: Resources, identity: Identity, report_id: UUID) 
     """Return a report."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        report = await storage.find_report(tx, report_id)
-    if report is None:
-        raise NotFound("there is no such report")
-    return report
+        return existing(await storage.find_report(tx, report_id), "report")
 
 
 LIVE = "live"

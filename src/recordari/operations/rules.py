@@ -41,7 +41,6 @@ class Day:
 
 
 def warnings_of(day: Day) -> list[str]:
-    """Return warnings for a person."""
     warnings = []
     episodes = day.counts["episodes"]
     if episodes >= WARN_EPISODES:

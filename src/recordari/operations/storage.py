@@ -41,8 +41,6 @@ async def sum_costs(tx: Transaction, *, since: datetime) -> dict[str, Decimal]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemCount:
-    """Number and size of the items of one kind, tier, scope and state."""
-
     kind: str
     tier: str
     scope: str
@@ -54,8 +52,6 @@ class ItemCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherCounts:
-    """Counts of everything other than items."""
-
     vectors: int
     payloads: int
     payload_bytes: int

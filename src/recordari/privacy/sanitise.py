@@ -73,7 +73,6 @@ async def set_privacy_policy(resources: Resources, identity: Identity, setting: 
 
 
 async def sanitise_json(resources: Resources, identity: Identity, value: Any) -> Any:
-    """Apply the policy to a JSON value."""
     policy = await policy_of(resources, identity)
     if not policy.enabled:
         return value

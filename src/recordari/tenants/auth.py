@@ -80,7 +80,6 @@ class Authenticator:
         return await asyncio.shield(self._lookup(digest, credential))
 
     def forget_key(self, key_id: UUID) -> None:
-        """Stop trusting a key now."""
         self._forgotten += 1
         actor = f"key:{key_id}"
         self._trusted = {key: entry for key, entry in self._trusted.items() if entry.identity.actor != actor}
@@ -159,8 +158,6 @@ def _text(claim: object) -> str:
 
 
 class TokenVerifier:
-    """Verifies the tokens of the configured issuer."""
-
     def __init__(self, settings: Settings, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         assert settings.jwt_jwks_url is not None
         self._url = checked_url(settings.jwt_jwks_url)

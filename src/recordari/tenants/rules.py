@@ -59,8 +59,6 @@ class Agent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDefinition:
-    """The part of an agent that callers set."""
-
     display_name: str | None = None
     core: str = ""
     characteristics: str = ""
@@ -171,7 +169,6 @@ def _is_limit(value: object) -> bool:
 
 
 def shares(quota: Quota, usage: Usage, *, day: date) -> dict[str, float]:
-    """Return the used part of each limit; 1 is all of it."""
     used = {"items": usage.items, "bytes": usage.bytes, "writes_per_day": usage.writes if usage.day == day else 0}
     limits = {name: getattr(quota, name) for name in used}
     return {
@@ -182,7 +179,6 @@ def shares(quota: Quota, usage: Usage, *, day: date) -> dict[str, float]:
 
 
 def warnings_of(quota: Quota, usage: Usage, *, day: date) -> list[str]:
-    """Warn before writes are refused."""
     return [
         f"{share:.0%} of the quota of {name.replace('_', ' ')} is used"
         for name, share in shares(quota, usage, day=day).items()

@@ -28,7 +28,6 @@ queries = Queries(__name__)
 
 
 async def insert_tenant(tx: Transaction, *, name: str, language: str, plan: str) -> bool:
-    """Create the tenant of this transaction; False when it existed."""
     return await tx.run(queries.insert_tenant, name=name, language=language, plan=plan) == 1
 
 
@@ -54,12 +53,10 @@ async def update_tenant(
 
 
 async def has_language(tx: Transaction, language: str) -> bool:
-    """Return whether texts can be indexed in that language."""
     return bool(await tx.value(queries.has_language, language=language))
 
 
 async def insert_user(tx: Transaction, user_id: UserId) -> bool:
-    """Create a user on first sight; False when it existed."""
     return await tx.run(queries.insert_user, user_id=user_id) == 1
 
 

@@ -20,6 +20,7 @@ from recordari.db.database import Database, Transaction
 from recordari.db.jobs import next_run
 from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
 from recordari.kit.resources import Resources
+from recordari.kit.verbs import existing
 from recordari.tenants import storage
 from recordari.tenants.rules import (
     SECRET_BYTES,
@@ -51,7 +52,6 @@ def require_admin(identity: Identity) -> None:
 
 
 def page_size(limit: int) -> int:
-    """Return the number of rows of a page, between 1 and `MAX_PAGE`."""
     if limit < 1:
         raise InvalidInput("limit must be at least 1", field="limit")
     return min(limit, MAX_PAGE)
@@ -71,9 +71,7 @@ async def ensure_tenant(
             now = resources.clock()
             await jobs.insert(tx, [(each.job, next_run(each, identity.tenant_id, now)) for each in resources.schedules])
             await audit.record(tx, "tenant.create", "tenant", identity.tenant_id)
-        tenant = await storage.find_tenant(tx)
-        assert tenant is not None
-        return tenant
+        return existing(await storage.find_tenant(tx), "tenant")
 
 
 async def _check_language(tx: Transaction, language: str) -> None:
@@ -84,10 +82,7 @@ async def _check_language(tx: Transaction, language: str) -> None:
 async def get_tenant(resources: Resources, identity: Identity) -> Tenant:
     """Return the tenant of the identity."""
     async with resources.database.transaction(identity) as tx:
-        tenant = await storage.find_tenant(tx)
-    if tenant is None:
-        raise NotFound("there is no such tenant")
-    return tenant
+        return existing(await storage.find_tenant(tx), "tenant")
 
 
 async def update_tenant(
@@ -105,9 +100,8 @@ async def update_tenant(
     async with resources.database.transaction(identity) as tx:
         if language is not None:
             await _check_language(tx, language)
-        tenant = await storage.update_tenant(tx, language=language, plan=plan, settings=settings)
-        if tenant is None:
-            raise NotFound("there is no such tenant")
+        row = await storage.update_tenant(tx, language=language, plan=plan, settings=settings)
+        tenant = existing(row, "tenant")
         await audit.record(tx, "tenant.update", "tenant", identity.tenant_id, keys=sorted(settings or {}))
     resources.forget_tenant(identity.tenant_id)
     return tenant
@@ -141,10 +135,7 @@ async def get_user(resources: Resources, identity: Identity, user_id: str) -> Us
     """Return a user of the tenant; a caller that acts for a user sees only that user."""
     is_another = identity.role is not Role.ADMIN and identity.user_id not in {None, user_id}
     async with resources.database.transaction(identity) as tx:
-        user = await storage.find_user(tx, UserId(user_id))
-    if user is None or is_another:
-        raise NotFound("there is no such user")
-    return user
+        return existing(None if is_another else await storage.find_user(tx, UserId(user_id)), "user")
 
 
 async def list_users(resources: Resources, identity: Identity, *, after: str = "", limit: int = 50) -> list[User]:
@@ -177,10 +168,7 @@ async def save_agent(
 async def get_agent(resources: Resources, identity: Identity, agent_id: str) -> Agent:
     """Return the definition of an agent."""
     async with resources.database.transaction(identity) as tx:
-        agent = await storage.find_agent(tx, AgentId(agent_id))
-    if agent is None:
-        raise NotFound("there is no such agent")
-    return agent
+        return existing(await storage.find_agent(tx, AgentId(agent_id)), "agent")
 
 
 async def list_agents(resources: Resources, identity: Identity, *, after: str = "", limit: int = 50) -> list[Agent]:
@@ -245,9 +233,7 @@ async def revoke_key(resources: Resources, identity: Identity, key_id: UUID) -> 
     """Revoke a key at once."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        key = await storage.revoke_key(tx, key_id)
-        if key is None:
-            raise NotFound("there is no such key")
+        key = existing(await storage.revoke_key(tx, key_id), "key")
         await audit.record(tx, "key.revoke", "key", key_id)
         return key
 
@@ -303,15 +289,11 @@ SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantPreferences:
-    """The settings of a tenant, and the time zone of its user."""
-
     settings: Mapping[str, Any]
     zone: ZoneInfo
 
 
 class TenantCache:
-    """Caches the settings of tenants and the time zones of users."""
-
     def __init__(self) -> None:
         self._cached: BoundedMap[tuple[TenantId, UserId | None], TenantPreferences]
         self._cached = BoundedMap(MOST_TENANTS, seconds=SECONDS)

@@ -142,8 +142,6 @@ class Usages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaUsage:
-    """The limits of a tenant and its usage."""
-
     __pydantic_config__ = DESCRIBED
 
     quota: Quota

@@ -49,8 +49,6 @@ class Pace:
 
 
 class BatchOutcome(StrEnum):
-    """The outcome of a batch."""
-
     DONE = "done"
     FAILED = "failed"
     OUTAGE = "outage"
@@ -66,7 +64,6 @@ class Round:
 
 
 def lease_of(resources: Resources) -> timedelta:
-    """Return how long a batch is held without a renewal."""
     return timedelta(seconds=resources.get(Pace).stalled_seconds)
 
 
@@ -284,8 +281,6 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """One kind of entry in the outbox, and its handler."""
-
     handle: Handler
     batch: int | None = None
     """Most entries of one tenant in a batch; None: as `Pace` says."""
@@ -296,7 +291,6 @@ class Topic:
 
 
 def schedules(table: Mapping[str, Job]) -> tuple[Schedule, ...]:
-    """List the jobs that run by the clock."""
     return tuple(
         Schedule(job=name, cron=job.cron, spread=job.spread, concurrency=job.concurrency, exclusive=job.exclusive)
         for name, job in table.items()

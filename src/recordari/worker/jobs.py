@@ -20,6 +20,7 @@ from recordari.db.jobs import (
 )
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
+from recordari.kit.verbs import existing
 from recordari.memory.index import find_embedder
 from recordari.tenants.tenants import MAX_PAGE, require_admin
 from recordari.worker.dispatch import Pace
@@ -77,10 +78,7 @@ async def get_job(resources: Resources, identity: Identity, job_id: int) -> JobR
     """Return a job of the tenant."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        job = await jobs.find_job(tx, job_id)
-    if job is None:
-        raise NotFound("there is no such job")
-    return job
+        return existing(await jobs.find_job(tx, job_id), "job")
 
 
 async def job_counts(resources: Resources, identity: Identity) -> JobCounts:
@@ -215,7 +213,6 @@ async def start_due(resources: Resources, schedule: Schedule) -> tuple[int, bool
 
 
 async def seconds_until_due(resources: Resources, schedules: Sequence[Schedule], *, longest: float) -> float:
-    """Return the time until the next job is due, at most `longest`."""
     async with resources.database.queue() as rows:
         due = await jobs.next_due(rows, [schedule.job for schedule in schedules])
     if due is None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv6Address
 
-from recordari.privacy.rules.findings import NOT_AFTER_WORD, NOT_BEFORE_WORD, DataType, Finding, Text
+from recordari.privacy.rules.findings import NOT_AFTER_WORD, NOT_BEFORE_WORD, DataType, Finding, PreparedText
 
 # Letters of addresses; Chinese, Japanese and Thai text runs into an address without a space.
 _LETTER = "A-Za-z0-9\u00c0-\u024f\u0370-\u052f\u0590-\u05ff\u0620-\u064a\u0900-\u097f\u1e00-\u1fff"
@@ -95,7 +95,7 @@ _BORN = re.compile(
 )
 
 
-def emails_in(prepared: Text) -> Iterator[Finding]:
+def emails_in(prepared: PreparedText) -> Iterator[Finding]:
     """Find e-mail addresses, outward from the @, so that a text without one costs nothing."""
     text = prepared.plain
     for match in _DOMAIN.finditer(text):
@@ -124,7 +124,7 @@ def _is_login(text: str, at: int, length: int) -> bool:
     return text[start:at].lower() == "git"
 
 
-def machines_in(text: Text) -> Iterator[Finding]:
+def machines_in(text: PreparedText) -> Iterator[Finding]:
     """Find hardware and network addresses, except those of private networks."""
     for match in _MAC.finditer(text.plain):
         is_number = match.group().replace("-", "").replace(".", "").isdigit()
@@ -145,7 +145,7 @@ def _is_public(address: str) -> bool:
     return not is_private and a < 224
 
 
-def _reads_as_address(text: Text, match: re.Match[str]) -> bool:
+def _reads_as_address(text: PreparedText, match: re.Match[str]) -> bool:
     """Return whether four numbers are an address, and not a version or a section."""
     before = text.before(match.start(), 40)
     if _NOT_AN_ADDRESS.search(before) or _NOT_AN_ADDRESS.search(text.lower[match.end() : match.end() + 16]):
@@ -164,7 +164,7 @@ def _is_public_v6(text: str) -> bool:
     return text.count(":") == 7 or (text[0] in "23" and len(text.partition(":")[0]) == 4 and not address.is_loopback)
 
 
-def phones_in(text: Text) -> Iterator[Finding]:
+def phones_in(text: PreparedText) -> Iterator[Finding]:
     """Find telephone numbers: international ones, national ones in their usual forms, others after a word for them."""
     budget = MAX_LOOKED_UP
     for match in text.numbers(_PHONE):
@@ -182,8 +182,7 @@ def phones_in(text: Text) -> Iterator[Finding]:
         budget -= not is_labelled
 
 
-def _is_called_phone(text: Text, start: int, end: int) -> bool:
-    """Return whether the words around a number call it a telephone number."""
+def _is_called_phone(text: PreparedText, start: int, end: int) -> bool:
     # A short number without a gap is usually an amount, unless the word is right before it.
     reach = 36 if end - start >= 9 or not text.plain[start:end].isdigit() else 12
     if _PHONE_LABEL.match(text.lower, end) is None and _PHONE_WORDS.search(text.before(start, reach)) is None:
@@ -191,7 +190,7 @@ def _is_called_phone(text: Text, start: int, end: int) -> bool:
     return _THOUSANDS.fullmatch(text.plain, start, end) is None
 
 
-def _likely_regions(text: Text, start: int, end: int) -> tuple[str, ...] | None:
+def _likely_regions(text: PreparedText, start: int, end: int) -> tuple[str, ...] | None:
     """Return the regions of a number by its form: () for any; None if it is no telephone number."""
     number = _EXTENSION.sub("", text.plain[start:end])
     if text.is_part_of_longer(start, end) or _NOT_A_PHONE.search(text.before(start, 36)):
@@ -223,13 +222,12 @@ def _can_be_dialled(text: str, regions: tuple[str, ...]) -> bool:
         return False
 
 
-def addresses_in(text: Text) -> Iterator[Finding]:
-    """Find streets with a house number."""
+def addresses_in(text: PreparedText) -> Iterator[Finding]:
     for match in _STREET.finditer(text.plain):
         yield Finding(*match.span(), DataType.STREET_ADDRESS)
 
 
-def births_in(text: Text) -> Iterator[Finding]:
+def births_in(text: PreparedText) -> Iterator[Finding]:
     """Find dates that the words before call a date of birth."""
     if text.mentions(*_BIRTH_STEMS):
         for match in _BORN.finditer(text.lower):

@@ -43,9 +43,7 @@ MASKS = tuple(each.mask for each in DataType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
-    """A text prepared for detectors."""
-
+class PreparedText:
     plain: str
     lower: str
     """The text in lower case, of the same length: a search in it is several times faster than one that ignores case."""
@@ -53,8 +51,7 @@ class Text:
     """Spans with several digits close together; only they can contain a number to find."""
 
     @classmethod
-    def of(cls, plain: str) -> Text:
-        """Prepare a text in its plain forms."""
+    def of(cls, plain: str) -> PreparedText:
         lower = plain.lower()
         # The lower case of a few letters is two letters; then only ASCII is changed.
         return cls(

@@ -18,7 +18,7 @@ from typing import Any
 
 from recordari.errors import InvalidInput
 from recordari.privacy.rules.contacts import addresses_in, births_in, emails_in, machines_in, phones_in
-from recordari.privacy.rules.findings import DataType, Finding, Text
+from recordari.privacy.rules.findings import DataType, Finding, PreparedText
 from recordari.privacy.rules.numbers import numbers_in
 from recordari.privacy.rules.secrets import is_secret_under, secrets_in
 
@@ -94,7 +94,7 @@ def find(text: str) -> tuple[Finding, ...]:
 
 def holds_secret(text: str) -> bool:
     shown, _ = visible(text)
-    return any(True for _ in secrets_in(Text.of(plain_forms(shown))))
+    return any(True for _ in secrets_in(PreparedText.of(plain_forms(shown))))
 
 
 def sanitise(text: str, *, policy: PrivacyPolicy) -> Sanitised:
@@ -165,7 +165,7 @@ def _find(text: str, *, leave: frozenset[DataType] = frozenset()) -> tuple[Findi
     """Find everything except the types to `leave`, which are last in precedence."""
     if len(text) < SHORTEST_KEY and text.isascii() and text.isalpha():
         return ()  # a name or a word: findings have digits, signs or blanks
-    prepared = Text.of(plain_forms(text))
+    prepared = PreparedText.of(plain_forms(text))
     findings = [*secrets_in(prepared), *machines_in(prepared), *numbers_in(prepared)]
     if "@" in prepared.plain:
         findings += emails_in(prepared)

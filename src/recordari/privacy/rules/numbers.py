@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 
-from recordari.privacy.rules.findings import NOT_AFTER_WORD, NOT_BEFORE_WORD, DataType, Finding, Text
+from recordari.privacy.rules.findings import NOT_AFTER_WORD, NOT_BEFORE_WORD, DataType, Finding, PreparedText
 
 _CARD = re.compile(
     NOT_AFTER_WORD + r"(?:\d{4}([ .-])\d{4}\1\d{4}\1\d{1,7}|\d{4}([ -])\d{6}\2\d{4,5}|\d{12,19})" + NOT_BEFORE_WORD
@@ -85,13 +85,13 @@ _PAPERS = re.compile(
 )
 
 
-def numbers_in(text: Text) -> Iterator[Finding]:
+def numbers_in(text: PreparedText) -> Iterator[Finding]:
     """Find cards, accounts, wallets and ids, in no particular order."""
     for detector in (_cards, _ibans, _wallets, _social_security, _national_ids):
         yield from detector(text)
 
 
-def _cards(text: Text) -> Iterator[Finding]:
+def _cards(text: PreparedText) -> Iterator[Finding]:
     for match in text.numbers(_CARD):
         digits = re.sub(r"\D", "", match.group())
         if not 12 <= len(digits) <= 19 or not _luhn(digits) or text.is_part_of_longer(*match.span()):
@@ -125,7 +125,7 @@ def _luhn(digits: str) -> bool:
     return sum(value - 9 if value > 9 else value for value in values) % 10 == 0
 
 
-def _ibans(text: Text) -> Iterator[Finding]:
+def _ibans(text: PreparedText) -> Iterator[Finding]:
     for match in text.numbers(_IBAN):
         length = _IBAN_LENGTHS.get(match.group()[:2].upper())
         end = _compact_end(text.plain, match.start(), length) if length is not None else None
@@ -144,14 +144,14 @@ def _mod_97(iban: str) -> bool:
     return int("".join(str(int(sign, 36)) for sign in compact[4:] + compact[:4])) % 97 == 1
 
 
-def _wallets(text: Text) -> Iterator[Finding]:
+def _wallets(text: PreparedText) -> Iterator[Finding]:
     for match in _WALLET.finditer(text.plain):
         # Not all Ethereum addresses have check digits; forty hexadecimal digits are enough.
         if match.group().startswith("0x") or _is_valid("bitcoin", match.group()):
             yield Finding(*match.span(), DataType.CRYPTO_WALLET)
 
 
-def _social_security(text: Text) -> Iterator[Finding]:
+def _social_security(text: PreparedText) -> Iterator[Finding]:
     for match in text.numbers(_SSN):
         is_ssn = match[1] == "-" or _SSN_WORDS.search(text.before(match.start(), 40))
         if is_ssn and not text.is_part_of_longer(*match.span()):
@@ -161,7 +161,7 @@ def _social_security(text: Text) -> Iterator[Finding]:
             yield Finding(*match.span(1), DataType.US_SSN)
 
 
-def _national_ids(text: Text) -> Iterator[Finding]:
+def _national_ids(text: PreparedText) -> Iterator[Finding]:
     for match in text.numbers(_CHECKED_SHAPES):
         assert match.lastgroup is not None
         if not text.is_part_of_longer(*match.span()) and _is_valid(_CHECKED[match.lastgroup][1], match.group()):

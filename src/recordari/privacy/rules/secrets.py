@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from recordari.privacy.rules.findings import MASKS, DataType, Finding, Text
+from recordari.privacy.rules.findings import MASKS, DataType, Finding, PreparedText
 
 # A key is a long run of these characters. Ordinary text has few such runs, and formats are searched only there.
 _RUN = re.compile(r"[A-Za-z0-9_.~+/=$:-]{16,}")
@@ -95,7 +95,7 @@ _PATH = re.compile(
 _SAMPLE_PASSWORDS = frozenset({"password", "passwd", "pass", "pwd", "secret", "token"})
 
 
-def secrets_in(text: Text) -> Iterator[Finding]:
+def secrets_in(text: PreparedText) -> Iterator[Finding]:
     """Find secrets, in no particular order."""
     plain = text.plain
     if "-----BEGIN" in plain:
@@ -136,11 +136,10 @@ def _secret(start: int, end: int) -> Finding:
 
 
 def _url_start(text: str, start: int) -> int:
-    """Return the start of the address of a secret webhook."""
     return start - 8 if text[start] in "hd" and text.startswith("https://", max(0, start - 8)) else start
 
 
-def _named_secrets(text: Text) -> Iterator[Finding]:
+def _named_secrets(text: PreparedText) -> Iterator[Finding]:
     done = 0
     for name in _NAME.finditer(text.lower):
         if name.start() < done:
@@ -155,7 +154,6 @@ def _named_secrets(text: Text) -> Iterator[Finding]:
 
 
 def _value_span(text: str, name: re.Match[str], end: int) -> tuple[int, int] | None:
-    """Return the span of the value after a name, if it is a secret."""
     is_pass = name["pass"] is not None
     separator = _SEPARATOR.match(text, end)
     is_option = text[max(0, name.start() - 24) : name.start()].rpartition(" ")[2].startswith("--")
