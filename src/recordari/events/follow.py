@@ -32,10 +32,7 @@ async def list_events(
 ) -> list[Event]:
     """List events after a position of the feed, oldest first; without a position from the oldest event on."""
     _require_whole_tenant(identity)
-    checked = checked_types(types)
-    await place(resources, identity)
-    async with resources.database.transaction(identity) as tx:
-        return await storage.list_events(tx, after=after, types=checked, limit=min(limit, MAX_PAGE))
+    return await read_feed(resources, identity, after=after, types=checked_types(types), limit=min(limit, MAX_PAGE))
 
 
 async def follow_events(
@@ -52,15 +49,22 @@ async def follow_events(
     end = time.monotonic() + seconds
     position = await place(resources, identity) if after is None else after
     while time.monotonic() < end:
-        await place(resources, identity)
-        async with resources.database.transaction(identity) as tx:
-            events = await storage.list_events(tx, after=position, types=checked, limit=PAGE)
+        events = await read_feed(resources, identity, after=position, types=checked, limit=PAGE)
         for event in events:
             yield event
             position = event.position
         if len(events) < PAGE:
             yield None
             await asyncio.sleep(LOOK_SECONDS)
+
+
+async def read_feed(
+    resources: Resources, identity: Identity, *, after: int, types: Sequence[EventType], limit: int
+) -> list[Event]:
+    """List events after a position, newly committed ones included."""
+    await place(resources, identity)
+    async with resources.database.transaction(identity) as tx:
+        return await storage.list_events(tx, after=after, types=types, limit=limit)
 
 
 async def place(resources: Resources, identity: Identity) -> int:

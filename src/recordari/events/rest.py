@@ -23,12 +23,11 @@ from recordari.kit.rest import (
     AdminCaller,
     Cursor,
     Limit,
-    Page,
     Strict,
-    client,
     feed_number,
     number_position,
     page_of,
+    paged,
 )
 
 STREAM = "text/event-stream"
@@ -101,13 +100,7 @@ class WebhookChange(Strict):
     is_active: bool
 
 
-@router.get(
-    "",
-    operation_id="list_events",
-    openapi_extra=client(part="items"),
-    response_model=Page[Event],
-    responses={200: {"content": {STREAM: {}}}},
-)
+@router.get("", operation_id="list_events", responses={200: {"content": {STREAM: {}}}}, **paged(Event))
 async def list_events(
     request: Request,
     caller: AdminCaller,

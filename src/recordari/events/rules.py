@@ -86,8 +86,7 @@ def checked_url(url: str) -> str:
         is_good = (
             parts.scheme in {"http", "https"}
             and bool(parts.hostname)
-            and parts.username is None
-            and parts.password is None
+            and "@" not in parts.netloc
             and not parts.fragment
             and (parts.port is None or parts.port in _PORTS)
             and url.isascii()

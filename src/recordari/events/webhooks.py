@@ -25,7 +25,7 @@ from recordari.core.ids import new_id
 from recordari.db import audit, outbox
 from recordari.errors import Conflict, InvalidInput, NotFound, ProviderError, RecordariError
 from recordari.events import storage
-from recordari.events.follow import place
+from recordari.events.follow import place, read_feed
 from recordari.events.rules import (
     MOST_WEBHOOKS,
     SECRET_BYTES,
@@ -154,7 +154,7 @@ async def _bring_up_to_date(resources: Resources, identity: Identity, webhook_id
             await storage.leave_webhook(tx, webhook_id)
             if not is_done:
                 await outbox.add(tx, TOPIC, [webhook_id])
-        if not is_done or not await _waiting(resources, identity, webhook, position, limit=1):
+        if not is_done or not await read_feed(resources, identity, after=position, types=webhook.types, limit=1):
             return
 
 
@@ -163,7 +163,7 @@ async def _send_all(resources: Resources, identity: Identity, webhook: Webhook) 
     secret = resources.secrets.open(webhook.secret, purpose=_purpose(identity, webhook.webhook_id))
     position = webhook.position
     for _ in range(POSTS_AT_ONCE):
-        events = await _waiting(resources, identity, webhook, position, limit=EVENTS_AT_ONCE)
+        events = await read_feed(resources, identity, after=position, types=webhook.types, limit=EVENTS_AT_ONCE)
         if not events:
             return position, True
         await _send(resources, identity, webhook, secret, events)
@@ -171,14 +171,6 @@ async def _send_all(resources: Resources, identity: Identity, webhook: Webhook) 
         async with resources.database.transaction(identity) as tx:
             await storage.note_delivery(tx, webhook.webhook_id, position=position, now=resources.clock(), lease=LEASE)
     return position, False
-
-
-async def _waiting(
-    resources: Resources, identity: Identity, webhook: Webhook, position: int, *, limit: int
-) -> list[Event]:
-    await place(resources, identity)
-    async with resources.database.transaction(identity) as tx:
-        return await storage.list_events(tx, after=position, types=webhook.types, limit=limit)
 
 
 async def _send(
@@ -195,8 +187,7 @@ async def _send(
         "Webhook-Timestamp": str(timestamp),
         "Webhook-Signature": signature(secret, message_id, timestamp, body),
     }
-    allow_private = resources.settings.webhook_allow_private
-    await post(webhook.url, body, headers, timeout=ANSWER_SECONDS, allow_private=allow_private)
+    await post(webhook.url, body, headers, allow_private=resources.settings.webhook_allow_private)
 
 
 def _purpose(identity: Identity, webhook_id: UUID) -> str:
@@ -225,25 +216,21 @@ async def find_address(url: str, *, allow_private: bool) -> str:
     return addresses[0]
 
 
-async def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, allow_private: bool) -> None:  # noqa: ASYNC109 - of the connection
+async def post(url: str, body: bytes, headers: Mapping[str, str], *, allow_private: bool) -> None:
     """Post to the current address of the host, and to no other; `ProviderError` unless it answers with 2xx."""
     import httpx2
 
     address = await find_address(url, allow_private=allow_private)
     parts = urlsplit(url)
     target = httpx2.URL(url).copy_with(host=address)
+    named = {**headers, "Host": parts.netloc.rpartition("@")[2]}
+    server_name = {"sni_hostname": parts.hostname}
     try:
         # No proxy of the environment and no redirect: both would lead to an address that is not checked.
         async with (
-            asyncio.timeout(timeout),
-            httpx2.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False) as client,
-            client.stream(
-                "POST",
-                target,
-                content=body,
-                headers={**headers, "Host": parts.netloc.rpartition("@")[2]},
-                extensions={"sni_hostname": parts.hostname},
-            ) as response,
+            asyncio.timeout(ANSWER_SECONDS),
+            httpx2.AsyncClient(timeout=ANSWER_SECONDS, follow_redirects=False, trust_env=False) as client,
+            client.stream("POST", target, content=body, headers=named, extensions=server_name) as response,
         ):
             status = response.status_code
     except (httpx2.HTTPError, TimeoutError, OSError) as error:

@@ -206,6 +206,11 @@ def client(
     return {CLIENT: {name: value for name, value in values.items() if value}}
 
 
+def paged(kind: type[Any], *, cursor: str | None = None) -> dict[str, Any]:
+    """Return the options of a route that answers with pages; `cursor` as in `client`."""
+    return {"openapi_extra": client(part="items", cursor=cursor), "response_model": Page[kind]}  # type: ignore[valid-type]
+
+
 def position(cursor: str | None) -> str | None:
     """Decode a cursor; `InvalidInput` when it is not one of ours."""
     return read_position(cursor, str)

@@ -99,7 +99,4 @@ def _decrypted(request: IdempotentRequest, sealed: bytes) -> SentAnswer:
 
 
 def _hash(*parts: bytes) -> bytes:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8) + part)
-    return digest.digest()
+    return hashlib.sha256(b"".join(len(part).to_bytes(8) + part for part in parts)).digest()

@@ -83,9 +83,7 @@ def status() -> Answer:
         return Answer(info, Record(info), code=0 if info.running else 3)
     names = {"database", "role", "extensions", "migrations"}
     checks = [check for check in asyncio.run(diagnose(settings)) if check.name in names]
-    return Answer(
-        checks, Table(checks, empty="there are no checks of the database"), code=1 if has_failed(checks) else 0
-    )
+    return Answer(checks, Table(checks, empty="there are no checks"), code=1 if has_failed(checks) else 0)
 
 
 @db_commands.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -101,10 +99,8 @@ def psql(context: typer.Context) -> None:
 def migrate() -> Answer:
     """Bring the schema to this version."""
     applied = asyncio.run(_migrate(read_settings(auto_migrate=True)))
-    return Answer(
-        {"applied": applied},
-        f"{counted(len(applied), 'migration')} applied" if applied else "the schema is up to date",
-    )
+    summary = f"{counted(len(applied), 'migration')} applied" if applied else "the schema is up to date"
+    return Answer({"applied": applied}, summary)
 
 
 @db_commands.command()
@@ -136,10 +132,8 @@ def backup(file: BackupFile, *, yes: Yes = False) -> Answer:
     if file.exists():
         confirm(f"{file} exists. Replace it?", yes=yes)
     written = _with_address(lambda address, programs: maintenance.back_up(owner_of(address), programs, file))
-    return Answer(
-        {"file": file, "bytes": written},
-        f"{file}: {size(written)}; it contains the memory of every tenant, keep it safe",
-    )
+    summary = f"{file}: {size(written)}; it contains the memory of every tenant, keep it safe"
+    return Answer({"file": file, "bytes": written}, summary)
 
 
 @db_commands.command()

@@ -254,9 +254,8 @@ def _check_extensions(state: ServerState) -> list[Check]:
 def _check_clock(state: ServerState) -> Check:
     difference = abs((datetime.now(UTC) - state.clock).total_seconds())
     found = f"{difference:.1f} s apart from the database"
-    if difference > CLOCK_SECONDS:
-        return warn("clock", found, "synchronise both machines (NTP): ages and schedules depend on these clocks")
-    return ok("clock", found)
+    advice = "synchronise both machines (NTP): ages and schedules depend on these clocks"
+    return warn("clock", found, advice) if difference > CLOCK_SECONDS else ok("clock", found)
 
 
 async def _check_role(database: Database) -> Check:

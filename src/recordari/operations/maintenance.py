@@ -87,10 +87,9 @@ async def reapply_erasures(resources: Resources, owner_dsn: str, folder: Path | 
     for tenant in await tenants_storage.list_tenants(owner_dsn):
         identity = Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN, actor="restore")
         file = folder / f"{tenant.tenant_id}.jsonl" if folder is not None else journal_file(resources, identity)
-        if not file.exists():
-            continue
-        applied = await erase.reapply_erasures(resources, identity, file=file)
-        results.append(TenantReapplied(tenant=tenant.name, items=applied.items, users=applied.users))
+        if file.exists():
+            applied = await erase.reapply_erasures(resources, identity, file=file)
+            results.append(TenantReapplied(tenant=tenant.name, items=applied.items, users=applied.users))
     return results
 
 

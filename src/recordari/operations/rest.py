@@ -20,18 +20,7 @@ from recordari.core.telemetry import get_log
 from recordari.db.address import check_ready
 from recordari.errors import DatabaseUnavailable, RecordariError, Unauthenticated
 from recordari.kit.problems import Problem
-from recordari.kit.rest import (
-    PROBLEMS,
-    AdminCaller,
-    Cursor,
-    Limit,
-    Page,
-    bearer,
-    client,
-    host_name,
-    page_of,
-    read_position,
-)
+from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, bearer, host_name, page_of, paged, read_position
 from recordari.operations import reports
 from recordari.operations.reports import Stats
 from recordari.operations.rules import Report
@@ -118,12 +107,7 @@ def _from_this_machine(request: Request) -> bool:
 reports_router = APIRouter(prefix="/v1/reports", tags=["reports"], responses=PROBLEMS)
 
 
-@reports_router.get(
-    "",
-    operation_id="list_reports",
-    openapi_extra=client(part="items", cursor="before"),
-    response_model=Page[Report],
-)
+@reports_router.get("", operation_id="list_reports", **paged(Report, cursor="before"))
 async def list_reports(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """List daily briefs, newest first."""
     before = read_position(cursor, date.fromisoformat)

@@ -18,7 +18,6 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -27,6 +26,7 @@ import httpx2
 import jwt
 
 from recordari.config import Settings
+from recordari.core.cache import BoundedMap
 from recordari.core.checks import is_loopback
 from recordari.core.identity import Identity, Role, TenantId, checked_id, tenant_id_of
 from recordari.core.telemetry import get_log
@@ -50,12 +50,6 @@ ALGORITHMS = {("RSA", None): "RS256", ("EC", "P-256"): "ES256", ("OKP", "Ed25519
 _log = get_log(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trusted:
-    identity: Identity
-    until: float
-
-
 class Authenticator:
     """Turns credentials into identities; one per process, shared by its doors."""
 
@@ -63,7 +57,7 @@ class Authenticator:
         settings = resources.settings
         self._resources = resources
         self._monotonic = monotonic
-        self._trusted: dict[bytes, Trusted] = {}
+        self._trusted: BoundedMap[bytes, Identity] = BoundedMap(MAX_CACHED, clock=monotonic)
         self._lookups: dict[bytes, asyncio.Task[Identity]] = {}
         self._forgotten = 0
         self._tokens = TokenVerifier(settings) if settings.jwt_jwks_url else None
@@ -74,15 +68,13 @@ class Authenticator:
             raise Unauthenticated
         # The cache holds the hash only, so that no credential stays in memory.
         digest = hashlib.sha256(credential.encode("utf-8", "surrogatepass")).digest()
-        trusted = self._trusted.get(digest)
-        if trusted is not None and self._monotonic() < trusted.until:
-            return trusted.identity
+        if (identity := self._trusted.get(digest)) is not None:
+            return identity
         return await asyncio.shield(self._lookup(digest, credential))
 
     def forget_key(self, key_id: UUID) -> None:
         self._forgotten += 1
-        actor = f"key:{key_id}"
-        self._trusted = {key: entry for key, entry in self._trusted.items() if entry.identity.actor != actor}
+        self._trusted.drop(lambda _, identity: identity.actor == f"key:{key_id}")
 
     async def close(self) -> None:
         """Wait for running look-ups, and close the connection to the token issuer."""
@@ -116,16 +108,8 @@ class Authenticator:
         except Unauthenticated:
             raise Unauthenticated from None  # without the reason
         if forgotten == self._forgotten:  # else this key may have been revoked meanwhile
-            self._trust(digest, identity, started + TRUST_SECONDS)
+            self._trusted.put(digest, identity, seconds=started + TRUST_SECONDS - self._monotonic())
         return identity
-
-    def _trust(self, digest: bytes, identity: Identity, until: float) -> None:
-        if len(self._trusted) >= MAX_CACHED:
-            now = self._monotonic()
-            self._trusted = {key: entry for key, entry in self._trusted.items() if now < entry.until}
-            if len(self._trusted) >= MAX_CACHED:
-                self._trusted.clear()
-        self._trusted[digest] = Trusted(identity=identity, until=until)
 
     async def _identity_of(self, claims: Mapping[str, Any]) -> Identity:
         names = self._resources.settings.jwt_claims

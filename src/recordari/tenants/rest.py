@@ -18,11 +18,10 @@ from recordari.kit.rest import (
     Cursor,
     Limit,
     Moment,
-    Page,
     Strict,
-    client,
     id_position,
     page_of,
+    paged,
     position,
 )
 from recordari.tenants import tenants
@@ -76,9 +75,7 @@ class UserChange(Strict):
     time_zone: str | None = Field(default=None, max_length=64, description="An IANA name.")
 
 
-@users_router.get(
-    "", operation_id="list_users", openapi_extra=client(part="items", cursor="after"), response_model=Page[User]
-)
+@users_router.get("", operation_id="list_users", **paged(User, cursor="after"))
 async def list_users(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """List users by id."""
     users = await tenants.list_users(*caller, after=position(cursor) or "", limit=limit + 1)
@@ -106,9 +103,7 @@ SubjectKind = Annotated[
 SubjectId = Annotated[str | None, Query(max_length=200)]
 
 
-@audit_router.get(
-    "", operation_id="list_audit", openapi_extra=client(part="items", cursor="before"), response_model=Page[AuditEntry]
-)
+@audit_router.get("", operation_id="list_audit", **paged(AuditEntry, cursor="before"))
 async def list_audit(
     caller: AdminCaller,
     subject_kind: SubjectKind = None,
@@ -146,7 +141,7 @@ async def create_key(caller: AdminCaller, request: KeyRequest) -> NewKey:
     return await tenants.create_key(*caller, **request.model_dump())
 
 
-@keys_router.get("", operation_id="list_keys", openapi_extra=client(part="items"), response_model=Page[ApiKey])
+@keys_router.get("", operation_id="list_keys", **paged(ApiKey))
 async def list_keys(caller: AdminCaller) -> object:
     """List the keys of the tenant, newest first, revoked ones included."""
     return {"items": await tenants.list_keys(*caller), "next_cursor": None}

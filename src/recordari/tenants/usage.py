@@ -155,12 +155,10 @@ async def quota_usage(resources: Resources, identity: Identity) -> QuotaUsage:
     """Count the usage of the tenant and compare it with its plan."""
     require_admin(identity)
     now = resources.clock()
+    day = now.date()
     quota, used = await resources.get(Usages).look(identity, now=now)
     return QuotaUsage(
-        quota=quota,
-        usage=used,
-        shares=shares(quota, used, day=now.date()),
-        warnings=warnings_of(quota, used, day=now.date()),
+        quota=quota, usage=used, shares=shares(quota, used, day=day), warnings=warnings_of(quota, used, day=day)
     )
 
 

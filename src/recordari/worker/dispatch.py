@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -89,11 +89,6 @@ async def claim_tried(resources: Resources, topic: str, turn: Round) -> Batch | 
                 break
     turn.tried = claimed.tenant_id if claimed else outbox.FIRST_TENANT
     return claimed
-
-
-async def renew(resources: Resources, batches: Sequence[Batch]) -> None:
-    async with resources.database.queue() as rows:
-        await outbox.renew(rows, batches, lease=lease_of(resources))
 
 
 async def handle(
@@ -254,7 +249,8 @@ class Dispatcher:
             held = [*self._fresh.values(), *self._tried.values()]
             if held:
                 try:
-                    await renew(self.resources, held)
+                    async with self.resources.database.queue() as rows:
+                        await outbox.renew(rows, held, lease=lease_of(self.resources))
                 except Exception as error:  # noqa: BLE001 - a lease that is not renewed expires, which is safe
                     log.warning("leases_not_renewed", topic=self.name, error=type(error).__name__)
 

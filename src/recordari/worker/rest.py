@@ -19,11 +19,11 @@ from recordari.kit.rest import (
     AdminCaller,
     Cursor,
     Limit,
-    Page,
     Strict,
     client,
     number_position,
     page_of,
+    paged,
     position,
 )
 from recordari.worker import jobs as jobs_verbs
@@ -66,29 +66,19 @@ class ReembedRequest(Strict):
     )
 
 
-@router.post(
-    "/reindex",
-    operation_id="start_reindex",
-    openapi_extra=client(part="job_id"),
-    status_code=202,
-)
+@router.post("/reindex", operation_id="start_reindex", openapi_extra=client(part="job_id"), status_code=202)
 async def reindex(caller: AdminCaller) -> Started:
     """Derive every index column, vector and entity again from the rows, in the background."""
     return Started(job="reindex", job_id=await jobs_verbs.start_reindex(*caller))
 
 
-@router.post(
-    "/reembed",
-    operation_id="start_reembed",
-    openapi_extra=client(part="job_id"),
-    status_code=202,
-)
+@router.post("/reembed", operation_id="start_reembed", openapi_extra=client(part="job_id"), status_code=202)
 async def reembed(caller: AdminCaller, request: ReembedRequest) -> Started:
     """Move to another embedding model, in the background; recall uses the old one until the end."""
     return Started(job="reembed", job_id=await jobs_verbs.start_reembed(*caller, model_id=request.model_id))
 
 
-@router.get("/jobs", operation_id="list_jobs", openapi_extra=client(part="items"), response_model=Page[JobRecord])
+@router.get("/jobs", operation_id="list_jobs", **paged(JobRecord))
 async def list_jobs(caller: AdminCaller, status: Status = None, limit: Limit = 50, cursor: Cursor = None) -> object:
     """List the jobs of the tenant, newest first."""
     jobs = await jobs_verbs.list_jobs(*caller, status=status, before=number_position(cursor), limit=limit + 1)
@@ -107,23 +97,14 @@ async def job_counts(caller: AdminCaller) -> JobCounts:
     return await jobs_verbs.job_counts(*caller)
 
 
-@router.get(
-    "/jobs/dead_letters",
-    operation_id="list_dead_letters",
-    openapi_extra=client(part="items"),
-    response_model=Page[DeadLetter],
-)
+@router.get("/jobs/dead_letters", operation_id="list_dead_letters", **paged(DeadLetter))
 async def list_dead_letters(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
     """List work that failed at its last try."""
     letters = await jobs_verbs.list_dead_letters(*caller, after=position(cursor), limit=limit + 1)
     return page_of(letters, limit, lambda letter: letter.dead_letter_id)
 
 
-@router.post(
-    "/jobs/dead_letters/replay",
-    operation_id="replay_dead_letters",
-    openapi_extra=client(part="replayed"),
-)
+@router.post("/jobs/dead_letters/replay", operation_id="replay_dead_letters", openapi_extra=client(part="replayed"))
 async def replay_dead_letters(caller: AdminCaller) -> Replayed:
     """Run every dead letter again, with all its tries."""
     return Replayed(replayed=await jobs_verbs.replay_dead_letters(*caller))

@@ -126,7 +126,7 @@ def secrets_in(text: PreparedText) -> Iterator[Finding]:
 def is_secret_under(name: str, value: str) -> bool:
     """Return whether a value is a secret because of its name, as in `{"password": "…"}`."""
     match = _NAME.search(name.lower())
-    if match is None or _PLAIN_SUFFIX.search(name[match.end() :]) or _is_masked(value) or _is_placeholder(value):
+    if match is None or _PLAIN_SUFFIX.search(name[match.end() :]) or _refused(value):
         return False
     return len(value) >= 4 and (match["pass"] is not None or _looks_random(value))
 
@@ -209,15 +209,9 @@ def _read_value(text: str, start: int, quote: str) -> tuple[int, int]:
 
 
 def _refused(value: str) -> bool:
-    return len(value) < 3 or _is_masked(value) or _is_placeholder(value)
-
-
-def _is_masked(value: str) -> bool:
-    return "[" in value and any(mask in value for mask in MASKS)
-
-
-def _is_placeholder(value: str) -> bool:
-    return _PLACEHOLDER.fullmatch(value) is not None
+    """Return whether a value is too short, masked already, or a placeholder."""
+    is_masked = "[" in value and any(mask in value for mask in MASKS)
+    return len(value) < 3 or is_masked or _PLACEHOLDER.fullmatch(value) is not None
 
 
 def _classes(value: str) -> int:
