@@ -26,7 +26,7 @@ UPDATE event_feeds SET last_position = %(last)s + (SELECT count(*) FROM placed)
 WHERE tenant_id = %(tenant_id)s RETURNING (SELECT count(*) FROM placed)
 
 -- name: feed_end
--- The last position that was given.
+-- The last position of the feed.
 SELECT last_position FROM event_feeds WHERE tenant_id = %(tenant_id)s
 
 -- name: list_events

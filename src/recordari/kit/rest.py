@@ -200,7 +200,7 @@ def client(
 
     `part`: the field of the answer that the verb returns. `cursor`: the verb's argument that the route takes as a cursor.
     `by_name`: the argument that is a name or an id in the library and a name here. `reads`: a POST that changes nothing.
-    `not_idempotent`: a POST whose answer is not kept for a second one.
+    `not_idempotent`: a POST whose answer is not stored for a repetition.
     """
     values = {"part": part, "cursor": cursor, "by_name": by_name, "reads": reads, "not_idempotent": not_idempotent}
     return {CLIENT: {name: value for name, value in values.items() if value}}

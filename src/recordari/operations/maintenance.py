@@ -54,9 +54,9 @@ async def back_up(owner_dsn: str, programs: Path, file: Path) -> int:
 async def restore(owner_dsn: str, programs: Path, file: Path, *, login: str, password: str | None = None) -> Restored:
     """Restore `file` into a database without tenants, all or nothing, and bring it to this version."""
     dumped = await asyncio.to_thread(backup.dumped_migrations, programs, file)
-    known = {step.name: step.checksum for step in migrate.migrations()}
+    checksums = {step.name: step.checksum for step in migrate.migrations()}
     ours = {name: checksum for name, checksum in dumped.items() if not name.startswith("queue:")}
-    if foreign := sorted(name for name, checksum in ours.items() if known.get(name) != checksum):
+    if foreign := sorted(name for name, checksum in ours.items() if checksums.get(name) != checksum):
         raise ConfigurationError(
             f"{file} was made by another version of Recordari (it has another {foreign[0]}); "
             "install a version at least as new as the one that made it"

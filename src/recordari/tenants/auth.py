@@ -228,7 +228,7 @@ class TokenVerifier:
 
 
 def checked_url(url: str) -> str:
-    """Return the address of a key set if nobody on the way could change the set."""
+    """Return the address of a key set if it cannot be changed on the way."""
     parts = urlsplit(url)
     if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or "")):
         return url

@@ -1,4 +1,4 @@
-"""Usage of a tenant, known without a count at every write.
+"""Usage and quotas of a tenant, without a count at every write.
 
 Each process remembers the last figures of the database and its own writes since, and adds these to the database some
 seconds later. Several processes may therefore admit a little too much. A write is never refused on an estimate: the
@@ -60,30 +60,30 @@ class Usages:
         if not items or identity.actor.startswith("job:"):
             return
         tenant_id, day = identity.tenant_id, now.date()
-        known = await self._look(tenant_id, day)
-        after = known.usage.grown(items=items, bytes=size, day=day)
+        current = await self._look(tenant_id, day)
+        after = current.usage.grown(items=items, bytes=size, day=day)
         try:
-            require_room(known.quota, after, day=day)
+            require_room(current.quota, after, day=day)
         except QuotaExceeded:
-            if time.monotonic() - known.counted_at < known.usage.items / COUNTED_PER_SECOND:
+            if time.monotonic() - current.counted_at < current.usage.items / COUNTED_PER_SECOND:
                 raise
-            known = await self._counted(tenant_id, day)
-            after = known.usage.grown(items=items, bytes=size, day=day)
-            require_room(known.quota, after, day=day)
-        known.usage = after
-        self._warn(tenant_id, known, day)
+            current = await self._counted(tenant_id, day)
+            after = current.usage.grown(items=items, bytes=size, day=day)
+            require_room(current.quota, after, day=day)
+        current.usage = after
+        self._warn(tenant_id, current, day)
         self._add(tenant_id, day, items, size)
         self._later.start()
 
     async def look(self, identity: Identity, *, now: datetime) -> tuple[Quota, Usage]:
         """Return the limits of the tenant and its exact usage."""
-        known = await self._counted(identity.tenant_id, now.date())
-        return known.quota, known.usage
+        current = await self._counted(identity.tenant_id, now.date())
+        return current.quota, current.usage
 
     async def _look(self, tenant_id: TenantId, day: date) -> _TenantUsage:
-        known = self._known.get(tenant_id)
-        if known is not None and time.monotonic() - known.read_at < KNOWN_SECONDS:
-            return known
+        current = self._known.get(tenant_id)
+        if current is not None and time.monotonic() - current.read_at < KNOWN_SECONDS:
+            return current
         async with self._database.transaction(Identity(tenant_id=tenant_id)) as tx:
             quota, used = await storage.find_usage(tx)
             if used is None:
@@ -93,8 +93,8 @@ class Usages:
             quota=quota,
             usage=self._with_unwritten(tenant_id, used or Usage()),
             read_at=time.monotonic(),
-            counted_at=known.counted_at if known is not None else 0.0,
-            warned_at=known.warned_at if known is not None else 0.0,
+            counted_at=current.counted_at if current is not None else 0.0,
+            warned_at=current.warned_at if current is not None else 0.0,
         )
         self._known.put(tenant_id, usage)
         return usage
@@ -104,9 +104,9 @@ class Usages:
         async with self._database.transaction(Identity(tenant_id=tenant_id)) as tx:
             await storage.measure_usage(tx, day=day)
         self._known.pop(tenant_id)
-        known = await self._look(tenant_id, day)
-        known.counted_at = time.monotonic()
-        return known
+        current = await self._look(tenant_id, day)
+        current.counted_at = time.monotonic()
+        return current
 
     def _with_unwritten(self, tenant_id: TenantId, used: Usage) -> Usage:
         for (owner, day), (items, size) in self._unwritten.items():
@@ -114,11 +114,11 @@ class Usages:
                 used = used.grown(items=items, bytes=size, day=max(day, used.day))
         return used
 
-    def _warn(self, tenant_id: TenantId, known: _TenantUsage, day: date) -> None:
-        if time.monotonic() - known.warned_at >= WARN_SECONDS and (
-            warnings := warnings_of(known.quota, known.usage, day=day)
+    def _warn(self, tenant_id: TenantId, current: _TenantUsage, day: date) -> None:
+        if time.monotonic() - current.warned_at >= WARN_SECONDS and (
+            warnings := warnings_of(current.quota, current.usage, day=day)
         ):
-            known.warned_at = time.monotonic()
+            current.warned_at = time.monotonic()
             log.warning("quota_nearly_used", tenant_id=tenant_id, limits=len(warnings))
 
     def _add(self, tenant_id: TenantId, day: date, items: int, size: int) -> None:
