@@ -26,8 +26,7 @@ from recordari.errors import ConfigurationError, Forbidden, ProviderError, Unaut
 from recordari.kit.resources import Resources
 from recordari.kit.rest import bearer
 from recordari.tenants import tenants
-from recordari.tenants.auth import TRUST_SECONDS, Authenticator
-from recordari.tenants.jwks import UNKNOWN_KEY_SECONDS, TokenVerifier, checked_url
+from recordari.tenants.auth import TRUST_SECONDS, UNKNOWN_KEY_SECONDS, Authenticator, TokenVerifier, checked_url
 from recordari.tenants.rules import read_key, written_key
 
 ISSUER, AUDIENCE = "https://issuer.example", "recordari"

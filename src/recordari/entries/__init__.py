@@ -1,1 +1,1 @@
-"""Documents under keys, by namespace: what agent frameworks call a store."""
+"""Documents under keys, by namespace, a store in the words of agent frameworks."""

@@ -1,4 +1,4 @@
-"""Entries: documents by namespace and key; written in one short transaction together with what recall finds of them."""
+"""Entries: documents by namespace and key, written in one short transaction together with their items."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from recordari.core import text
 from recordari.core.checks import json_text
-from recordari.core.identity import Identity, Scope, optional_choice
+from recordari.core.identity import Identity, Scope
 from recordari.core.ids import new_id
 from recordari.core.items import Kind, NewItem
 from recordari.core.telemetry import measured
@@ -39,7 +39,7 @@ from recordari.models.base import fail_open
 from recordari.privacy.sanitise import sanitise_json
 from recordari.tenants.tenants import require_admin
 
-NO_SUCH_ENTRY = "there is no such entry; it was never put there, or its time has passed"
+NO_SUCH_ENTRY = "there is no such entry; it was never put there, or it has expired"
 SWEEP_BATCH = 1_000
 
 
@@ -56,16 +56,17 @@ async def put_entry(
     ttl: timedelta | None = None,
     if_version: int | None = None,
 ) -> Entry:
-    """Keep a document under a key, in place of one that was there.
+    """Store a document under a key; an earlier one is replaced.
 
-    `index` names the fields that recall and `search_entries` read; all of it without, nothing with False. With `ttl` it ends
-    that long after it was last written or read; with `if_version` (0: none yet) it is written only over that version.
+    `index` names the fields that recall and `search_entries` read: all by default, none with False. With `ttl` the entry
+    expires that long after its last write or read; with `if_version` (0: none yet) it is written only over that version.
     """
-    scope = optional_choice("scope", Scope, scope)
-    name = entry_name(identity, scope, namespace, key, writes=True)
+    name = entry_name(identity, scope, namespace, key)
+    if not namespace:
+        raise InvalidInput("namespace must have at least one label", field="namespace")
     if name.scope is Scope.TENANT:
         require_admin(identity)
-    lifetime = checked_ttl(ttl)
+    ttl = checked_ttl(ttl)
     if not isinstance(value, Mapping):
         raise InvalidInput("value must be a JSON object", field="value")
     document = await sanitise_json(resources, identity, dict(value))
@@ -77,14 +78,13 @@ async def put_entry(
     now = resources.clock()
     async with resources.database.transaction(identity) as tx:
         before = await storage.lock_entry(tx, name)
-        if before is not None and before.expires_at is not None and before.expires_at <= now:
+        if before is not None and before.is_expired(now):
             await storage.delete_entries(tx, [before.entry_id])
             before = None
         if if_version is not None and if_version != (before.version if before is not None else 0):
             raise PreconditionFailed
-        entry = await storage.save_entry(
-            tx, name, new_id(), written, ttl=lifetime, if_version=if_version if before is not None else None, now=now
-        )
+        expected = if_version if before is not None else None
+        entry = await storage.save_entry(tx, name, new_id(), written, ttl=ttl, if_version=expected, now=now)
         if entry is None or (if_version == 0 and entry.version > 1):  # another writer came first
             raise PreconditionFailed
         entry = await _indexed(tx, entry, ready)
@@ -94,12 +94,12 @@ async def put_entry(
 
 
 def _item(name: EntryName, content: str) -> NewItem:
-    place = "/".join((*name.namespace, name.key))
-    return NewItem(content=content, kind=Kind.ENTRY, scope=name.scope, source_ref="entry", metadata={"entry": place})
+    path = "/".join((*name.namespace, name.key))
+    return NewItem(content=content, kind=Kind.ENTRY, scope=name.scope, source_ref="entry", metadata={"entry": path})
 
 
 async def _indexed(tx: Transaction, entry: Entry, ready: Ready) -> Entry:
-    """The entry, of which recall finds what it says now, and nothing that it said before."""
+    """Save or delete the item of an entry, so that recall finds its current text only."""
     if ready.rows:
         rows = tuple(with_source_ref(row, f"entry:{entry.entry_id}") for row in ready.rows)
         (remembered,), _ = await save_ready(tx, Ready(rows=rows, objects=ready.objects))
@@ -124,16 +124,15 @@ async def get_entry(
     scope: Scope | str | None = None,
     refresh: bool = True,
 ) -> Entry:
-    """One document; reading it renews its time unless `refresh` is false."""
-    scope = optional_choice("scope", Scope, scope)
+    """Return a document; this renews its lifetime unless `refresh` is false."""
     name, now = entry_name(identity, scope, namespace, key), resources.clock()
     async with resources.database.transaction(identity) as tx:
-        found = await storage.find_entry(tx, name, now=now)
-        if found is None:
+        entry = await storage.find_entry(tx, name, now=now)
+        if entry is None:
             raise NotFound(NO_SUCH_ENTRY)
-        if refresh and found.expires_at is not None:
-            await storage.refresh_entries(tx, [found.entry_id], now=now)
-    return found
+        if refresh and entry.expires_at is not None:
+            await storage.refresh_entries(tx, [entry.entry_id], now=now)
+    return entry
 
 
 async def delete_entry(
@@ -145,18 +144,17 @@ async def delete_entry(
     scope: Scope | str | None = None,
     if_version: int | None = None,
 ) -> None:
-    """Remove a document, and what recall finds of it; with `if_version` only if it is at that version."""
-    scope = optional_choice("scope", Scope, scope)
+    """Delete a document with its item; with `if_version` only that version."""
     name = entry_name(identity, scope, namespace, key)
     if name.scope is Scope.TENANT:
         require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        found = await storage.lock_entry(tx, name)
-        if found is None or (found.expires_at is not None and found.expires_at <= resources.clock()):
+        entry = await storage.lock_entry(tx, name)
+        if entry is None or entry.is_expired(resources.clock()):
             raise NotFound(NO_SUCH_ENTRY)
-        if if_version is not None and if_version != found.version:
+        if if_version is not None and if_version != entry.version:
             raise PreconditionFailed
-        await storage.delete_entries(tx, [found.entry_id])
+        await storage.delete_entries(tx, [entry.entry_id])
 
 
 @measured("search_entries")
@@ -166,30 +164,29 @@ async def search_entries(
     prefix: Sequence[str] = (),
     *,
     query: str | None = None,
-    filter: Mapping[str, Any] | None = None,  # noqa: A002  # what every framework calls it
+    filter: Mapping[str, Any] | None = None,  # noqa: A002  # the name in every framework
     scope: Scope | str | None = None,
     limit: int = 10,
     offset: int = 0,
     refresh: bool = True,
 ) -> list[FoundEntry]:
-    """Documents in a namespace and below it, the latest first; with a `query`, those that answer it first."""
-    scope = optional_choice("scope", Scope, scope)
+    """Search the documents in and below a namespace: the latest first, or with a `query` the best answers first."""
     name, now = entry_name(identity, scope, prefix), resources.clock()
     if not 1 <= limit <= MAX_PAGE or offset < 0:
         raise InvalidInput(f"limit must lie between 1 and {MAX_PAGE}, and offset must not be negative", field="limit")
-    asked = await _asked(resources, identity, query) if query and query.strip() else None
+    question = await _embedded(resources, identity, query) if query and query.strip() else None
     async with resources.database.transaction(identity) as tx:
-        found = await storage.find_entries(
-            tx, name, fitting=filter_path(filter), asked=asked, offset=offset, limit=limit, now=now
+        entries = await storage.find_entries(
+            tx, name, condition=filter_path(filter), question=question, offset=offset, limit=limit, now=now
         )
-        ending = [each.entry_id for each in found if each.expires_at is not None]
-        if refresh and ending:
-            await storage.refresh_entries(tx, ending, now=now)
-    return found
+        expiring = [entry.entry_id for entry in entries if entry.expires_at is not None]
+        if refresh and expiring:
+            await storage.refresh_entries(tx, expiring, now=now)
+    return entries
 
 
-async def _asked(resources: Resources, identity: Identity, query: str) -> tuple[list[str], np.ndarray | None, str]:
-    """A question's terms, vector and model; without a vector the search goes by words."""
+async def _embedded(resources: Resources, identity: Identity, query: str) -> tuple[list[str], np.ndarray | None, str]:
+    """Return the terms, the vector and the model of a question; without a vector the search goes by words."""
     view = await resources.get(TenantViews).get(resources.database, identity)
     terms = list(dict.fromkeys(text.terms(query, view.language)))
     embedder = resources.embedders.of(view.model_id)
@@ -215,15 +212,14 @@ async def list_namespaces(
     limit: int = 100,
     offset: int = 0,
 ) -> list[tuple[str, ...]]:
-    """The namespaces that hold something, in order; in `prefix` and `suffix` the label `*` stands for any."""
-    scope = optional_choice("scope", Scope, scope)
+    """List the namespaces that have entries, in order; in `prefix` and `suffix` the label `*` is any label."""
     async with resources.database.transaction(identity) as tx:
-        found = await storage.list_namespaces(tx, entry_name(identity, scope, ()), now=resources.clock())
-    return matching(found, prefix=prefix, suffix=suffix, max_depth=max_depth)[offset : offset + limit]
+        namespaces = await storage.list_namespaces(tx, entry_name(identity, scope, ()), now=resources.clock())
+    return matching(namespaces, prefix=prefix, suffix=suffix, max_depth=max_depth)[offset : offset + limit]
 
 
 async def sweep_entries(resources: Resources, identity: Identity, **_: Any) -> None:
-    """Remove the tenant's expired entries. A job; what has expired is hidden from reading by key long before."""
+    """Delete the expired entries of the tenant. A job; reads hide an entry as soon as it expires."""
     while True:
         async with resources.database.transaction(identity) as tx:
             expired = await storage.expired_entries(tx, now=resources.clock(), limit=SWEEP_BATCH)

@@ -1,4 +1,4 @@
-"""Entries: documents by namespace and key, that can be filtered and searched."""
+"""Entries: documents by namespace and key, with filters and search."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from recordari.memory.rest import ScopeName
 router = APIRouter(prefix="/v1/entries", tags=["entries"], responses=PROBLEMS)
 
 Labels = Annotated[list[str], Field(max_length=MAX_LABELS)]
-OWNER = "Whose: the user's if a user asks, else the agent's, if left out."
+OWNER = "The owner; by default the user if there is one, else the agent."
 
 
 class EntryRequest(Strict):
-    """A document to keep in place of what is there."""
+    """A document to store; an earlier one is replaced."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"namespace": ["preferences"], "key": "seat", "value": {"text": "aisle"}}]}
@@ -32,19 +32,19 @@ class EntryRequest(Strict):
     value: dict[str, Any]
     scope: ScopeName | None = Field(default=None, description=OWNER)
     index: list[str] | bool | None = Field(
-        default=None, description="Fields that can be searched, such as `title` or `parts[*].text`; false: none."
+        default=None, description="Searchable fields, such as `title` or `parts[*].text`; false: none."
     )
     ttl_seconds: int | None = Field(
         default=None,
         ge=1,
         le=int(LONGEST_TTL.total_seconds()),
-        description="It ends that long after it was last written or read.",
+        description="It expires that long after its last write or read.",
     )
     if_version: int | None = Field(default=None, ge=0)
 
 
 class EntrySearch(Strict):
-    """Which documents to find."""
+    """A search of documents."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -64,7 +64,7 @@ class EntrySearch(Strict):
 
 
 class NamespaceSearch(Strict):
-    """Which namespaces to list; `*` stands for any label."""
+    """A search of namespaces; `*` is any label."""
 
     prefix: Labels = Field(default_factory=list)
     suffix: Labels = Field(default_factory=list)
@@ -76,50 +76,42 @@ class NamespaceSearch(Strict):
 
 Namespace = Annotated[list[str], Query(max_length=MAX_LABELS)]
 Key = Annotated[str, Query(min_length=1)]
-Whose = Annotated[Scope | None, Query(description=OWNER)]
+Owner = Annotated[Scope | None, Query(description=OWNER)]
 Version = Annotated[int | None, Query(ge=0)]
 
 
 @router.put("", operation_id="put_entry")
-async def put_entry(caller: AgentCaller, wanted: EntryRequest) -> Entry:
-    """Keep a document under a key."""
-    return await entries.put_entry(
-        *caller,
-        wanted.namespace,
-        wanted.key,
-        wanted.value,
-        scope=wanted.scope,
-        index=wanted.index,
-        ttl=timedelta(seconds=wanted.ttl_seconds) if wanted.ttl_seconds is not None else None,
-        if_version=wanted.if_version,
-    )
+async def put_entry(caller: AgentCaller, request: EntryRequest) -> Entry:
+    """Store a document under a key."""
+    ttl = timedelta(seconds=request.ttl_seconds) if request.ttl_seconds is not None else None
+    return await entries.put_entry(*caller, **request.model_dump(exclude={"ttl_seconds"}), ttl=ttl)
 
 
 @router.get("", operation_id="get_entry")
 async def get_entry(
-    caller: AgentCaller, namespace: Namespace, key: Key, scope: Whose = None, refresh: bool = True
+    caller: AgentCaller, namespace: Namespace, key: Key, scope: Owner = None, refresh: bool = True
 ) -> Entry:
-    """One document."""
+    """Return a document."""
     return await entries.get_entry(*caller, namespace, key, scope=scope, refresh=refresh)
 
 
 @router.delete("", operation_id="delete_entry", status_code=204)
 async def delete_entry(
-    caller: AgentCaller, namespace: Namespace, key: Key, scope: Whose = None, if_version: Version = None
+    caller: AgentCaller, namespace: Namespace, key: Key, scope: Owner = None, if_version: Version = None
 ) -> None:
-    """Remove a document, and what recall finds of it."""
+    """Delete a document with its item."""
     await entries.delete_entry(*caller, namespace, key, scope=scope, if_version=if_version)
 
 
 @router.post("/search", operation_id="search_entries", openapi_extra=client(reads=True))
-async def search_entries(caller: AgentCaller, wanted: EntrySearch) -> list[FoundEntry]:
-    """Documents below a namespace, the latest first; with a `query`, those that answer it first."""
-    return await entries.search_entries(*caller, **wanted.model_dump())
+async def search_entries(caller: AgentCaller, request: EntrySearch) -> list[FoundEntry]:
+    """Search the documents in and below a namespace: the latest first, or with a `query` the best answers first."""
+    return await entries.search_entries(*caller, **request.model_dump())
 
 
 @router.post(
     "/namespaces", operation_id="list_namespaces", openapi_extra=client(reads=True), response_model=list[list[str]]
 )
-async def list_namespaces(caller: AgentCaller, wanted: NamespaceSearch) -> object:
-    """The namespaces that hold something."""
-    return await entries.list_namespaces(*caller, **wanted.model_dump())
+async def list_namespaces(caller: AgentCaller, request: NamespaceSearch) -> object:
+    """List the namespaces that have entries."""
+    return await entries.list_namespaces(*caller, **request.model_dump())

@@ -27,7 +27,6 @@ def _named(name: EntryName) -> dict[str, Any]:
 
 
 async def lock_entry(tx: Transaction, name: EntryName) -> Entry | None:
-    """One entry, expired or not, that only this transaction changes."""
     return await tx.maybe(queries.lock_entry, Entry, **_named(name))
 
 
@@ -41,7 +40,7 @@ async def save_entry(
     if_version: int | None,
     now: datetime,
 ) -> Entry | None:
-    """Create an entry or give it another value; None when it is not at the version named."""
+    """Create or replace an entry; None when it is not at version `if_version`."""
     return await tx.maybe(
         queries.save_entry,
         Entry,
@@ -57,22 +56,19 @@ async def save_entry(
 
 
 async def link_item(tx: Transaction, entry_id: UUID, item_id: UUID | None) -> None:
-    """Note what recall finds of an entry."""
     await tx.run(queries.link_item, entry_id=entry_id, item_id=item_id)
 
 
 async def find_entry(tx: Transaction, name: EntryName, *, now: datetime) -> Entry | None:
-    """One entry that has not expired."""
     return await tx.maybe(queries.find_entry, Entry, **_named(name), now=now)
 
 
 async def refresh_entries(tx: Transaction, entry_ids: Sequence[UUID], *, now: datetime) -> None:
-    """Let entries that were read live on for their whole time."""
     await tx.run(queries.refresh_entries, entry_ids=list(entry_ids), now=now)
 
 
 async def delete_entries(tx: Transaction, entry_ids: Sequence[UUID]) -> None:
-    """Remove entries and what recall finds of them; `Conflict` while an action rests on one."""
+    """Delete entries with their items; `Conflict` while an action holds one."""
     try:
         await tx.run(queries.delete_entries, entry_ids=list(entry_ids))
     except psycopg.errors.ForeignKeyViolation:
@@ -80,12 +76,10 @@ async def delete_entries(tx: Transaction, entry_ids: Sequence[UUID]) -> None:
 
 
 async def delete_item(tx: Transaction, item_id: UUID) -> None:
-    """Remove what recall finds of an entry that is not indexed any more."""
     await tx.run(queries.delete_item, item_id=item_id)
 
 
 async def expired_entries(tx: Transaction, *, now: datetime, limit: int) -> list[UUID]:
-    """Some entries whose time has passed."""
     return [row["entry_id"] for row in await tx.dicts(queries.expired_entries, now=now, limit=limit)]
 
 
@@ -93,15 +87,15 @@ async def find_entries(
     tx: Transaction,
     name: EntryName,
     *,
-    fitting: tuple[str, Mapping[str, Any]],
-    asked: tuple[Sequence[str], np.ndarray | None, str] | None,
+    condition: tuple[str, Mapping[str, Any]],
+    question: tuple[Sequence[str], np.ndarray | None, str] | None,
     offset: int,
     limit: int,
     now: datetime,
 ) -> list[FoundEntry]:
-    """Entries below a namespace that fit a filter; with a question (its terms, vector and model) the best answers first."""
-    path, values = fitting
-    given = {
+    """Find entries below a namespace by a filter; with a question (terms, vector, model) the best answers first."""
+    path, values = condition
+    arguments = {
         **_named(name),
         "path_end": name.path + "\U0010ffff",
         "filter": path,
@@ -110,14 +104,14 @@ async def find_entries(
         "limit": limit,
         "now": now,
     }
-    given.pop("key")
-    if asked is None:
-        return await tx.all(queries.list_entries, FoundEntry, **given)
-    terms, vector, model_id = asked
+    del arguments["key"]
+    if question is None:
+        return await tx.all(queries.list_entries, FoundEntry, **arguments)
+    terms, vector, model_id = question
     return await tx.all(
         queries.search_entries,
         FoundEntry,
-        **given,
+        **arguments,
         queries=[tsquery_literal([term]) for term in terms],
         vector=HalfVector(NO_VECTOR if vector is None else vector),
         model_id=model_id,
@@ -125,6 +119,5 @@ async def find_entries(
 
 
 async def list_namespaces(tx: Transaction, name: EntryName, *, now: datetime) -> list[tuple[str, ...]]:
-    """The namespaces of an owner that have entries, in order."""
     rows = await tx.dicts(queries.list_namespaces, scope=name.scope, owner_id=name.owner_id, now=now)
     return [tuple(row["namespace"]) for row in rows]

@@ -5,7 +5,7 @@ WHERE tenant_id = %(tenant_id)s AND scope = %(scope)s AND owner_id = %(owner_id)
 FOR UPDATE
 
 -- name: save_entry
--- Create an entry or give it another value; nothing when it is not at the version named.
+-- Create or replace an entry; no row when it is not at the expected version.
 INSERT INTO entries (
     tenant_id, entry_id, scope, owner_id, path, namespace, key, value, version, ttl_seconds, created_at, updated_at, expires_at)
 VALUES (%(tenant_id)s, %(entry_id)s, %(scope)s, %(owner_id)s, %(path)s, %(namespace)s, %(key)s, %(value)s::jsonb, 1,
@@ -17,7 +17,7 @@ WHERE %(if_version)s::bigint IS NULL OR entries.version = %(if_version)s
 RETURNING entry_id, scope, owner_id, namespace, key, value, version, item_id, created_at, updated_at, expires_at
 
 -- name: link_item
--- What recall finds of an entry from now on.
+-- Link an entry to its item.
 UPDATE entries SET item_id = %(item_id)s WHERE tenant_id = %(tenant_id)s AND entry_id = %(entry_id)s
 
 -- name: find_entry
@@ -27,28 +27,28 @@ WHERE tenant_id = %(tenant_id)s AND scope = %(scope)s AND owner_id = %(owner_id)
     AND (expires_at IS NULL OR expires_at > %(now)s)
 
 -- name: refresh_entries
--- Let entries that were read live on for their whole time.
+-- Renew the lifetime of entries that were read.
 UPDATE entries SET expires_at = %(now)s::timestamptz + make_interval(secs => ttl_seconds)
 WHERE tenant_id = %(tenant_id)s AND entry_id = ANY(%(entry_ids)s) AND ttl_seconds IS NOT NULL
 
 -- name: delete_entries
--- Remove entries, and what recall finds of them.
+-- Delete entries with their items.
 WITH gone AS (
     DELETE FROM entries WHERE tenant_id = %(tenant_id)s AND entry_id = ANY(%(entry_ids)s) RETURNING item_id
 )
 DELETE FROM items i USING gone g WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id
 
 -- name: delete_item
--- Remove what recall finds of an entry that is not indexed any more.
+-- Delete the item of an entry that is no longer indexed.
 DELETE FROM items WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND kind = 'entry'
 
 -- name: expired_entries
--- Entries whose time has passed, some at a time.
+-- Expired entries, some at a time.
 SELECT entry_id FROM entries WHERE tenant_id = %(tenant_id)s AND expires_at <= %(now)s
 ORDER BY expires_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 
 -- name: list_entries
--- Entries of a namespace and those below it that fit the filter, the latest first.
+-- Entries in and below a namespace that match the filter, the latest first.
 SELECT entry_id, scope, owner_id, namespace, key, value, version, item_id, created_at, updated_at, expires_at,
     NULL::float8 AS score
 FROM entries
@@ -58,7 +58,7 @@ WHERE tenant_id = %(tenant_id)s AND scope = %(scope)s AND owner_id = %(owner_id)
 ORDER BY updated_at DESC, entry_id DESC OFFSET %(offset)s LIMIT %(limit)s
 
 -- name: search_entries
--- The same, those that answer a question first: by their meaning, and by the share of its words that they have.
+-- The same, the best answers to a question first: by meaning, and by the share of its words.
 SELECT entry_id, scope, owner_id, namespace, key, value, version, item_id, created_at, updated_at, expires_at, score FROM (
     SELECT e.*, CASE
         WHEN f.similarity IS NOT NULL THEN 0.6 * f.similarity + 0.4 * f.share

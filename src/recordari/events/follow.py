@@ -1,4 +1,4 @@
-"""Following what changes in memory: events by id and type, in one order that every reader sees alike (X7)."""
+"""The change feed: events by id and type, in one order for every reader (X7)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from recordari.kit.resources import Resources
 from recordari.tenants.tenants import MAX_PAGE, require_admin
 
 LOOK_SECONDS = 1.0
-STREAM_SECONDS = 600.0  # a follower comes back with its place; a key that was revoked does not
+STREAM_SECONDS = 600.0  # a follower reconnects with its position; a revoked key cannot
 PAGE = 100
 FEED = timedelta(days=7)
-"""How far the feed of changes reaches back."""
+"""The age of the oldest events in the feed."""
 
 
 async def list_events(
@@ -30,12 +30,9 @@ async def list_events(
     types: Sequence[EventType | str] = (),
     limit: int = 50,
 ) -> list[Event]:
-    """Events after a position of the feed, oldest first; from the oldest one that is kept, if none is given."""
+    """List events after a position of the feed, oldest first; without a position from the oldest event on."""
     _require_whole_tenant(identity)
-    wanted = checked_types(types)
-    await place(resources, identity)
-    async with resources.database.transaction(identity) as tx:
-        return await storage.list_events(tx, after=after, types=wanted, limit=min(limit, MAX_PAGE))
+    return await read_feed(resources, identity, after=after, types=checked_types(types), limit=min(limit, MAX_PAGE))
 
 
 async def follow_events(
@@ -46,25 +43,32 @@ async def follow_events(
     types: Sequence[EventType | str] = (),
     seconds: float = STREAM_SECONDS,
 ) -> AsyncGenerator[Event | None, None]:
-    """Events as they happen, for `seconds`; from now on, unless a position is given. None: nothing happened for a moment."""
+    """Yield events as they happen, for `seconds`; from now on or from a position on. None: no event for a moment."""
     _require_whole_tenant(identity)
-    wanted = checked_types(types)
+    checked = checked_types(types)
     end = time.monotonic() + seconds
     position = await place(resources, identity) if after is None else after
     while time.monotonic() < end:
-        await place(resources, identity)
-        async with resources.database.transaction(identity) as tx:
-            found = await storage.list_events(tx, after=position, types=wanted, limit=PAGE)
-        for event in found:
+        events = await read_feed(resources, identity, after=position, types=checked, limit=PAGE)
+        for event in events:
             yield event
             position = event.position
-        if len(found) < PAGE:
+        if len(events) < PAGE:
             yield None
             await asyncio.sleep(LOOK_SECONDS)
 
 
+async def read_feed(
+    resources: Resources, identity: Identity, *, after: int, types: Sequence[EventType], limit: int
+) -> list[Event]:
+    """List events after a position, newly committed ones included."""
+    await place(resources, identity)
+    async with resources.database.transaction(identity) as tx:
+        return await storage.list_events(tx, after=after, types=types, limit=limit)
+
+
 async def place(resources: Resources, identity: Identity) -> int:
-    """Give every event that was committed its position; the last one."""
+    """Give every committed event its position; return the last position."""
     more = True
     while more:
         async with resources.database.transaction(identity) as tx:
@@ -74,13 +78,12 @@ async def place(resources: Resources, identity: Identity) -> int:
 
 
 async def trim_events(resources: Resources, identity: Identity, **_: Any) -> int:
-    """Forget events that are older than the feed reaches back; how many. A daily job."""
-    before = resources.clock() - FEED
+    """Delete events that are too old for the feed; return how many. A daily job."""
     async with resources.database.transaction(identity) as tx:
-        return await storage.delete_events(tx, before=before)
+        return await storage.delete_events(tx, before=resources.clock() - FEED)
 
 
 def _require_whole_tenant(identity: Identity) -> None:
     require_admin(identity)
     if identity.user_id is not None:
-        raise InvalidInput("the feed of changes is that of the whole tenant; do not act for a user here")
+        raise InvalidInput("the change feed covers the whole tenant; do not act for a user here")

@@ -1,4 +1,4 @@
-"""What changed in memory, told by ids and types; and the webhooks that carry it on."""
+"""Events, which name a change by id and type, and webhooks, which post them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
@@ -28,8 +28,6 @@ _PORTS = range(1, 65536)
 
 
 class EventType(StrEnum):
-    """What may happen to memory."""
-
     ITEM_CREATED = "item.created"
     ITEM_CHANGED = "item.changed"
     ITEM_SUPERSEDED = "item.superseded"
@@ -43,33 +41,24 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One change: what happened to which thing, at which place of the feed."""
-
     __pydantic_config__ = DESCRIBED
 
     position: int
-    """Its place in the feed."""
+    """The position in the feed."""
     at: datetime
     type: EventType
     subject_id: UUID
-    """The item it happened to, or the erasure of a user."""
+    """The item, or the erasure of a user."""
     kind: str | None
     """Kind of the item."""
 
     def written(self) -> dict[str, Any]:
-        """The event as a webhook carries it."""
-        return {
-            "position": self.position,
-            "at": self.at.isoformat(),
-            "type": str(self.type),
-            "subject_id": str(self.subject_id),
-            "kind": self.kind,
-        }
+        return {**asdict(self), "at": self.at.isoformat(), "type": str(self.type), "subject_id": str(self.subject_id)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """Where events are sent, and how that goes; the secret is encrypted."""
+    """An address that events are posted to, and the state of its deliveries."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -81,7 +70,7 @@ class Webhook:
     """Encrypted; no door shows it."""
     is_active: bool
     position: int
-    """The last event that it received."""
+    """The last event that was delivered."""
     failing_since: datetime | None
     failures: int
     """Since the last success."""
@@ -91,14 +80,13 @@ class Webhook:
 
 
 def checked_url(url: str) -> str:
-    """The address of a webhook; `InvalidInput` unless it is one that can be posted to."""
+    """Return the address of a webhook; `InvalidInput` unless events can be posted there."""
     try:
         parts = urlsplit(url)
         is_good = (
             parts.scheme in {"http", "https"}
             and bool(parts.hostname)
-            and parts.username is None
-            and parts.password is None
+            and "@" not in parts.netloc
             and not parts.fragment
             and (parts.port is None or parts.port in _PORTS)
             and url.isascii()
@@ -113,7 +101,7 @@ def checked_url(url: str) -> str:
 
 
 def is_public(address: str) -> bool:
-    """Whether an address lies outside this machine and outside every private or special network."""
+    """Return whether an address is outside this machine and outside every private or special network."""
     ip = ipaddress.ip_address(address)
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
@@ -125,14 +113,14 @@ def is_public(address: str) -> bool:
 
 
 def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
-    """What proves that a delivery comes from us: an HMAC-SHA256 over its id, its time and its body."""
+    """Sign a delivery: an HMAC-SHA256 over its id, its time and its body."""
     key = base64.b64decode(secret.removeprefix(SECRET_PREFIX))
     digest = hmac.new(key, f"{message_id}.{timestamp}.".encode() + body, hashlib.sha256).digest()
     return f"v1,{base64.b64encode(digest).decode()}"
 
 
 def checked_types(types: Sequence[str]) -> tuple[EventType, ...]:
-    """The types of events that a webhook wants; empty: every type."""
+    """Return types of events, each once; empty: every type."""
     try:
         return tuple(dict.fromkeys(EventType(each) for each in types))
     except ValueError:

@@ -3,11 +3,11 @@
 SELECT EXISTS (SELECT FROM events WHERE tenant_id = %(tenant_id)s AND position IS NULL)
 
 -- name: open_feed
--- The feed of the tenant, made at its first use.
+-- Create the feed of the tenant on first use.
 INSERT INTO event_feeds (tenant_id) VALUES (%(tenant_id)s) ON CONFLICT (tenant_id) DO NOTHING
 
 -- name: lock_feed
--- Where the feed ends; nobody else moves it meanwhile.
+-- Lock the end of the feed.
 SELECT last_position FROM event_feeds WHERE tenant_id = %(tenant_id)s FOR UPDATE
 
 -- name: place_events
@@ -26,7 +26,7 @@ UPDATE event_feeds SET last_position = %(last)s + (SELECT count(*) FROM placed)
 WHERE tenant_id = %(tenant_id)s RETURNING (SELECT count(*) FROM placed)
 
 -- name: feed_end
--- The last position that was given.
+-- The last position of the feed.
 SELECT last_position FROM event_feeds WHERE tenant_id = %(tenant_id)s
 
 -- name: list_events
@@ -36,19 +36,19 @@ WHERE tenant_id = %(tenant_id)s AND position > %(after)s AND (%(types)s::text[] 
 ORDER BY position LIMIT %(limit)s
 
 -- name: delete_events
--- Forget events of long ago: those numbered before the first that is younger.
+-- Delete old events: those before the first younger one.
 DELETE FROM events WHERE tenant_id = %(tenant_id)s AND number < COALESCE((
     SELECT e.number FROM events e WHERE e.tenant_id = %(tenant_id)s AND e.at >= %(before)s ORDER BY e.number LIMIT 1),
     9223372036854775807)
 
 -- name: insert_webhook
--- A webhook that hears of what comes from now on.
+-- A new webhook at a position of the feed.
 INSERT INTO webhooks (tenant_id, webhook_id, url, types, secret, position)
 VALUES (%(tenant_id)s, %(webhook_id)s, %(url)s, %(types)s, %(secret)s, %(position)s)
 RETURNING webhook_id, url, types, secret, is_active, position, failing_since, failures, last_error, delivered_at, created_at
 
 -- name: list_webhooks
--- The tenant's webhooks in the order of their making.
+-- The webhooks of the tenant, oldest first.
 SELECT webhook_id, url, types, secret, is_active, position, failing_since, failures, last_error, delivered_at, created_at
 FROM webhooks WHERE tenant_id = %(tenant_id)s ORDER BY webhook_id
 
@@ -58,39 +58,39 @@ SELECT webhook_id, url, types, secret, is_active, position, failing_since, failu
 FROM webhooks WHERE tenant_id = %(tenant_id)s AND webhook_id = %(webhook_id)s
 
 -- name: delete_webhook
--- A webhook that shall hear nothing more.
+-- Delete a webhook.
 DELETE FROM webhooks WHERE tenant_id = %(tenant_id)s AND webhook_id = %(webhook_id)s
 
 -- name: set_active
--- Whether a webhook is to be told anything; the count of failures begins anew.
+-- Switch a webhook on or off and reset its failures.
 UPDATE webhooks SET is_active = %(is_active)s, failing_since = NULL, failures = 0, last_error = NULL
 WHERE tenant_id = %(tenant_id)s AND webhook_id = %(webhook_id)s
 RETURNING webhook_id, url, types, secret, is_active, position, failing_since, failures, last_error, delivered_at, created_at
 
 -- name: take_webhook
--- The webhook to work on, unless somebody does; who falls silent loses it.
+-- Lease a webhook, unless another worker holds its lease.
 UPDATE webhooks SET busy_until = clock_timestamp() + %(lease)s::interval
 WHERE tenant_id = %(tenant_id)s AND webhook_id = %(webhook_id)s AND is_active AND busy_until < clock_timestamp()
 RETURNING webhook_id, url, types, secret, is_active, position, failing_since, failures, last_error, delivered_at, created_at
 
 -- name: note_delivery
--- A delivery arrived: the webhook stands further on, and is kept for the next one.
+-- A delivery succeeded: advance the position and renew the lease.
 UPDATE webhooks SET position = GREATEST(position, %(position)s), busy_until = clock_timestamp() + %(lease)s::interval,
     failing_since = NULL, failures = 0, last_error = NULL, delivered_at = %(now)s
 WHERE tenant_id = %(tenant_id)s AND webhook_id = %(webhook_id)s
 
 -- name: note_failure
--- A delivery did not arrive.
+-- A delivery failed.
 UPDATE webhooks SET failing_since = COALESCE(failing_since, %(now)s), failures = failures + 1, last_error = %(error)s,
     busy_until = '-infinity'
 WHERE tenant_id = %(tenant_id)s AND webhook_id = %(webhook_id)s
 
 -- name: leave_webhook
--- Nobody works on it any more.
+-- Release the lease.
 UPDATE webhooks SET busy_until = '-infinity' WHERE tenant_id = %(tenant_id)s AND webhook_id = %(webhook_id)s
 
 -- name: list_behind
--- Active webhooks that have not heard of everything.
+-- Active webhooks that are behind the feed.
 SELECT webhook_id FROM webhooks w
 WHERE tenant_id = %(tenant_id)s AND is_active AND EXISTS (
     SELECT FROM events e WHERE e.tenant_id = w.tenant_id AND e.position > w.position

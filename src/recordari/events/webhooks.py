@@ -1,8 +1,8 @@
 """Webhooks: events are posted, signed, to the addresses that a tenant names (X7).
 
-Each webhook has its place in the feed and moves on when a delivery was answered with 2xx: events arrive in order and at
-least once, and those of an outage arrive after it. What follows from a write wakes it through the outbox; what fails is
-tried again ever more slowly, for a day, and is then a dead letter that a person may replay.
+Each webhook has a position in the feed, which advances when a delivery is answered with 2xx: events arrive in order and
+at least once, also after an outage. A write wakes the webhook through the outbox. A failed delivery is tried again with
+growing delays for a day; then it is a dead letter that you can replay.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from recordari.core.ids import new_id
 from recordari.db import audit, outbox
 from recordari.errors import Conflict, InvalidInput, NotFound, ProviderError, RecordariError
 from recordari.events import storage
-from recordari.events.follow import place
+from recordari.events.follow import place, read_feed
 from recordari.events.rules import (
     MOST_WEBHOOKS,
     SECRET_BYTES,
@@ -38,19 +38,19 @@ from recordari.events.rules import (
     signature,
 )
 from recordari.kit.resources import Resources
+from recordari.kit.verbs import existing
 from recordari.tenants.tenants import require_admin
 
 TOPIC = "webhook"
-NO_SUCH_WEBHOOK = "there is no such webhook"
 EVENTS_AT_ONCE = 100
 POSTS_AT_ONCE = 20
 ANSWER_SECONDS = 10.0  # shorter than the lease
-LEASE = timedelta(seconds=15)  # shorter than the outbox's: whoever takes the work over finds the webhook free
+LEASE = timedelta(seconds=15)  # shorter than the lease of the outbox: the next worker finds the webhook free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewWebhook:
-    """A webhook just made: the only moment at which its secret is known."""
+    """A new webhook: the only answer that contains its secret."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -61,10 +61,10 @@ class NewWebhook:
 async def create_webhook(
     resources: Resources, identity: Identity, url: str, *, types: Sequence[str] = ()
 ) -> NewWebhook:
-    """Send what happens from now on to an address; its secret is in the answer and nowhere else."""
+    """Post events to an address from now on; only this answer contains the secret."""
     require_admin(identity)
     checked_url(url)
-    wanted = checked_types(types)
+    checked = checked_types(types)
     try:
         await find_address(url, allow_private=resources.settings.webhook_allow_private)
     except ProviderError as error:
@@ -76,53 +76,48 @@ async def create_webhook(
     async with resources.database.transaction(identity) as tx:
         if len(await storage.list_webhooks(tx)) >= MOST_WEBHOOKS:
             raise Conflict(f"a tenant has at most {MOST_WEBHOOKS} webhooks; delete one first")
-        made = await storage.insert_webhook(tx, webhook_id, url=url, types=wanted, secret=sealed, position=position)
-        await audit.record(tx, "webhook.create", "webhook", webhook_id, types=[str(each) for each in wanted])
-    return NewWebhook(webhook=made, secret=secret)
+        webhook = await storage.insert_webhook(tx, webhook_id, url=url, types=checked, secret=sealed, position=position)
+        await audit.record(tx, "webhook.create", "webhook", webhook_id, types=[*map(str, checked)])
+    return NewWebhook(webhook=webhook, secret=secret)
 
 
 async def list_webhooks(resources: Resources, identity: Identity) -> list[Webhook]:
-    """The tenant's webhooks, and how each fares."""
+    """List the webhooks of the tenant with the state of their deliveries."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         return await storage.list_webhooks(tx)
 
 
 async def get_webhook(resources: Resources, identity: Identity, webhook_id: UUID) -> Webhook:
-    """One webhook."""
+    """Return a webhook with the state of its deliveries."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        found = await storage.find_webhook(tx, webhook_id)
-    if found is None:
-        raise NotFound(NO_SUCH_WEBHOOK)
-    return found
+        return existing(await storage.find_webhook(tx, webhook_id), "webhook")
 
 
 async def set_webhook_active(resources: Resources, identity: Identity, webhook_id: UUID, *, is_active: bool) -> Webhook:
-    """Switch a webhook off, or on again: then it hears of everything since, as far as the feed reaches back."""
+    """Switch a webhook off, or on again: then it receives the events since, as far as the feed reaches back."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        changed = await storage.set_active(tx, webhook_id, is_active=is_active)
-        if changed is None:
-            raise NotFound(NO_SUCH_WEBHOOK)
+        webhook = existing(await storage.set_active(tx, webhook_id, is_active=is_active), "webhook")
         if is_active:
             await outbox.add(tx, TOPIC, [webhook_id])
         await audit.record(tx, "webhook.resume" if is_active else "webhook.pause", "webhook", webhook_id)
     resources.wake(TOPIC)
-    return changed
+    return webhook
 
 
 async def delete_webhook(resources: Resources, identity: Identity, webhook_id: UUID) -> None:
-    """Tell an address nothing more."""
+    """Delete a webhook; nothing more is posted to it."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         if not await storage.delete_webhook(tx, webhook_id):
-            raise NotFound(NO_SUCH_WEBHOOK)
+            raise NotFound("there is no such webhook")
         await audit.record(tx, "webhook.delete", "webhook", webhook_id)
 
 
 async def deliver(resources: Resources, identity: Identity, batch: Sequence[UUID]) -> None:
-    """Bring webhooks up to date; one that fails holds up no other."""
+    """Bring webhooks up to date; a failure of one does not stop the others."""
     problem: RecordariError | None = None
     for webhook_id in dict.fromkeys(batch):
         try:
@@ -134,7 +129,7 @@ async def deliver(resources: Resources, identity: Identity, batch: Sequence[UUID
 
 
 async def resume_webhooks(resources: Resources, identity: Identity, **_: Any) -> None:
-    """Wake webhooks that are behind and that nothing waits for. An hourly job, for what a crash left."""
+    """Wake webhooks that are behind after a crash. An hourly job."""
     await place(resources, identity)
     async with resources.database.transaction(identity) as tx:
         behind = await storage.list_behind(tx, topic=TOPIC)
@@ -148,7 +143,7 @@ async def _bring_up_to_date(resources: Resources, identity: Identity, webhook_id
         async with resources.database.transaction(identity) as tx:
             webhook = await storage.take_webhook(tx, webhook_id, lease=LEASE)
         if webhook is None:
-            return  # gone, switched off, or somebody works on it, who looks once more before leaving it
+            return  # deleted, switched off, or leased by a worker that looks once more before it releases it
         try:
             position, is_done = await _send_all(resources, identity, webhook)
         except RecordariError as error:
@@ -159,39 +154,31 @@ async def _bring_up_to_date(resources: Resources, identity: Identity, webhook_id
             await storage.leave_webhook(tx, webhook_id)
             if not is_done:
                 await outbox.add(tx, TOPIC, [webhook_id])
-        if not is_done or not await _waiting(resources, identity, webhook, position, limit=1):
+        if not is_done or not await read_feed(resources, identity, after=position, types=webhook.types, limit=1):
             return
 
 
 async def _send_all(resources: Resources, identity: Identity, webhook: Webhook) -> tuple[int, bool]:
-    """Send what the webhook has not heard of; where it stands then, and whether that is everything."""
+    """Send the events after the position of the webhook; return its new position and whether that is the end."""
     secret = resources.secrets.open(webhook.secret, purpose=_purpose(identity, webhook.webhook_id))
     position = webhook.position
     for _ in range(POSTS_AT_ONCE):
-        found = await _waiting(resources, identity, webhook, position, limit=EVENTS_AT_ONCE)
-        if not found:
+        events = await read_feed(resources, identity, after=position, types=webhook.types, limit=EVENTS_AT_ONCE)
+        if not events:
             return position, True
-        await _send(resources, identity, webhook, secret, found)
-        position = found[-1].position
+        await _send(resources, identity, webhook, secret, events)
+        position = events[-1].position
         async with resources.database.transaction(identity) as tx:
             await storage.note_delivery(tx, webhook.webhook_id, position=position, now=resources.clock(), lease=LEASE)
     return position, False
 
 
-async def _waiting(
-    resources: Resources, identity: Identity, webhook: Webhook, position: int, *, limit: int
-) -> list[Event]:
-    await place(resources, identity)
-    async with resources.database.transaction(identity) as tx:
-        return await storage.list_events(tx, after=position, types=webhook.types, limit=limit)
-
-
 async def _send(
-    resources: Resources, identity: Identity, webhook: Webhook, secret: str, found: Sequence[Event]
+    resources: Resources, identity: Identity, webhook: Webhook, secret: str, events: Sequence[Event]
 ) -> None:
-    body = json.dumps({"tenant_id": str(identity.tenant_id), "events": [event.written() for event in found]}).encode()
-    # The same events again have the same id: by it a receiver knows a repetition.
-    message_id = f"{webhook.webhook_id}.{found[0].position}-{found[-1].position}"
+    body = json.dumps({"tenant_id": str(identity.tenant_id), "events": [event.written() for event in events]}).encode()
+    # The same events have the same id, so that a receiver recognises a repetition.
+    message_id = f"{webhook.webhook_id}.{events[0].position}-{events[-1].position}"
     timestamp = int(resources.clock().timestamp())
     headers = {
         "Content-Type": "application/json",
@@ -200,8 +187,7 @@ async def _send(
         "Webhook-Timestamp": str(timestamp),
         "Webhook-Signature": signature(secret, message_id, timestamp, body),
     }
-    allow_private = resources.settings.webhook_allow_private
-    await post(webhook.url, body, headers, timeout=ANSWER_SECONDS, allow_private=allow_private)
+    await post(webhook.url, body, headers, allow_private=resources.settings.webhook_allow_private)
 
 
 def _purpose(identity: Identity, webhook_id: UUID) -> str:
@@ -212,48 +198,39 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 async def find_address(url: str, *, allow_private: bool) -> str:
-    """The numeric address to connect to; `InvalidInput` when the name leads into a private or special network.
-
-    Every address of the name must be a public one, so that it does not depend on chance which one is used.
-    """
+    """Return the numeric address of a host; `InvalidInput` if any of its addresses is in a private or special network."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]
     try:
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise ProviderError("the host name of the webhook cannot be looked up", service="the webhook") from None
-    addresses = [str(entry[4][0]).partition("%")[0] for entry in found]
+    addresses = [str(entry[4][0]).partition("%")[0] for entry in entries]
     if not addresses:
         raise ProviderError("the host name of the webhook has no address", service="the webhook")
     if not allow_private and not all(is_public(address) for address in addresses):
         raise InvalidInput(
-            "the address of a webhook must be a public one; RECORDARI_WEBHOOK_ALLOW_PRIVATE lets private ones be used",
+            "the address of a webhook must be public; set RECORDARI_WEBHOOK_ALLOW_PRIVATE to allow private addresses",
             field="url",
         )
     return addresses[0]
 
 
-async def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, allow_private: bool) -> None:  # noqa: ASYNC109 - of the connection
-    """Post to the address that the name has now, and to no other; `ProviderError` unless it answers with 2xx."""
+async def post(url: str, body: bytes, headers: Mapping[str, str], *, allow_private: bool) -> None:
+    """Post to the current address of the host, and to no other; `ProviderError` unless it answers with 2xx."""
     import httpx2
 
     address = await find_address(url, allow_private=allow_private)
     parts = urlsplit(url)
-    named = parts.netloc.rpartition("@")[2]
     target = httpx2.URL(url).copy_with(host=address)
+    named = {**headers, "Host": parts.netloc.rpartition("@")[2]}
+    server_name = {"sni_hostname": parts.hostname}
     try:
-        # No proxy of the environment, no redirect: either would lead to an address that nobody checked.
+        # No proxy of the environment and no redirect: both would lead to an address that is not checked.
         async with (
-            asyncio.timeout(timeout),
-            httpx2.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False) as client,
-            client.stream(
-                "POST",
-                target,
-                content=body,
-                headers={**headers, "Host": named},
-                extensions={"sni_hostname": parts.hostname},
-            ) as response,
+            asyncio.timeout(ANSWER_SECONDS),
+            httpx2.AsyncClient(timeout=ANSWER_SECONDS, follow_redirects=False, trust_env=False) as client,
+            client.stream("POST", target, content=body, headers=named, extensions=server_name) as response,
         ):
             status = response.status_code
     except (httpx2.HTTPError, TimeoutError, OSError) as error:

@@ -1,1 +1,1 @@
-"""What every room is built with: `Resources`, the binding of verbs, and the parts that routes and commands share."""
+"""Parts that every room uses: `Resources`, the binding of verbs, and the parts that routes and commands share."""

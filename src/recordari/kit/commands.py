@@ -1,6 +1,6 @@
 """How commands reach the memory: through the library, as the operator of this machine.
 
-The root command says which `Opening` to use; commands call `ask`, which opens the memory, asks it and closes it.
+The root command chooses the `Opening`; commands call `ask`, which opens the memory, runs one verb and closes it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypedDict, TypeVar, Unpack
 from uuid import UUID
 
 import typer
@@ -37,38 +37,34 @@ ItemId = Annotated[UUID, typer.Argument(help="Id of the item; `recordari facts l
 Reason = Annotated[str | None, typer.Option(help="Why; the audit keeps it.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Say why.")]
 TopK = Annotated[int, typer.Option("--top-k", "-k", help="Most items, up to 20.")]
-NoRerank = Annotated[bool, typer.Option("--no-rerank", help="Leave the cross-encoder out.")]
+NoRerank = Annotated[bool, typer.Option("--no-rerank", help="Skip the cross-encoder.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 class Opening(Protocol):
-    """What opens the memory for commands."""
-
     def resources(self, settings: Settings) -> AbstractAsyncContextManager[Resources]:
-        """Everything verbs need, for these settings."""
+        """Open everything that verbs need."""
 
     def tenant(self, caller: Caller, tenant: str, *, worker: bool) -> AbstractAsyncContextManager[None]:
-        """Make sure that the tenant exists; the first one is made. `worker` runs background work meanwhile."""
+        """Require that the tenant exists; the first one is created. `worker` runs background work meanwhile."""
 
 
 _OPENING: ContextVar[Opening] = ContextVar("opening")
 
 
 def use(opening: Opening) -> None:
-    """Open the memory this way for the command that runs now."""
     _OPENING.set(opening)
 
 
-def read_settings(*, quiet: bool = True, **given: Any) -> Settings:
-    """Read the settings and send the log to standard error; `quiet` keeps to warnings."""
-    settings = load_settings(**given)
+def read_settings(*, quiet: bool = True, **overrides: Any) -> Settings:
+    """Read the settings and send the log to standard error; `quiet` limits it to warnings."""
+    settings = load_settings(**overrides)
     level = "warning" if quiet and settings.log_level == "info" else settings.log_level
     configure_logging(form=settings.log_format, level=level)
     return settings
 
 
 def open_resources(settings: Settings) -> AbstractAsyncContextManager[Resources]:
-    """Open everything verbs need, for these settings."""
     return _OPENING.get().resources(settings)
 
 
@@ -79,35 +75,33 @@ async def open_as_operator(tenant: str) -> AsyncIterator[Caller]:
         yield Caller(resources, Identity(tenant_id=tenant_id_of(tenant), role=Role.ADMIN, actor="cli"))
 
 
+class Acting(TypedDict, total=False):
+    """Options of a command: the identity to act as, and whether background work runs meanwhile."""
+
+    user: str | None
+    agent: str | None
+    session: str | None
+    worker: bool
+
+
 @asynccontextmanager
-async def open_memory(
-    tenant: str,
-    *,
-    user: str | None = None,
-    agent: str | None = None,
-    session: str | None = None,
-    worker: bool = False,
-) -> AsyncIterator[Caller]:
-    """Open the memory of an existing tenant; the first one is made. `worker` runs background work meanwhile."""
+async def open_memory(tenant: str, **acting: Unpack[Acting]) -> AsyncIterator[Caller]:
+    """Open the memory of an existing tenant; the first one is created."""
+    worker = acting.get("worker", False)
     async with open_as_operator(tenant) as caller, _OPENING.get().tenant(caller, tenant, worker=worker):
-        yield caller.bound(caller.identity.narrowed(user_id=user, agent_id=agent, session_id=session))
+        identity = caller.identity.narrowed(
+            user_id=acting.get("user"), agent_id=acting.get("agent"), session_id=acting.get("session")
+        )
+        yield caller.bound(identity)
 
 
-def ask(
-    verb: Callable[[Caller], Awaitable[T]],
-    tenant: str,
-    *,
-    user: str | None = None,
-    agent: str | None = None,
-    session: str | None = None,
-    worker: bool = False,
-) -> T:
-    """Open the memory of an existing tenant, ask it one thing, and close it again."""
-    return asyncio.run(_ask(verb, open_memory(tenant, user=user, agent=agent, session=session, worker=worker)))
+def ask(verb: Callable[[Caller], Awaitable[T]], tenant: str, **acting: Unpack[Acting]) -> T:
+    """Open the memory of an existing tenant, run one verb, and close it again."""
+    return asyncio.run(_ask(verb, open_memory(tenant, **acting)))
 
 
 def ask_as_operator(verb: Callable[[Caller], Awaitable[T]], tenant: str) -> T:
-    """Ask one thing of a tenant that need not exist."""
+    """Run one verb for a tenant that need not exist."""
     return asyncio.run(_ask(verb, open_as_operator(tenant)))
 
 
@@ -117,7 +111,7 @@ async def _ask(verb: Callable[[Caller], Awaitable[T]], opened: AbstractAsyncCont
 
 
 def ask_owner(verb: Callable[[str], Awaitable[T]]) -> T:
-    """Ask one thing across tenants, with the connection of the owner of the database; its schema is migrated first."""
+    """Run one verb across tenants, as the owner of the database; the schema is migrated first."""
 
     async def run() -> T:
         settings = read_settings()
@@ -129,17 +123,15 @@ def ask_owner(verb: Callable[[str], Awaitable[T]]) -> T:
 
 
 def read_moment(text: str | None) -> datetime | None:
-    """Read a time given on the command line; wrong usage when it is none."""
-    if text is None:
-        return None
+    """Read a time from the command line; a text that is no time is wrong usage."""
     try:
-        return datetime.fromisoformat(text)
+        return datetime.fromisoformat(text) if text is not None else None
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a time in ISO 8601.") from None
 
 
 def read_values(texts: list[str] | None) -> dict[str, Any]:
-    """Read NAME=VALUE from the command line, the value in JSON or plain; wrong usage when it is none."""
+    """Read NAME=VALUE from the command line, the value in JSON or plain; anything else is wrong usage."""
     values = {}
     for text in texts or []:
         name, separator, value = text.partition("=")

@@ -1,4 +1,4 @@
-"""What the command line prints: JSON for programs, tables and lines without control characters for people.
+"""Output of the command line: JSON for programs; tables and lines without control characters for people.
 
 A command returns an `Answer`, a `Table` or a `Record`; `answering` prints it and gives the command its `--json`.
 """
@@ -11,7 +11,7 @@ import json
 import math
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -35,13 +35,12 @@ _LONG = 24  # a cell of words that is wider may be folded; ids and times never a
 
 
 def clean(text: object) -> str:
-    """Put a text in one line, without control characters, escape sequences and direction marks."""
+    """Return a text as one line, without control characters, escape sequences and direction marks."""
     spaced = str(text).replace("\n", " ").replace("\t", " ")
     return "".join(c for c in spaced if c not in _BIDI and unicodedata.category(c) not in {"Cc", "Cs", "Zl", "Zp"})
 
 
 def shown(value: object) -> str:
-    """Write a value as a cell of a table."""
     match value:
         case None:
             return "–"
@@ -56,17 +55,15 @@ def shown(value: object) -> str:
 
 
 def shortened(text: str) -> str:
-    """Cut a text that is too long for a list."""
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def counted(number: int, singular: str, plural: str | None = None) -> str:
     """Write a number with its noun: 1 item, 2 items."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 
 def size(count: float) -> str:
-    """Write a number of bytes for people."""
     if count < 1000:
         return f"{count:.0f} bytes"
     units = ("kB", "MB", "GB", "TB")
@@ -74,10 +71,9 @@ def size(count: float) -> str:
     return f"{count / 1000**power:.1f} {units[power - 1]}"
 
 
-def record(thing: Any, *, without: Iterable[str] = ()) -> dict[str, Any]:
+def record(thing: Any, *, without: Collection[str] = ()) -> dict[str, Any]:
     """List the fields of a dataclass, in their order."""
-    hidden = set(without)
-    return {field.name: getattr(thing, field.name) for field in fields(thing) if field.name not in hidden}
+    return {field.name: getattr(thing, field.name) for field in fields(thing) if field.name not in without}
 
 
 def print_json(data: object) -> None:
@@ -94,7 +90,6 @@ def _encoded(value: object) -> object:
 
 
 def print_line(text: object = "") -> None:
-    """Print one line of data."""
     sys.stdout.write(clean(text) + "\n")
     sys.stdout.flush()
 
@@ -113,10 +108,9 @@ class Table:
     columns: Sequence[str] = field(default=(), kw_only=True)
     """The columns a person sees; all, if left out."""
     styles: Mapping[str, str] = field(default_factory=dict, kw_only=True)
-    """Colours of cells by their text."""
+    """Colours of cells, by the text of the cell."""
 
     def show(self) -> None:
-        """Print it for a person."""
         rows = [row if isinstance(row, Mapping) else record(row) for row in self.data]
         if rows:
             _draw([{name: row[name] for name in self.columns or row} for row in rows], self.styles)
@@ -131,7 +125,6 @@ class Record:
     data: Any
 
     def show(self) -> None:
-        """Print it for a person."""
         values = self.data if isinstance(self.data, Mapping) else record(self.data)
         width = max(map(len, values), default=0)
         for name, value in values.items():
@@ -140,29 +133,25 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text of several lines."""
-
     data: str
 
     def show(self) -> None:
-        """Print it for a person."""
         for line in self.data.splitlines():
             print_line(line)
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something a person should know that is not the answer itself."""
+    """A remark for a person that is not part of the answer."""
 
     data: str
 
     def show(self) -> None:
-        """Print it for a person."""
         print_note(self.data)
 
 
 class Answer:
-    """What a command answers: data for programs, and for people its parts in order. A plain text is one line."""
+    """The answer of a command: data for programs and, for people, its parts in order. A plain text is one line."""
 
     def __init__(self, data: object, *parts: Table | Record | Text | Note | str | None, code: int = 0) -> None:
         self.data = data
@@ -170,7 +159,6 @@ class Answer:
         self.code = code  # the exit code
 
     def show(self) -> None:
-        """Print it for a person."""
         for part in self.parts:
             if isinstance(part, str):
                 print_line(part)
@@ -179,7 +167,7 @@ class Answer:
 
 
 def answering(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Print what a command returns, and give it `--json`; one that returns nothing by its signature stays as it is."""
+    """Print the value that a command returns, and add `--json`. A command whose signature returns None stays as it is."""
     signature = inspect.signature(command, eval_str=True)
     if signature.return_annotation is None:
         return command
@@ -203,10 +191,8 @@ def answering(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Commands(typer.Typer):
-    """A group of commands that return their answer."""
-
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
-        """Declare a command; its first sentence is its line of help, whole: left to itself Typer would cut it."""
+        """Declare a command; its first sentence is its line of help. Typer alone would cut that line."""
         register = super().command
 
         def declare(function: Function) -> Function:
@@ -220,8 +206,8 @@ class Commands(typer.Typer):
 def _draw(rows: Sequence[Mapping[str, object]], styles: Mapping[str, str]) -> None:
     """Draw a table on standard output.
 
-    Where the terminal is too narrow for all of it, empty columns are left out and long texts are folded. Ids and
-    times are not, whatever the width: an id that is broken in two cannot be copied.
+    If the terminal is too narrow, empty columns are omitted and long texts are folded. Ids and times never are: an
+    id that is broken in two cannot be copied.
     """
     from rich.table import Table as Drawing
     from rich.text import Text as Cell
@@ -239,20 +225,19 @@ def _draw(rows: Sequence[Mapping[str, object]], styles: Mapping[str, str]) -> No
         table.add_column(head, overflow="fold", no_wrap=head not in folded)
     for cells in zip(*columns.values(), strict=True):
         table.add_row(*(Cell(cell, style=styles.get(cell, "")) for cell in cells))
-    with screen.capture() as drawn:
+    with screen.capture() as capture:
         screen.print(table)
-    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in drawn.get().splitlines()))
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
 
 
 def _width(columns: Mapping[str, Sequence[str]]) -> int:
-    """How wide a table is when nothing in it is folded."""
     from rich.cells import cell_len
 
     return sum(max(map(cell_len, [head, *cells])) + 2 for head, cells in columns.items())
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Make a terminal to draw on; when it is a pipe, wide enough that no id is broken."""
+    """Open a terminal to draw on. A pipe counts as wide enough for every id."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -260,7 +245,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Go on only if the person agrees; without a terminal `--yes` must say so."""
+    """Continue only if you agree; without a terminal you need `--yes`."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -270,5 +255,4 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def fail(error: RecordariError) -> None:
-    """Print an error in one line; it says what happened and what to do."""
-    sys.stderr.write(f"error: {clean(error.message)}\n")
+    print_note(f"error: {error.message}")

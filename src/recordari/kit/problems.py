@@ -1,4 +1,4 @@
-"""Every error as `application/problem+json`: what happened, its code, the request's id."""
+"""Errors as `application/problem+json`: the message, the code and the id of the request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from recordari.errors import (
 
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
 
-# Where pydantic's own sentence would repeat a piece of the input.
+# Used where the message of pydantic would repeat a part of the input.
 _MESSAGES = {
     "json_invalid": "must be valid JSON",
     "uuid_parsing": "must be a UUID",
@@ -40,14 +40,14 @@ _NO_JSON = "must be a JSON object, sent with `Content-Type: application/json`"
 
 
 class FieldError(BaseModel):
-    """What is wrong with one field."""
+    """An error in one field."""
 
     field: str = Field(examples=["body.time_zone"])
     message: str = Field(examples=["must be a string"])
 
 
 class Problem(BaseModel):
-    """What went wrong (RFC 9457)."""
+    """An error (RFC 9457)."""
 
     type: str = Field(examples=["urn:recordari:problem:not_found"])
     title: str = Field(examples=["Not found"])
@@ -59,28 +59,25 @@ class Problem(BaseModel):
 
 
 class ProblemResponse(JSONResponse):
-    """A problem on its way out."""
-
     media_type = "application/problem+json"
 
 
 def problem(error: RecordariError, *, errors: Sequence[FieldError] = ()) -> ProblemResponse:
-    """The answer for one of our errors."""
     if not errors and isinstance(field := error.details.get("field"), str):
         errors = [FieldError(field=field, message=error.message)]
     return _rendered(error.status, error.code, public_detail(error), headers=_headers(error), errors=errors)
 
 
 def public_detail(error: RecordariError) -> str:
-    """What a caller is told: of what is wrong with our own set-up, a stranger learns only that something is."""
+    """Return the message for a caller. Details of our own set-up stay in the log of the server."""
     if isinstance(error, ProviderError):
         return f"An outside service failed: {error.service}. The log of the server says more."
-    told = error.status < 500 or error.status == 503
-    return error.message if told else (type(error).__doc__ or "").strip()
+    is_public = error.status < 500 or error.status == 503
+    return error.message if is_public else (type(error).__doc__ or "").strip()
 
 
 def internal_problem() -> ProblemResponse:
-    """The answer for an exception that nobody foresaw: its id, and nothing of its inside."""
+    """Render an unexpected exception: the id of the request and no details."""
     return _rendered(500, RecordariError.code, (RecordariError.__doc__ or "").strip())
 
 
@@ -119,25 +116,20 @@ def _headers(error: RecordariError) -> dict[str, str]:
             return {}
 
 
-def field_errors(found: Sequence[Mapping[str, Any]]) -> list[FieldError]:
-    """What pydantic found, without the values it found it in."""
-    return [_field_error(tuple(entry.get("loc", ())), entry) for entry in found]
+def field_errors(errors: Sequence[Mapping[str, Any]]) -> list[FieldError]:
+    """Convert errors of pydantic; the values themselves are left out."""
+    return [_field_error(tuple(error.get("loc", ())), error) for error in errors]
 
 
-def _field_error(place: tuple[Any, ...], entry: Mapping[str, Any]) -> FieldError:
-    message = _MESSAGES.get(entry["type"], str(entry["msg"]).removeprefix("Value error, "))
-    if entry["type"] == "json_invalid" and place[:1] == ("body",):
-        place, message = ("body",), f"{message}; it breaks off at character {place[-1]}"
-    elif entry["type"] == "model_attributes_type" and place == ("body",):
+def _field_error(path: tuple[Any, ...], error: Mapping[str, Any]) -> FieldError:
+    message = _MESSAGES.get(error["type"], str(error["msg"]).removeprefix("Value error, "))
+    if error["type"] == "json_invalid" and path[:1] == ("body",):
+        path, message = ("body",), f"{message}; it breaks off at character {path[-1]}"
+    elif error["type"] == "model_attributes_type" and path == ("body",):
         message = _NO_JSON
-    return FieldError(field=".".join(_shown(part) for part in place), message=message)
-
-
-def _shown(part: object) -> str:
-    """One step of the way to a field; a name that the caller made up freely is not repeated."""
-    if isinstance(part, int):
-        return str(part)
-    return part if isinstance(part, str) and _FIELD_NAME.fullmatch(part) else "?"
+    # A field name that the caller made up freely is not repeated.
+    parts = (str(part) if isinstance(part, int) or _FIELD_NAME.fullmatch(str(part)) else "?" for part in path)
+    return FieldError(field=".".join(parts), message=message)
 
 
 def install(app: FastAPI) -> None:

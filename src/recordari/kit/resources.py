@@ -1,4 +1,4 @@
-"""What every verb is given first: the database, the settings, the clock, the models, and the parts that rooms keep."""
+"""The first argument of every verb: the database, the settings, the clock, the models, and the parts of the rooms."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Part = TypeVar("Part")
 
 @runtime_checkable
 class RemembersTenants(Protocol):
-    """A part that keeps something about tenants in the process."""
+    """A part that caches something about tenants in the process."""
 
     def forget_tenant(self, tenant_id: TenantId) -> None:
-        """Drop what is kept about a tenant, because the tenant has changed."""
+        """Drop the cached state of a tenant that has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,31 +46,28 @@ class Resources:
     secrets: Secrets
     """Encrypts secrets at rest."""
     parts: Mapping[type, object] = field(default_factory=dict)
-    """What rooms keep for the whole process, by class or protocol: caches, counters, stores, language model tasks."""
+    """Objects that rooms keep for the whole process, by class or protocol: caches, counters, stores, model tasks."""
     tenant_settings: Mapping[str, Callable[[object], object]] = field(default_factory=dict)
-    """How each structured setting of a tenant is read; a reader raises `InvalidInput`."""
+    """Readers of the structured settings of a tenant; a reader raises `InvalidInput`."""
     count_tokens: TokenCounter = prudent_tokens
     telemetry: Telemetry = field(default_factory=Telemetry)
     job_names: frozenset[str] = frozenset()
     schedules: tuple[Schedule, ...] = ()
 
     def get(self, kind: type[Part]) -> Part:
-        """The part of that class or protocol."""
         part = self.find(kind)
         if part is None:
             raise LookupError(f"wiring.py makes no {kind.__name__}")
         return part
 
     def find(self, kind: type[Part]) -> Part | None:
-        """The part of that class or protocol; None where it is not configured."""
+        """Return the part of that class or protocol; None if it is not configured."""
         return self.parts.get(kind)  # type: ignore[return-value]  # the key is the type of the value
 
     def replacing(self, kind: type[Part], part: Part) -> Resources:
-        """The same resources with another part."""
         return replace(self, parts={**self.parts, kind: part})
 
     def forget_tenant(self, tenant_id: TenantId) -> None:
-        """Drop what the process keeps about a tenant, because the tenant has changed."""
         for part in self.parts.values():
             if isinstance(part, RemembersTenants):
                 part.forget_tenant(tenant_id)

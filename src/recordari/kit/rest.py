@@ -1,4 +1,4 @@
-"""Who may call what: the gate that authenticates before anything is read, and the role each route declares.
+"""Parts that routes share: the role that a route declares, bodies, pages, cursors and entity tags.
 
 A route states its role by taking `AgentCaller` or `AdminCaller`; a test walks all routes and fails on one that states
 none.
@@ -7,7 +7,6 @@ none.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -28,17 +27,11 @@ from pydantic import (
     create_model,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 from starlette.types import Scope
 
 from recordari.core.identity import Identity, Role, narrowed
-from recordari.errors import (
-    Forbidden,
-    InvalidInput,
-    PreconditionFailed,
-    Unauthenticated,
-)
+from recordari.errors import Forbidden, InvalidInput, PreconditionFailed, Unauthenticated
 from recordari.kit.problems import Problem
 from recordari.kit.verbs import Caller
 
@@ -50,21 +43,19 @@ bearer_scheme = HTTPBearer(
 
 
 async def known_query(request: Request) -> None:
-    """Refuse a query parameter that the route does not know: a filter that is misspelled must not show everything."""
-    if not request.query_params:
-        return
-    known = _query_names(request.scope["route"])
+    """Refuse an unknown query parameter: a misspelled filter must not show everything."""
+    known = _query_names(request.scope["route"]) if request.query_params else frozenset()
     if any(name not in known for name in request.query_params):
         takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
         raise InvalidInput(f"there is a query parameter that this route does not know; {takes}")
 
 
 def _query_names(route: APIRoute) -> frozenset[str]:
-    asked, names = [route.dependant], set()
-    while asked:
-        one = asked.pop()
-        names |= {field.alias for field in one.query_params}
-        asked += one.dependencies
+    dependants, names = [route.dependant], set()
+    while dependants:
+        dependant = dependants.pop()
+        names |= {field.alias for field in dependant.query_params}
+        dependants += dependant.dependencies
     return frozenset(names)
 
 
@@ -83,7 +74,6 @@ class Requires:
         session: Annotated[str | None, Header(alias="Recordari-Session", description="In this session.")] = None,
         run: Annotated[str | None, Header(alias="Recordari-Run", description="In this run.")] = None,
     ) -> Caller:
-        """Who asks, or `Forbidden`."""
         identity = acting_identity(request, user=user, agent=agent, session=session, run=run)
         if self.role is Role.ADMIN and identity.role is not Role.ADMIN:
             raise Forbidden("this needs a key with the role admin")
@@ -100,7 +90,7 @@ AdminCaller = Annotated[Caller, Depends(Requires(Role.ADMIN))]
 def acting_identity(
     request: Request, *, user: str | None, agent: str | None, session: str | None, run: str | None
 ) -> Identity:
-    """Who a request acts as: its credential, narrowed by its headers as they came."""
+    """Return the identity of a request: its credential, narrowed by its raw headers."""
     identity: Identity | None = getattr(request.state, "identity", None)
     if identity is None:
         raise Unauthenticated
@@ -108,7 +98,7 @@ def acting_identity(
 
 
 def _utf8(header: str | None) -> str | None:
-    """A header's text: servers hand it on as Latin-1, clients mean UTF-8."""
+    """Decode a header: servers read it as Latin-1, clients send UTF-8."""
     try:
         return header.encode("latin-1").decode("utf-8") if header is not None else None
     except UnicodeError:
@@ -122,33 +112,31 @@ MAX_PAGE = 100
 
 
 class Body(BaseModel):
-    """What a caller sends: no unknown field, and null is the same as leaving a field out that may be left out."""
+    """The body of a request: no unknown field, and null for an optional field means that it is omitted."""
 
     model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
-    def _without_null(cls, given: object) -> object:
-        if not isinstance(given, dict) or None not in given.values():
-            return given
-        left_out = {
-            name for name, field in cls.model_fields.items() if not field.is_required() and not _nullable(field)
+    def _without_null(cls, body: object) -> object:
+        if not isinstance(body, dict) or None not in body.values():
+            return body
+        optional = {
+            name
+            for name, field in cls.model_fields.items()
+            if not field.is_required() and NoneType not in get_args(field.annotation)
         }
-        return {name: value for name, value in given.items() if value is not None or name not in left_out}
-
-
-def _nullable(field: FieldInfo) -> bool:
-    return NoneType in get_args(field.annotation)
+        return {name: value for name, value in body.items() if value is not None or name not in optional}
 
 
 class Strict(Body):
-    """A body that is taken exactly: no text where a number belongs."""
+    """A body without conversions: no text where a number belongs."""
 
     model_config = ConfigDict(strict=True)
 
 
 class Shown(BaseModel):
-    """A thing as callers see it, made from the domain's own."""
+    """An object as callers see it, made from the attributes of another."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -180,13 +168,13 @@ _PAGES: dict[type[Any], type[BaseModel]] = {}
 
 
 class Page(BaseModel, Generic[T]):
-    """Some of a list, and where the rest begins."""
+    """A part of a list, and the cursor of the next part."""
 
     items: list[T]
-    next_cursor: str | None = Field(description="Give it as `cursor` to get what follows; null at the end.")
+    next_cursor: str | None = Field(description="Give it as `cursor` to get the next page; null at the end.")
 
     def __class_getitem__(cls, kind: type[Any]) -> type[BaseModel]:  # type: ignore[override]
-        """A page of one kind of thing, under a name that can be read in OpenAPI: `ItemPage`."""
+        """Return the page of a class, with a readable name in OpenAPI: `ItemPage`."""
         if kind not in _PAGES:
             page: Any = super().__class_getitem__(kind)
             _PAGES[kind] = create_model(f"{kind.__name__}Page", __base__=page, __doc__=cls.__doc__)
@@ -208,55 +196,60 @@ def client(
     reads: bool = False,
     not_idempotent: bool = False,
 ) -> dict[str, Any]:
-    """What a client must know of a route beyond its schema; part of the OpenAPI description.
+    """Describe a route for clients, beyond its schema; part of the OpenAPI description.
 
     `part`: the field of the answer that the verb returns. `cursor`: the verb's argument that the route takes as a cursor.
     `by_name`: the argument that is a name or an id in the library and a name here. `reads`: a POST that changes nothing.
-    `not_idempotent`: a POST whose answer is not kept for a second one.
+    `not_idempotent`: a POST whose answer is not stored for a repetition.
     """
-    said = {"part": part, "cursor": cursor, "by_name": by_name, "reads": reads, "not_idempotent": not_idempotent}
-    return {CLIENT: {name: value for name, value in said.items() if value}}
+    values = {"part": part, "cursor": cursor, "by_name": by_name, "reads": reads, "not_idempotent": not_idempotent}
+    return {CLIENT: {name: value for name, value in values.items() if value}}
+
+
+def paged(kind: type[Any], *, cursor: str | None = None) -> dict[str, Any]:
+    """Return the options of a route that answers with pages; `cursor` as in `client`."""
+    return {"openapi_extra": client(part="items", cursor=cursor), "response_model": Page[kind]}  # type: ignore[valid-type]
 
 
 def position(cursor: str | None) -> str | None:
-    """What a cursor stands for; `InvalidInput` when it is not one of ours."""
-    if cursor is None:
-        return None
-    try:
-        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("utf-8")
-    except (binascii.Error, ValueError):
-        raise InvalidInput("this is not a cursor; take `next_cursor` of a page", field="cursor") from None
+    """Decode a cursor; `InvalidInput` when it is not one of ours."""
+    return read_position(cursor, str)
 
 
 def id_position(cursor: str | None) -> UUID | None:
-    """The id that a cursor stands for."""
-    written = position(cursor)
+    return read_position(cursor, UUID)
+
+
+def number_position(cursor: str | None) -> int | None:
+    return read_position(cursor, feed_number)
+
+
+def read_position(cursor: str | None, read: Callable[[str], T]) -> T | None:
+    """Decode a cursor and read its text; `read` raises `ValueError` for a wrong text."""
+    if cursor is None:
+        return None
     try:
-        return UUID(written) if written is not None else None
+        padded = cursor + "=" * (-len(cursor) % 4)
+        return read(base64.b64decode(padded, altchars=b"-_", validate=True).decode("utf-8"))
     except ValueError:
         raise InvalidInput("this is not a cursor; take `next_cursor` of a page", field="cursor") from None
 
 
-def number_position(cursor: str | None) -> int | None:
-    """The number that a cursor stands for."""
-    written = position(cursor)
-    if written is None:
-        return None
-    if not written.isascii() or not written.isdigit() or len(written) > 18:
-        raise InvalidInput("this is not a cursor; take `next_cursor` of a page", field="cursor")
-    return int(written)
+def feed_number(text: str) -> int:
+    """Read a number of at most 18 ASCII digits; `ValueError` otherwise."""
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise ValueError("not a number")
+    return int(text)
 
 
-def cursor_of(place: object | None) -> str | None:
-    """The cursor that stands for a place; null at the end."""
-    return base64.urlsafe_b64encode(str(place).encode()).decode().rstrip("=") if place is not None else None
+def cursor_of(position: object | None) -> str | None:
+    """Encode a position as a cursor; None at the end."""
+    return base64.urlsafe_b64encode(str(position).encode()).decode().rstrip("=") if position is not None else None
 
 
 def page_of(rows: Sequence[Row], limit: int, key: Callable[[Row], object]) -> dict[str, Any]:
-    """A page of at most `limit` of the rows; one more was asked for, to see whether there are more."""
-    shown = rows[:limit]
-    more = len(rows) > limit
-    return {"items": shown, "next_cursor": cursor_of(key(shown[-1]) if more else None)}
+    """Return a page of at most `limit` rows. One row more was read, to see whether there are more."""
+    return {"items": rows[:limit], "next_cursor": cursor_of(key(rows[limit - 1]) if len(rows) > limit else None)}
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -273,7 +266,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         504: "It took too long.",
     }.items()
 }
-"""The answers that any route may give when it does not give its own."""
+"""The error responses of every route."""
 
 
 IfMatch = Annotated[
@@ -287,32 +280,28 @@ MISMATCH: dict[int | str, dict[str, Any]] = {
 
 
 def etag_of(shown: object) -> str:
-    """The tag of a thing as it is shown: another one whenever anything of it changes."""
+    """Return the tag of an object as callers see it; it changes with every change."""
     return f'"{hashlib.sha256(to_json(shown)).hexdigest()[:32]}"'
 
 
 def require_match(if_match: str | None, etag: str) -> None:
     """Raise `PreconditionFailed` unless the header is left out, `*`, or lists the tag."""
-    if if_match is None:
-        return
-    named = {each.strip() for each in if_match.split(",")}
-    if "*" not in named and etag not in named:
+    if if_match is not None and not {"*", etag} & {tag.strip() for tag in if_match.split(",")}:
         raise PreconditionFailed
 
 
 def bearer(authorization: str | None) -> str | None:
-    """The credential of an `Authorization` header; None when it has none. mem0's client says `Token` for `Bearer`."""
+    """Return the credential of an `Authorization` header, if any. The client of mem0 writes `Token` for `Bearer`."""
     scheme, _, credential = (authorization or "").partition(" ")
     return credential.strip() or None if scheme.lower() in {"bearer", "token"} else None
 
 
 def host_name(scope: Scope) -> str:
-    """The `Host` header without its port, in lower case; empty when there is not exactly one."""
-    found: list[str] = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
-    return without_port(found[0]) if len(found) == 1 else ""
+    """Return the `Host` header without its port, in lower case; empty unless there is exactly one."""
+    hosts: list[str] = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
+    return without_port(hosts[0]) if len(hosts) == 1 else ""
 
 
 def without_port(host: str) -> str:
-    """A host name without the port that may follow it."""
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdigit() else host

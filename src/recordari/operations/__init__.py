@@ -1,1 +1,1 @@
-"""Running the service: health, statistics, reports, the doctor, maintenance, answers kept for idempotent requests."""
+"""Running the service: health, statistics, reports, the doctor, maintenance, answers to idempotent requests."""

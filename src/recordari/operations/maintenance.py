@@ -1,9 +1,8 @@
-"""The operator's verbs: back up, restore, list tenants, make the first key."""
+"""Verbs for operators: back up, restore, repeat erasures, create the first key."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +23,7 @@ DEVELOPMENT_KEY = "development"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What a restore brought back: rows per table, and the migrations that were newer than the backup."""
+    """The result of a restore: rows per table, and the migrations newer than the backup."""
 
     counts: dict[str, int]
     migrations: list[str]
@@ -32,7 +31,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantReapplied:
-    """What the journal of a tenant took out of a restored database: items, and users with all that was theirs."""
+    """The erasures of one tenant that were repeated: items, and users with everything of theirs."""
 
     tenant: str
     items: int
@@ -40,7 +39,7 @@ class TenantReapplied:
 
 
 async def back_up(owner_dsn: str, programs: Path, file: Path) -> int:
-    """Dump the whole database into `file`, which appears only when it is complete; its size in bytes."""
+    """Dump the whole database into `file`, which appears only when complete; return its size in bytes."""
     if not await backup.has_schema(owner_dsn):
         raise NotFound("there is nothing to back up: this database was never used; check RECORDARI_HOME")
     reader = await backup.find_reader(owner_dsn)
@@ -55,16 +54,16 @@ async def back_up(owner_dsn: str, programs: Path, file: Path) -> int:
 async def restore(owner_dsn: str, programs: Path, file: Path, *, login: str, password: str | None = None) -> Restored:
     """Restore `file` into a database without tenants, all or nothing, and bring it to this version."""
     dumped = await asyncio.to_thread(backup.dumped_migrations, programs, file)
-    known = {step.name: step.checksum for step in migrate.migrations()}
+    checksums = {step.name: step.checksum for step in migrate.migrations()}
     ours = {name: checksum for name, checksum in dumped.items() if not name.startswith("queue:")}
-    if foreign := sorted(name for name, checksum in ours.items() if known.get(name) != checksum):
+    if foreign := sorted(name for name, checksum in ours.items() if checksums.get(name) != checksum):
         raise ConfigurationError(
             f"{file} was made by another version of Recordari (it has another {foreign[0]}); "
             "install a version at least as new as the one that made it"
         )
-    if await backup.has_schema(owner_dsn) and (found := len(await tenants_storage.list_tenants(owner_dsn))):
+    if await backup.has_schema(owner_dsn) and (number := len(await tenants_storage.list_tenants(owner_dsn))):
         raise Conflict(
-            f"the database holds tenants already ({found}); restore into an empty one "
+            f"the database holds tenants already ({number}); restore into an empty one "
             "(another RECORDARI_HOME or RECORDARI_DATABASE_URL)"
         )
     await migrate.prepare(owner_dsn, login=login, password=password)
@@ -74,36 +73,30 @@ async def restore(owner_dsn: str, programs: Path, file: Path, *, login: str, pas
         raise ConfigurationError(f"the restored database still lacks {len(missing)} migrations; run `recordari doctor`")
     reader = await backup.find_reader(owner_dsn)
     if reader.rows_hidden:
-        # This role may write the tables but not read all of them: only the directory can be counted.
+        # This role may write all tables but not read all of them: only tenants can be counted.
         return Restored(counts={"tenants": len(await tenants_storage.list_tenants(owner_dsn))}, migrations=applied)
     return Restored(counts=await backup.count_rows(owner_dsn), migrations=applied)
 
 
 async def reapply_erasures(resources: Resources, owner_dsn: str, folder: Path | None = None) -> list[TenantReapplied]:
-    """Forget again, in every tenant of a restored database, what its journal of erasures says was forgotten.
+    """Repeat the erasures of the journals in every tenant of a restored database.
 
-    `folder` holds the journals where they are not in this home, as after a restore into another one.
+    `folder` holds the journals if they are not in this home, as after a restore into another one.
     """
-    done = []
+    results = []
     for tenant in await tenants_storage.list_tenants(owner_dsn):
         identity = Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN, actor="restore")
         file = folder / f"{tenant.tenant_id}.jsonl" if folder is not None else journal_file(resources, identity)
-        if not file.exists():
-            continue
-        applied = await erase.reapply_erasures(resources, identity, file=file)
-        done.append(TenantReapplied(tenant=tenant.name, items=applied.items, users=applied.users))
-    return done
-
-
-def run_psql(owner_dsn: str, programs: Path, arguments: Sequence[str]) -> int:
-    """Run psql as the owner on this terminal; its exit code. Blocking."""
-    return backup.run_psql(owner_dsn, programs, arguments)
+        if file.exists():
+            applied = await erase.reapply_erasures(resources, identity, file=file)
+            results.append(TenantReapplied(tenant=tenant.name, items=applied.items, users=applied.users))
+    return results
 
 
 async def make_development_key(resources: Resources) -> NewKey | None:
-    """Make a first admin key for the default tenant.
+    """Create a first admin key for the default tenant.
 
-    None where the tenant has any key, or where the server can be reached from outside this machine.
+    None if the tenant has any key, or if other machines can reach the server.
     """
     settings = resources.settings
     if not settings.development_key or not is_loopback(settings.host):

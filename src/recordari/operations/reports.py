@@ -1,8 +1,9 @@
-"""Reports for people: the daily brief of a tenant, stored and read again."""
+"""Reports of a tenant: the stored daily briefs, and current statistics."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -13,12 +14,12 @@ from recordari.core.identity import Identity
 from recordari.core.ids import new_id
 from recordari.db import jobs, outbox
 from recordari.db.jobs import JobStatus
-from recordari.errors import NotFound
 from recordari.kit.resources import Resources
+from recordari.kit.verbs import existing
 from recordari.memory.index import EMBED_TOPIC, Reembedding, embedding_state
 from recordari.operations import storage
 from recordari.operations.rules import Day, Report, ReportKind, daily_brief, warnings_of
-from recordari.operations.storage import OtherCounts
+from recordari.operations.storage import ItemCount, OtherCounts
 from recordari.sessions.rules.runs import MAX_EPISODES
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.tenants import page_size, require_admin
@@ -27,14 +28,12 @@ from recordari.worker.jobs import job_counts
 
 
 async def make_daily_brief(resources: Resources, identity: Identity) -> Report:
-    """Write today's brief of the tenant; made again the same day it replaces the earlier one."""
+    """Write the brief of today; a second one on the same day replaces the first."""
     require_admin(identity)
     now = resources.clock()
     since = now - timedelta(days=1)
     async with resources.database.transaction(identity) as tx:
-        tenant = await tenants_storage.find_tenant(tx)
-        if tenant is None:
-            raise NotFound("there is no such tenant")
+        tenant = existing(await tenants_storage.find_tenant(tx), "tenant")
         pending, parked = await outbox.count_by_topic(tx)
         by_status = await jobs.count_jobs(tx)
         day = Day(
@@ -45,26 +44,27 @@ async def make_daily_brief(resources: Resources, identity: Identity) -> Report:
             dead_letters=by_status.get(JobStatus.FAILED, 0) + sum(parked.values()),
             waiting=by_status.get(JobStatus.TODO, 0) + sum(pending.values()),
         )
-        return await storage.save_report(
-            tx,
+        figures = {
+            **day.counts,
+            "episodes_most": MAX_EPISODES,
+            "dead_letters": day.dead_letters,
+            "waiting": day.waiting,
+            "costs": {currency: str(cost) for currency, cost in day.costs.items()},
+        }
+        report = Report(
             report_id=new_id(),
             kind=ReportKind.DAILY_BRIEF,
             day=day.day,
             body=daily_brief(day),
-            figures={
-                **day.counts,
-                "episodes_most": MAX_EPISODES,
-                "dead_letters": day.dead_letters,
-                "waiting": day.waiting,
-                "costs": {currency: str(cost) for currency, cost in day.costs.items()},
-            },
+            figures=figures,
             warnings=warnings_of(day),
-            now=now,
+            created_at=now,
         )
+        return await storage.save_report(tx, report)
 
 
 async def write_daily_brief(resources: Resources, identity: Identity, **_: Any) -> None:
-    """Write today's brief. A daily job."""
+    """Write the brief of today. A daily job."""
     await make_daily_brief(resources, identity)
 
 
@@ -76,20 +76,17 @@ async def list_reports(
     before: date | None = None,
     limit: int = 50,
 ) -> list[Report]:
-    """Reports of the tenant, newest day first; `before` is the day of the last one seen."""
+    """List the reports of the tenant, newest day first; `before` is the day of the last one seen."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         return await storage.list_reports(tx, kind, before=before, limit=page_size(limit))
 
 
 async def get_report(resources: Resources, identity: Identity, report_id: UUID) -> Report:
-    """One report."""
+    """Return a report."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        found = await storage.find_report(tx, report_id)
-    if found is None:
-        raise NotFound("there is no such report")
-    return found
+        return existing(await storage.find_report(tx, report_id), "report")
 
 
 LIVE = "live"
@@ -97,7 +94,7 @@ LIVE = "live"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """The figures of a tenant's memory; what is counted by kind, tier and scope is live."""
+    """Figures of the memory of a tenant; the counts by kind, tier and scope are of live items."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -110,40 +107,35 @@ class Stats:
     content_bytes: int
     others: OtherCounts
     pending_embeddings: int
-    """Items that are found by keyword and not yet by meaning."""
+    """Items that recall finds by keyword, but not yet by meaning."""
     embedding_model: str | None
     """The model that recall uses; null until something is embedded."""
     reembedding: Reembedding | None
-    """Null unless the tenant is moved to another model."""
+    """The move to another model; null if there is none."""
     waiting: dict[str, int]
-    """Work that follows from writes, by topic."""
+    """Pending work in the outbox, by topic."""
     dead_letters: int
-    """Work that was given up and waits for a person."""
+    """Work that failed at its last try."""
     quota: QuotaUsage
 
 
 async def memory_stats(resources: Resources, identity: Identity) -> Stats:
-    """Count everything that an operator wants to see at a glance."""
+    """Return the figures of the tenant's memory, its pending work and its quota."""
     require_admin(identity)
     work = await job_counts(resources, identity)
     async with resources.database.transaction(identity) as tx:
-        counted = await storage.count_items(tx)
+        counts = await storage.count_items(tx)
         others = await storage.count_others(tx)
     model, moving = await embedding_state(resources, identity)
-    sums: dict[str, Counter[str]] = {name: Counter() for name in ("state", "kind", "tier", "scope")}
-    for one in counted:
-        sums["state"][one.state] += one.number
-        if one.state == LIVE:
-            for name in ("kind", "tier", "scope"):
-                sums[name][getattr(one, name)] += one.number
+    live = [count for count in counts if count.state == LIVE]
     return Stats(
-        items=sum(one.number for one in counted),
-        by_state=dict(sums["state"]),
-        by_kind=dict(sums["kind"]),
-        by_tier=dict(sums["tier"]),
-        by_scope=dict(sums["scope"]),
-        pinned=sum(one.pinned for one in counted if one.state == LIVE),
-        content_bytes=sum(one.bytes for one in counted),
+        items=sum(count.number for count in counts),
+        by_state=_sums("state", counts),
+        by_kind=_sums("kind", live),
+        by_tier=_sums("tier", live),
+        by_scope=_sums("scope", live),
+        pinned=sum(count.pinned for count in live),
+        content_bytes=sum(count.bytes for count in counts),
         others=others,
         pending_embeddings=work.outbox_pending.get(EMBED_TOPIC, 0) + work.outbox_parked.get(EMBED_TOPIC, 0),
         embedding_model=model,
@@ -152,3 +144,10 @@ async def memory_stats(resources: Resources, identity: Identity) -> Stats:
         dead_letters=sum(work.outbox_parked.values()) + work.jobs.get(JobStatus.FAILED, 0),
         quota=await quota_usage(resources, identity),
     )
+
+
+def _sums(field: str, counts: Iterable[ItemCount]) -> dict[str, int]:
+    sums: Counter[str] = Counter()
+    for count in counts:
+        sums[getattr(count, field)] += count.number
+    return dict(sums)

@@ -1,8 +1,7 @@
-"""For operators and their machines: alive, ready, metrics, version.
+"""Health, metrics and version of the server; reports and statistics of a tenant.
 
-`/metrics` shows figures of the whole process, so that no tenant's key opens it. It is open to this machine (a
-loopback client under a loopback host name, with no sign of a proxy between); from elsewhere it needs
-`RECORDARI_METRICS_TOKEN`.
+`/metrics` shows figures of the whole process, so that the key of a tenant does not open it. It is open to this machine (a
+loopback client and host name, no sign of a proxy); from elsewhere it needs `RECORDARI_METRICS_TOKEN`.
 """
 
 from __future__ import annotations
@@ -19,24 +18,13 @@ from pydantic import BaseModel, Field
 from recordari.core.checks import is_loopback
 from recordari.core.telemetry import get_log
 from recordari.db.address import check_ready
-from recordari.errors import DatabaseUnavailable, InvalidInput, RecordariError, Unauthenticated
+from recordari.errors import DatabaseUnavailable, RecordariError, Unauthenticated
 from recordari.kit.problems import Problem
-from recordari.kit.rest import (
-    PROBLEMS,
-    AdminCaller,
-    Cursor,
-    Limit,
-    Page,
-    bearer,
-    client,
-    host_name,
-    page_of,
-    position,
-)
+from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, bearer, host_name, page_of, paged, read_position
 from recordari.operations import reports
 from recordari.operations.reports import Stats
 from recordari.operations.rules import Report
-from recordari.tenants import usage as usage_verbs
+from recordari.tenants import usage
 from recordari.tenants.usage import QuotaUsage
 
 READY_SECONDS = 1.5
@@ -47,20 +35,20 @@ _log = get_log(__name__)
 
 
 class Health(BaseModel):
-    """A good answer."""
+    """The server works."""
 
     status: str = Field(default="ok", examples=["ok"])
 
 
 class Version(BaseModel):
-    """What runs here."""
+    """The version of the server."""
 
     version: str = Field(examples=["0.1.0"])
 
 
 @health_router.get("/healthz", operation_id="health")
 async def health() -> Health:
-    """Whether the process is alive."""
+    """Check that the process is alive."""
     return Health()
 
 
@@ -70,7 +58,7 @@ async def health() -> Health:
     responses={503: {"model": Problem, "description": "The database is away."}},
 )
 async def ready(request: Request) -> Health:
-    """Whether requests can be served: the database answers and has every migration."""
+    """Check that requests can be served: the database answers and has every migration."""
     try:
         async with asyncio.timeout(READY_SECONDS):
             await check_ready(request.app.state.resources.database)
@@ -82,7 +70,7 @@ async def ready(request: Request) -> Health:
 
 @health_router.get("/version", operation_id="version")
 async def show_version() -> Version:
-    """The version of the server."""
+    """Return the version of the server."""
     return Version(version=version("recordari"))
 
 
@@ -96,12 +84,12 @@ async def show_version() -> Version:
     },
 )
 async def metrics(request: Request) -> Response:
-    """Metrics in Prometheus' text format."""
+    """Return metrics in the text format of Prometheus."""
     resources = request.app.state.resources
     if not _from_this_machine(request):
         token = resources.settings.metrics_token
-        given = bearer(request.headers.get("authorization")) or ""
-        if token is None or not hmac.compare_digest(token.get_secret_value().encode(), given.encode()):
+        credential = bearer(request.headers.get("authorization")) or ""
+        if token is None or not hmac.compare_digest(token.get_secret_value().encode(), credential.encode()):
             raise Unauthenticated
     text = await resources.telemetry.render()
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -119,35 +107,24 @@ def _from_this_machine(request: Request) -> bool:
 reports_router = APIRouter(prefix="/v1/reports", tags=["reports"], responses=PROBLEMS)
 
 
-@reports_router.get(
-    "",
-    operation_id="list_reports",
-    openapi_extra=client(part="items", cursor="before"),
-    response_model=Page[Report],
-)
+@reports_router.get("", operation_id="list_reports", **paged(Report, cursor="before"))
 async def list_reports(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
-    """Daily briefs, newest first."""
-    found = await reports.list_reports(*caller, before=_day(position(cursor)), limit=limit + 1)
-    return page_of(found, limit, lambda report: report.day)
+    """List daily briefs, newest first."""
+    before = read_position(cursor, date.fromisoformat)
+    briefs = await reports.list_reports(*caller, before=before, limit=limit + 1)
+    return page_of(briefs, limit, lambda report: report.day)
 
 
 @reports_router.post("/daily_brief", operation_id="make_daily_brief")
 async def make_daily_brief(caller: AdminCaller) -> Report:
-    """Write today's brief now instead of at its time."""
+    """Write the brief of today now."""
     return await reports.make_daily_brief(*caller)
 
 
 @reports_router.get("/{report_id}", operation_id="get_report")
 async def get_report(caller: AdminCaller, report_id: UUID) -> Report:
-    """One report."""
+    """Return a report."""
     return await reports.get_report(*caller, report_id)
-
-
-def _day(written: str | None) -> date | None:
-    try:
-        return date.fromisoformat(written) if written is not None else None
-    except ValueError:
-        raise InvalidInput("this is not a cursor; take `next_cursor` of a page", field="cursor") from None
 
 
 stats_router = APIRouter(prefix="/v1", tags=["stats"], responses=PROBLEMS)
@@ -155,11 +132,11 @@ stats_router = APIRouter(prefix="/v1", tags=["stats"], responses=PROBLEMS)
 
 @stats_router.get("/stats", operation_id="memory_stats")
 async def memory_stats(caller: AdminCaller) -> Stats:
-    """What memory holds, what waits, what was given up, how large it is."""
+    """Return the figures of the tenant's memory, its pending work and its quota."""
     return await reports.memory_stats(*caller)
 
 
 @stats_router.get("/quota", operation_id="quota_usage")
-async def quota_standing(caller: AdminCaller) -> QuotaUsage:
-    """How much of its plan the tenant uses."""
-    return await usage_verbs.quota_usage(*caller)
+async def quota_usage(caller: AdminCaller) -> QuotaUsage:
+    """Return how much of its plan the tenant uses."""
+    return await usage.quota_usage(*caller)

@@ -1,4 +1,4 @@
-"""Reports for people: what happened in a tenant, written so that it can be read as it is."""
+"""The daily brief of a tenant, as Markdown."""
 
 from __future__ import annotations
 
@@ -14,15 +14,11 @@ from recordari.sessions.rules.runs import EPISODE_DAYS, MAX_EPISODES, WARN_EPISO
 
 
 class ReportKind(StrEnum):
-    """What a report tells."""
-
     DAILY_BRIEF = "daily_brief"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A report that was stored."""
-
     report_id: UUID
     kind: ReportKind
     day: date
@@ -34,7 +30,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """What a daily brief is made from; counts of things that happened are of the last 24 hours."""
+    """The figures of a daily brief; changes are those of the last 24 hours."""
 
     tenant: str
     day: date
@@ -45,17 +41,16 @@ class Day:
 
 
 def warnings_of(day: Day) -> list[str]:
-    """What a person should look at."""
     warnings = []
     episodes = day.counts["episodes"]
     if episodes >= WARN_EPISODES:
         warnings.append(
-            f"{episodes:,} of at most {MAX_EPISODES:,} episodes are kept. The oldest go when there are more; "
-            f"all go after {EPISODE_DAYS} days."
+            f"{episodes:,} of at most {MAX_EPISODES:,} episodes are stored. Above that the oldest are deleted; "
+            f"all are deleted after {EPISODE_DAYS} days."
         )
     if day.dead_letters:
         warnings.append(
-            f"{day.dead_letters:,} pieces of background work were given up. Look at the dead letters, mend the cause "
+            f"{day.dead_letters:,} pieces of background work have failed. Look at the dead letters, remove the cause "
             "and replay them."
         )
     failed, ended = day.counts["runs_failed"], day.counts["runs_failed"] + day.counts["runs_completed"]
@@ -65,7 +60,6 @@ def warnings_of(day: Day) -> list[str]:
 
 
 def daily_brief(day: Day) -> str:
-    """The brief as Markdown."""
     counts, warnings = day.counts, warnings_of(day)
     costs = ", ".join(f"{cost:,.2f} {currency}" for currency, cost in day.costs.items()) or "none reported"
     lines = [
@@ -77,7 +71,10 @@ def daily_brief(day: Day) -> str:
         "## Last 24 hours",
         f"- Sessions: {counts['sessions_opened']:,} opened, {counts['sessions_closed']:,} closed.",
         f"- Messages: {counts['messages_new']:,}.",
-        _runs_line(counts),
+        (
+            f"- Runs: {counts['runs_started']:,} started, of which {counts['runs_completed']:,} completed, "
+            f"{counts['runs_failed']:,} failed and {counts['runs_running']:,} still running."
+        ),
         f"- Tool calls: {counts['tool_calls']:,}.",
         f"- Tokens: {counts['tokens_in']:,} in, {counts['tokens_out']:,} out. Cost: {costs}.",
         "",
@@ -87,10 +84,3 @@ def daily_brief(day: Day) -> str:
         f"- Background work: {day.waiting:,} waiting, {day.dead_letters:,} given up.",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _runs_line(counts: Mapping[str, int]) -> str:
-    return (
-        f"- Runs: {counts['runs_started']:,} started, of which {counts['runs_completed']:,} completed, "
-        f"{counts['runs_failed']:,} failed and {counts['runs_running']:,} still running."
-    )

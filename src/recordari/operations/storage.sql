@@ -1,7 +1,7 @@
 -- name: save_report
--- The report of a day; made again, it replaces the earlier one and keeps its id.
+-- The report of a day; a second one replaces the first and keeps its id.
 INSERT INTO reports (tenant_id, report_id, kind, day, body, figures, warnings, created_at)
-VALUES (%(tenant_id)s, %(report_id)s, %(kind)s, %(day)s, %(body)s, %(figures)s, %(warnings)s, %(now)s)
+VALUES (%(tenant_id)s, %(report_id)s, %(kind)s, %(day)s, %(body)s, %(figures)s, %(warnings)s, %(created_at)s)
 ON CONFLICT (tenant_id, kind, day) DO UPDATE SET
     body = excluded.body, figures = excluded.figures, warnings = excluded.warnings, created_at = excluded.created_at
 RETURNING report_id, kind, day, body, figures, warnings, created_at
@@ -12,12 +12,12 @@ SELECT report_id, kind, day, body, figures, warnings, created_at FROM reports
 WHERE tenant_id = %(tenant_id)s AND report_id = %(report_id)s
 
 -- name: list_reports
--- Reports of one kind, newest day first, before the day given.
+-- Reports of one kind, newest day first, before a day.
 SELECT report_id, kind, day, body, figures, warnings, created_at FROM reports
 WHERE tenant_id = %(tenant_id)s AND kind = %(kind)s AND day < %(before)s ORDER BY day DESC LIMIT %(limit)s
 
 -- name: count_day
--- What the tenant holds now, and what happened in it since the moment given.
+-- Current counts of the tenant, and counts of changes since a time.
 SELECT
     (SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND live) AS items,
     (SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'episode') AS episodes,
@@ -35,12 +35,12 @@ FROM (
     FROM runs WHERE tenant_id = %(tenant_id)s AND started_at >= %(since)s) r
 
 -- name: sum_costs
--- What runs that started since the moment given cost, by currency.
+-- Cost of the runs that started since a time, by currency.
 SELECT currency, sum(cost) AS cost FROM runs
 WHERE tenant_id = %(tenant_id)s AND started_at >= %(since)s AND cost > 0 GROUP BY currency ORDER BY currency
 
 -- name: count_items
--- The tenant's items by kind, tier and scope, and by what became of them, in one pass.
+-- Items of the tenant by kind, tier, scope and state, in one pass.
 SELECT kind, tier, scope,
     CASE WHEN anonymized_at IS NOT NULL OR deleted_at IS NOT NULL THEN 'forgotten' WHEN superseded_by IS NOT NULL THEN 'superseded'
         WHEN invalid_at IS NOT NULL THEN 'invalid' WHEN archived_at IS NOT NULL THEN 'archived' ELSE 'live' END AS state,
@@ -48,7 +48,7 @@ SELECT kind, tier, scope,
 FROM items WHERE tenant_id = %(tenant_id)s GROUP BY 1, 2, 3, 4
 
 -- name: count_others
--- How many vectors, bodies, sessions, runs and holds the tenant has, and how large its bodies are.
+-- Numbers of vectors, payloads, sessions, runs and holds of the tenant, and the size of its payloads.
 SELECT
     (SELECT count(*) FROM vectors WHERE tenant_id = %(tenant_id)s) AS vectors,
     (SELECT count(*) FROM payloads WHERE tenant_id = %(tenant_id)s) AS payloads,
@@ -59,7 +59,7 @@ SELECT
     (SELECT count(*) FROM holds WHERE tenant_id = %(tenant_id)s) AS holds
 
 -- name: claim_answer
--- Take the right to answer under a key: when nobody has it, its time is over, or whoever had it fell silent.
+-- Claim a key: if it is free, has expired, or its claim is silent for too long.
 INSERT INTO answers AS a (tenant_id, key_hash, request_hash, claim, claimed_at, expires_at)
 VALUES (%(tenant_id)s, %(key_hash)s, %(request_hash)s, %(claim)s, %(now)s, %(expires_at)s)
 ON CONFLICT (tenant_id, key_hash) DO UPDATE SET request_hash = excluded.request_hash, claim = excluded.claim,
@@ -69,17 +69,17 @@ WHERE a.expires_at <= %(now)s
 RETURNING claim
 
 -- name: find_answer
--- What stands under a key.
+-- The request and the answer of a key.
 SELECT request_hash, sealed FROM answers WHERE tenant_id = %(tenant_id)s AND key_hash = %(key_hash)s
 
 -- name: save_answer
--- Keep the answer of whoever still has the right to it.
+-- Save the answer if the claim is still valid.
 UPDATE answers SET sealed = %(sealed)s WHERE tenant_id = %(tenant_id)s AND key_hash = %(key_hash)s AND claim = %(claim)s
 
 -- name: drop_claim
--- Let the next request under the key try again.
+-- Drop the claim, so that the next request with the key is run.
 DELETE FROM answers WHERE tenant_id = %(tenant_id)s AND key_hash = %(key_hash)s AND claim = %(claim)s AND sealed IS NULL
 
 -- name: delete_expired
--- Answers whose time is over.
+-- Delete expired answers.
 DELETE FROM answers WHERE tenant_id = %(tenant_id)s AND expires_at <= %(now)s

@@ -1,1 +1,1 @@
-"""Personal data and secrets: found and masked before anything is kept; protected sources that memory must not copy."""
+"""Personal data and secrets, which are masked before anything is stored, and protected sources."""

@@ -1,4 +1,4 @@
-"""Sources that no fact may copy (the leak guard), and what is done with personal data and secrets."""
+"""Protected sources, which no fact may copy, and the privacy policy."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ActionName = Annotated[Action, Field(strict=False)]
 
 
 class Guarded(BaseModel):
-    """What came under guard."""
+    """A protected source."""
 
     source_id: UUID
-    texts: int = Field(description="Texts that came under guard just now; those to come do too.")
+    texts: int = Field(description="Newly protected texts; future ones are protected too.")
 
 
 class PrivacyRequest(Strict):
-    """The whole policy; a type that is not named is at `default`, or at its own default without one."""
+    """The whole policy; types that are not named have the action `default`, or their own default."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"enabled": True, "default": "mask", "actions": {"email": "keep"}}]}
@@ -42,32 +42,32 @@ class PrivacyRequest(Strict):
 
 @router.get("", operation_id="list_protected_sources")
 async def list_protected_sources(caller: AdminCaller) -> list[ProtectedSource]:
-    """The sources that no fact may copy."""
+    """List the sources that no fact may copy."""
     return await sanitise.list_protected_sources(*caller)
 
 
 @router.put("/{source_id}", operation_id="protect_source", openapi_extra=client(part="texts"))
 async def protect_source(caller: AdminCaller, source_id: UUID) -> Guarded:
-    """Let no fact copy the documents of a source, those to come included."""
+    """Let no fact copy the documents of a source, future ones included."""
     return Guarded(source_id=source_id, texts=await sanitise.protect_source(*caller, source_id))
 
 
 @router.delete("/{source_id}", operation_id="unprotect_source", status_code=204)
 async def unprotect_source(caller: AdminCaller, source_id: UUID) -> None:
-    """Let facts say what they like of a source."""
+    """End the protection of a source: facts may copy it."""
     await sanitise.unprotect_source(*caller, source_id)
 
 
 @privacy_router.get("", operation_id="get_privacy_policy")
 async def get_privacy_policy(caller: AdminCaller) -> PrivacyPolicy:
-    """What the tenant wants done with personal data and secrets."""
+    """Return the privacy policy of the tenant."""
     return await sanitise.get_privacy_policy(*caller)
 
 
 @privacy_router.put("", operation_id="set_privacy_policy")
-async def set_privacy_policy(caller: AdminCaller, wanted: PrivacyRequest) -> PrivacyPolicy:
-    """Replace what the tenant wants done with personal data and secrets; it binds every later write."""
-    setting = {"enabled": wanted.enabled, **{str(name): str(action) for name, action in wanted.actions.items()}}
-    if wanted.default is not None:
-        setting["default"] = str(wanted.default)
+async def set_privacy_policy(caller: AdminCaller, request: PrivacyRequest) -> PrivacyPolicy:
+    """Replace the privacy policy of the tenant; it applies to every later write."""
+    setting = {"enabled": request.enabled, **{str(name): str(action) for name, action in request.actions.items()}}
+    if request.default is not None:
+        setting["default"] = str(request.default)
     return await sanitise.set_privacy_policy(*caller, setting)

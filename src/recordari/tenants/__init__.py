@@ -1,1 +1,1 @@
-"""Tenants, users, agents' definitions and API keys: who exists, who may call, and how much each may use."""
+"""Tenants, users, definitions of agents, API keys and quotas."""

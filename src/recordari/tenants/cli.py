@@ -35,7 +35,7 @@ def create_tenant(name: Name, *, language: Language = None, plan: Plan = None) -
             return await tenants.ensure_tenant(
                 caller.resources, name, language=language or "english", plan=plan or "standard", actor="cli"
             )
-        raise Conflict(f"there is a tenant {name!r} already; change it with `recordari tenant set`")
+        raise Conflict(f"the tenant {name!r} exists already; change it with `recordari tenant set`")
 
     return Record(ask_as_operator(run, name))
 
@@ -43,9 +43,9 @@ def create_tenant(name: Name, *, language: Language = None, plan: Plan = None) -
 @tenant_commands.command("list")
 def list_tenants() -> Answer:
     """List every tenant."""
-    found = ask_owner(tenants.list_tenants)
-    rows = [record(tenant, without=("tenant_id", "settings")) for tenant in found]
-    return Answer(found, Table(rows, empty="there are no tenants yet; make one with `recordari tenant create NAME`"))
+    every = ask_owner(tenants.list_tenants)
+    rows = [record(tenant, without=("tenant_id", "settings")) for tenant in every]
+    return Answer(every, Table(rows, empty="there are no tenants yet; create one with `recordari tenant create NAME`"))
 
 
 @tenant_commands.command()
@@ -67,7 +67,7 @@ def change(
     """Change a tenant's language, plan or settings."""
     settings = read_values(setting) or None
     if language is None and plan is None and settings is None:
-        raise typer.BadParameter("Say what to change: --language, --plan or --setting NAME=VALUE.")
+        raise typer.BadParameter("Name a change: --language, --plan or --setting NAME=VALUE.")
     return Record(
         ask_as_operator(
             lambda caller: tenants.update_tenant(*caller, language=language, plan=plan, settings=settings), name
@@ -92,27 +92,27 @@ def create_key(
     agent: Annotated[str | None, typer.Option(help="Bind the key to one agent.")] = None,
     expires: Annotated[str | None, typer.Option(help="When it ends: 12h, 30d, 8w, or a time (ISO 8601).")] = None,
 ) -> Answer:
-    """Create a key; its text is printed this once."""
+    """Create a key; its text is printed only once."""
     expires_at = _read_expiry(expires) if expires else None
-    made = ask(
+    key = ask(
         lambda caller: tenants.create_key(
             *caller, name, role=role, user_id=user, agent_id=agent, expires_at=expires_at
         ),
         tenant,
     )
     return Answer(
-        record(made, without=HASH),
-        made.key,
-        Note(f"key {made.key_id} ({made.role} of tenant {tenant}); it is not shown again"),
+        record(key, without=HASH),
+        key.key,
+        Note(f"key {key.key_id} ({key.role} of tenant {tenant}); it is not shown again"),
     )
 
 
 @key_commands.command("list")
 def list_keys(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Table:
-    """List a tenant's keys, revoked ones too."""
-    found = ask(lambda caller: tenants.list_keys(*caller), tenant)
-    rows = [record(key, without=HASH) for key in found]
-    return Table(rows, empty=f"tenant {tenant} has no keys; make one with `recordari key create`")
+    """List the keys of a tenant, revoked ones included."""
+    keys = ask(lambda caller: tenants.list_keys(*caller), tenant)
+    rows = [record(key, without=HASH) for key in keys]
+    return Table(rows, empty=f"tenant {tenant} has no keys; create one with `recordari key create`")
 
 
 @key_commands.command()
@@ -122,7 +122,7 @@ def revoke(
     tenant: Tenant = DEVELOPMENT_TENANT,
     yes: Yes = False,
 ) -> Record:
-    """Close a key at once and for good."""
+    """Revoke a key at once and for good."""
     confirm(f"Revoke the key {key_id}? Programs that use it are locked out at once.", yes=yes)
     return Record(record(ask_as_operator(lambda caller: tenants.revoke_key(*caller, key_id), tenant), without=HASH))
 

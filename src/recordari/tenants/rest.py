@@ -1,4 +1,4 @@
-"""The tenant of the credential: what it is, and its settings."""
+"""The tenant of the credential, its users, keys and audit."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from recordari.kit.rest import (
     Cursor,
     Limit,
     Moment,
-    Page,
     Strict,
-    client,
     id_position,
     page_of,
+    paged,
     position,
 )
 from recordari.tenants import tenants
@@ -34,7 +33,7 @@ tenants_router = APIRouter(prefix="/v1", tags=["tenant"], responses=PROBLEMS)
 
 
 class TenantChange(Strict):
-    """What to change of a tenant; what is left out stays."""
+    """Changes of a tenant; omitted fields stay as they are."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"language": "german", "settings": {"retention": 30}}]})
 
@@ -46,19 +45,19 @@ class TenantChange(Strict):
 
 @tenants_router.get("/tenant", operation_id="get_tenant")
 async def get_tenant(caller: AgentCaller) -> Tenant:
-    """The tenant of the credential."""
+    """Return the tenant of the credential."""
     return await tenants.get_tenant(*caller)
 
 
 @tenants_router.patch("/tenant", operation_id="update_tenant")
 async def update_tenant(caller: AdminCaller, change: TenantChange) -> Tenant:
-    """Change the tenant's language or settings. Its plan is the operator's to set."""
-    return await tenants.update_tenant(*caller, language=change.language, settings=change.settings)
+    """Change the tenant's language or settings. Only the operator changes its plan."""
+    return await tenants.update_tenant(*caller, **change.model_dump())
 
 
 @tenants_router.get("/whoami", operation_id="whoami")
 async def whoami(caller: AgentCaller) -> Identity:
-    """Who this request acts as: the credential, narrowed by the request's headers."""
+    """Return the identity of this request: the credential, narrowed by the headers."""
     return caller.identity
 
 
@@ -66,7 +65,7 @@ users_router = APIRouter(prefix="/v1/users", tags=["users"], responses=PROBLEMS)
 
 
 class UserChange(Strict):
-    """What to say of a user; what is left out stays."""
+    """Changes of a user; omitted fields stay as they are."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"display_name": "Jane", "time_zone": "Europe/Stockholm"}]}
@@ -76,40 +75,35 @@ class UserChange(Strict):
     time_zone: str | None = Field(default=None, max_length=64, description="An IANA name.")
 
 
-@users_router.get(
-    "", operation_id="list_users", openapi_extra=client(part="items", cursor="after"), response_model=Page[User]
-)
+@users_router.get("", operation_id="list_users", **paged(User, cursor="after"))
 async def list_users(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
-    """Users by id."""
-    return page_of(
-        await tenants.list_users(*caller, after=position(cursor) or "", limit=limit + 1),
-        limit,
-        lambda user: user.user_id,
-    )
+    """List users by id."""
+    users = await tenants.list_users(*caller, after=position(cursor) or "", limit=limit + 1)
+    return page_of(users, limit, lambda user: user.user_id)
 
 
 @users_router.get("/{user_id}", operation_id="get_user")
 async def get_user(caller: AgentCaller, user_id: str) -> User:
-    """One user."""
+    """Return a user."""
     return await tenants.get_user(*caller, user_id)
 
 
 @users_router.put("/{user_id}", operation_id="save_user")
 async def save_user(caller: AgentCaller, user_id: str, change: UserChange) -> User:
-    """Create or change a user: an administrator any, another key only the user it acts for."""
-    return await tenants.save_user(*caller, user_id, display_name=change.display_name, time_zone=change.time_zone)
+    """Create or change a user: an administrator any user, another key only the user it acts for."""
+    return await tenants.save_user(*caller, user_id, **change.model_dump())
 
 
 audit_router = APIRouter(prefix="/v1/audit", tags=["audit"], responses=PROBLEMS)
 
 
-SubjectKind = Annotated[str | None, Query(max_length=100, description="With `subject_id`: only of that subject.")]
+SubjectKind = Annotated[
+    str | None, Query(max_length=100, description="With `subject_id`: only entries of that subject.")
+]
 SubjectId = Annotated[str | None, Query(max_length=200)]
 
 
-@audit_router.get(
-    "", operation_id="list_audit", openapi_extra=client(part="items", cursor="before"), response_model=Page[AuditEntry]
-)
+@audit_router.get("", operation_id="list_audit", **paged(AuditEntry, cursor="before"))
 async def list_audit(
     caller: AdminCaller,
     subject_kind: SubjectKind = None,
@@ -117,7 +111,7 @@ async def list_audit(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> object:
-    """The audit, newest first."""
+    """List the audit, newest first."""
     if (subject_kind is None) != (subject_id is None):
         raise InvalidInput("give subject_kind and subject_id together", field="subject_id")
     rows = await tenants.list_audit(
@@ -130,7 +124,7 @@ keys_router = APIRouter(prefix="/v1/keys", tags=["keys"], responses=PROBLEMS)
 
 
 class KeyRequest(Strict):
-    """The key to make. One bound to a user or agent can act for no other."""
+    """A new key. A key that is bound to a user or agent acts for no other."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "support agent", "agent_id": "support"}]})
 
@@ -142,27 +136,20 @@ class KeyRequest(Strict):
 
 
 @keys_router.post("", operation_id="create_key", status_code=201)
-async def create_key(caller: AdminCaller, wanted: KeyRequest) -> NewKey:
-    """Make an API key; its text is in this answer and nowhere else."""
-    return await tenants.create_key(
-        *caller,
-        wanted.name,
-        role=wanted.role,
-        user_id=wanted.user_id,
-        agent_id=wanted.agent_id,
-        expires_at=wanted.expires_at,
-    )
+async def create_key(caller: AdminCaller, request: KeyRequest) -> NewKey:
+    """Create an API key; only this answer contains its text."""
+    return await tenants.create_key(*caller, **request.model_dump())
 
 
-@keys_router.get("", operation_id="list_keys", openapi_extra=client(part="items"), response_model=Page[ApiKey])
+@keys_router.get("", operation_id="list_keys", **paged(ApiKey))
 async def list_keys(caller: AdminCaller) -> object:
-    """The tenant's keys, newest first, revoked ones too."""
+    """List the keys of the tenant, newest first, revoked ones included."""
     return {"items": await tenants.list_keys(*caller), "next_cursor": None}
 
 
 @keys_router.delete("/{key_id}", operation_id="revoke_key")
 async def revoke_key(caller: AdminCaller, key_id: UUID, request: Request) -> ApiKey:
-    """Close a key: at once in this process, within five seconds in others."""
+    """Revoke a key: at once in this process, within five seconds in others."""
     key = await tenants.revoke_key(*caller, key_id)
     authenticator: Authenticator = request.app.state.authenticator
     authenticator.forget_key(key_id)

@@ -1,10 +1,9 @@
-"""Tenants, their users and agents, and the keys they hand out."""
+"""Tenants, users, agents, API keys, quotas and protected sources."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
@@ -45,7 +44,7 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """An agent's definition: the texts that never change during a conversation, its model and its window."""
+    """The definition of an agent: its fixed texts, its model and the size of its window."""
 
     agent_id: AgentId
     display_name: str | None
@@ -60,8 +59,6 @@ class Agent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDefinition:
-    """What a caller says of an agent."""
-
     display_name: str | None = None
     core: str = ""
     characteristics: str = ""
@@ -71,7 +68,7 @@ class AgentDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key as it can be seen later: never the secret, which is shown once."""
+    """An API key without its secret, which is shown once only."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -87,18 +84,17 @@ class ApiKey:
     """No door shows it."""
 
     def valid_at(self, moment: datetime) -> bool:
-        """Whether the key opens anything at that moment."""
         return self.revoked_at is None and (self.expires_at is None or moment < self.expires_at)
 
 
 def written_key(tenant_id: TenantId, key_id: UUID, secret: bytes) -> str:
-    """The key as its owner sees it. Tenant and key id stand in it in clear, so that one indexed read finds its row."""
+    """Write a key for its owner. It contains the tenant and the key id in clear, so that one indexed read finds the row."""
     name = base64.b32encode(tenant_id.bytes + key_id.bytes).decode().rstrip("=").lower()
     return f"{KEY_PREFIX}_{name}_{base64.urlsafe_b64encode(secret).decode().rstrip('=')}"
 
 
 def read_key(text: str) -> tuple[TenantId, UUID, bytes] | None:
-    """Tenant, key id and secret of a written key; None when it is not one."""
+    """Read the tenant, the key id and the secret of a key; None when the text is not a key."""
     prefix, _, rest = text.partition("_")
     name, _, secret = rest.partition("_")
     if prefix != KEY_PREFIX or len(name) != 52:
@@ -114,13 +110,8 @@ def read_key(text: str) -> tuple[TenantId, UUID, bytes] | None:
 
 
 def key_hash(secret: bytes) -> bytes:
-    """What is stored of a secret. It has 256 random bits, so that a plain hash cannot be guessed back."""
+    """Hash a secret for storage. It has 256 random bits, so that a plain hash is safe."""
     return hashlib.sha256(secret).digest()
-
-
-def same_hash(one: bytes, other: bytes) -> bool:
-    """Compare in constant time."""
-    return hmac.compare_digest(one, other)
 
 
 SETTING = "quotas"
@@ -147,7 +138,7 @@ PLANS: dict[str, Quota] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a tenant keeps, and what it wrote on a day."""
+    """What a tenant stores, and how much it wrote on a day."""
 
     items: int = 0
     bytes: int = 0
@@ -155,7 +146,6 @@ class Usage:
     day: date = date.min
 
     def grown(self, *, items: int, bytes: int, day: date) -> Usage:  # noqa: A002 - the name of the limit
-        """The same with more written on that day."""
         return Usage(
             items=self.items + items,
             bytes=self.bytes + bytes,
@@ -165,17 +155,13 @@ class Usage:
 
 
 def quota_of(plan: str, settings: Mapping[str, Any]) -> Quota:
-    """The limits of a plan with what the tenant's settings say of single ones; what is not valid there is passed over."""
+    """Return the limits of a plan with the overrides of the tenant's settings; invalid overrides are ignored."""
     quota = PLANS.get(plan, PLANS[DEFAULT_PLAN])
-    given = settings.get(SETTING)
-    if not isinstance(given, Mapping):
+    overrides = settings.get(SETTING)
+    if not isinstance(overrides, Mapping):
         return quota
-    valid = {
-        field.name: given[field.name]
-        for field in fields(Quota)
-        if field.name in given and (given[field.name] is None or _is_limit(given[field.name]))
-    }
-    return replace(quota, **valid)
+    limits = {field.name: overrides[field.name] for field in fields(Quota) if field.name in overrides}
+    return replace(quota, **{name: limit for name, limit in limits.items() if limit is None or _is_limit(limit)})
 
 
 def _is_limit(value: object) -> bool:
@@ -183,7 +169,6 @@ def _is_limit(value: object) -> bool:
 
 
 def shares(quota: Quota, usage: Usage, *, day: date) -> dict[str, float]:
-    """How much of each limit is used; 1 is all of it."""
     used = {"items": usage.items, "bytes": usage.bytes, "writes_per_day": usage.writes if usage.day == day else 0}
     limits = {name: getattr(quota, name) for name in used}
     return {
@@ -194,7 +179,6 @@ def shares(quota: Quota, usage: Usage, *, day: date) -> dict[str, float]:
 
 
 def warnings_of(quota: Quota, usage: Usage, *, day: date) -> list[str]:
-    """What a person should know before writes are refused."""
     return [
         f"{share:.0%} of the quota of {name.replace('_', ' ')} is used"
         for name, share in shares(quota, usage, day=day).items()
@@ -203,7 +187,7 @@ def warnings_of(quota: Quota, usage: Usage, *, day: date) -> list[str]:
 
 
 def require_room(quota: Quota, after: Usage, *, day: date) -> None:
-    """Raise `QuotaExceeded` when what would be kept after a write is past a limit."""
+    """Raise `QuotaExceeded` if the usage after a write would exceed a limit."""
     for name, share in shares(quota, after, day=day).items():
         if share > 1:
             limit = getattr(quota, name)
@@ -217,11 +201,9 @@ def require_room(quota: Quota, after: Usage, *, day: date) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectedSource:
-    """A source that memory must not copy."""
-
     __pydantic_config__ = DESCRIBED
 
     source_id: UUID
     protected_at: datetime
     texts: int
-    """Texts of it that are guarded."""
+    """Protected texts of the source."""

@@ -1,17 +1,17 @@
-"""Rows of tenants, users, agents, API keys, and the sources that a tenant protects from being copied."""
+"""Rows of tenants, users, agents, API keys, usage and protected sources."""
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date
 from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recordari.core.identity import AgentId, Role, UserId
+from recordari.core.identity import AgentId, UserId
 from recordari.db.backup import list_as_owner
 from recordari.db.database import BatchedQuery, Transaction, first_as
-from recordari.db.queries import Queries
+from recordari.db.queries import Queries, columns_of
 from recordari.tenants.rules import (
     Agent,
     AgentDefinition,
@@ -28,24 +28,21 @@ queries = Queries(__name__)
 
 
 async def insert_tenant(tx: Transaction, *, name: str, language: str, plan: str) -> bool:
-    """Create the tenant of this transaction; False when it existed."""
     return await tx.run(queries.insert_tenant, name=name, language=language, plan=plan) == 1
 
 
 async def find_tenant(tx: Transaction) -> Tenant | None:
-    """The tenant of this transaction."""
     return await tx.maybe(queries.find_tenant, Tenant)
 
 
 def ask_tenant() -> BatchedQuery[Tenant | None]:
-    """The same, sent along with others."""
     return BatchedQuery(queries.find_tenant, first_as(Tenant))
 
 
 async def update_tenant(
     tx: Transaction, *, language: str | None, plan: str | None, settings: dict[str, Any] | None
 ) -> Tenant | None:
-    """Change what is given; settings are merged key by key."""
+    """Change the values that are not None; settings are merged key by key."""
     return await tx.maybe(
         queries.update_tenant,
         Tenant,
@@ -56,114 +53,72 @@ async def update_tenant(
 
 
 async def has_language(tx: Transaction, language: str) -> bool:
-    """Whether texts can be indexed in that language."""
     return bool(await tx.value(queries.has_language, language=language))
 
 
 async def insert_user(tx: Transaction, user_id: UserId) -> bool:
-    """Note a user who is seen for the first time."""
     return await tx.run(queries.insert_user, user_id=user_id) == 1
 
 
 async def save_user(tx: Transaction, user_id: UserId, *, display_name: str | None, time_zone: str | None) -> User:
-    """Create or change a user; what is None stays."""
+    """Create or change a user; None leaves a value as it is."""
     (user,) = await tx.all(queries.save_user, User, user_id=user_id, display_name=display_name, time_zone=time_zone)
     return user
 
 
 async def find_user(tx: Transaction, user_id: UserId) -> User | None:
-    """One user."""
     return await tx.maybe(queries.find_user, User, user_id=user_id)
 
 
 def ask_user(user_id: UserId | None) -> BatchedQuery[User | None]:
-    """The same, sent along with others; nobody is nobody's user."""
+    """Find a user in a batch of queries; without an id there is none."""
     return BatchedQuery(queries.find_user, first_as(User), user_id=user_id)
 
 
 async def list_users(tx: Transaction, *, after: str, limit: int) -> list[User]:
-    """Users by id, after the one given."""
     return await tx.all(queries.list_users, User, after=after, limit=limit)
 
 
 async def save_agent(tx: Transaction, agent_id: AgentId, definition: AgentDefinition) -> Agent:
-    """Create or replace a definition."""
-    (agent,) = await tx.all(
-        queries.save_agent,
-        Agent,
-        agent_id=agent_id,
-        display_name=definition.display_name,
-        core=definition.core,
-        characteristics=definition.characteristics,
-        model=definition.model,
-        window_tokens=definition.window_tokens,
-    )
+    (agent,) = await tx.all(queries.save_agent, Agent, **columns_of(definition, agent_id=agent_id))
     return agent
 
 
 async def find_agent(tx: Transaction, agent_id: AgentId) -> Agent | None:
-    """One definition."""
     return await tx.maybe(queries.find_agent, Agent, agent_id=agent_id)
 
 
 def ask_agent(agent_id: AgentId) -> BatchedQuery[Agent | None]:
-    """The same, sent along with others."""
     return BatchedQuery(queries.find_agent, first_as(Agent), agent_id=agent_id)
 
 
 async def list_agents(tx: Transaction, *, after: str, limit: int) -> list[Agent]:
-    """Definitions by id, after the one given."""
     return await tx.all(queries.list_agents, Agent, after=after, limit=limit)
 
 
 async def delete_agent(tx: Transaction, agent_id: AgentId) -> bool:
-    """Remove a definition; False when there was none."""
     return await tx.run(queries.delete_agent, agent_id=agent_id) == 1
 
 
-async def insert_key(
-    tx: Transaction,
-    *,
-    key_id: UUID,
-    name: str,
-    key_hash: bytes,
-    role: Role,
-    user_id: UserId | None,
-    agent_id: AgentId | None,
-    expires_at: datetime | None,
-) -> ApiKey:
-    """Save a new key by its hash."""
-    (key,) = await tx.all(
-        queries.insert_key,
-        ApiKey,
-        key_id=key_id,
-        name=name,
-        key_hash=key_hash,
-        role=role,
-        user_id=user_id,
-        agent_id=agent_id,
-        expires_at=expires_at,
-    )
-    return key
+async def insert_key(tx: Transaction, key: ApiKey) -> ApiKey:
+    (saved,) = await tx.all(queries.insert_key, ApiKey, **columns_of(key))
+    return saved
 
 
 async def find_key(tx: Transaction, key_id: UUID) -> ApiKey | None:
-    """One key."""
     return await tx.maybe(queries.find_key, ApiKey, key_id=key_id)
 
 
 async def list_keys(tx: Transaction) -> list[ApiKey]:
-    """Every key of the tenant, newest first."""
     return await tx.all(queries.list_keys, ApiKey)
 
 
 async def revoke_key(tx: Transaction, key_id: UUID) -> ApiKey | None:
-    """Close a key; None when there is none."""
     return await tx.maybe(queries.revoke_key, ApiKey, key_id=key_id)
 
 
 async def find_usage(tx: Transaction) -> tuple[Quota, Usage | None]:
-    """The tenant's limits and what it used; None before the first count."""
+    """Return the limits of the tenant and its usage; None before the first count."""
     rows = await tx.dicts(queries.find_usage)
     if not rows:
         return quota_of("", {}), None
@@ -175,31 +130,26 @@ async def find_usage(tx: Transaction) -> tuple[Quota, Usage | None]:
 
 
 async def add_usage(tx: Transaction, *, items: int, size: int, day: date) -> None:
-    """Add what was written since the last time."""
     await tx.run(queries.add_usage, items=items, bytes=size, writes=items, day=day)
 
 
 async def measure_usage(tx: Transaction, *, day: date) -> None:
-    """Count what is really kept."""
     await tx.run(queries.measure_usage, day=day)
 
 
 async def list_tenants(owner_dsn: str) -> list[Tenant]:
-    """Every tenant."""
     return await list_as_owner(owner_dsn, queries.list_tenants, Tenant)
 
 
 async def protect_source(tx: Transaction, source_id: UUID) -> int:
-    """Take the texts of a source under guard; how many were not yet."""
+    """Protect the texts of a source; return how many were not protected yet."""
     await tx.run(queries.protect_source, source_id=source_id)
     return await tx.run(queries.guard_texts, source_id=source_id)
 
 
 async def unprotect_source(tx: Transaction, source_id: UUID) -> bool:
-    """Protect a source no longer; False when it was not protected."""
     return await tx.run(queries.unprotect_source, source_id=source_id) == 1
 
 
 async def list_protected(tx: Transaction) -> list[ProtectedSource]:
-    """The protected sources."""
     return await tx.all(queries.list_protected, ProtectedSource)

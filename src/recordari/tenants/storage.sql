@@ -1,5 +1,5 @@
 -- name: insert_tenant
--- A new tenant; nothing when it exists.
+-- A new tenant; no row when it exists.
 INSERT INTO tenants (tenant_id, name, language, plan) VALUES (%(tenant_id)s, %(name)s, %(language)s, %(plan)s)
 ON CONFLICT (tenant_id) DO NOTHING
 
@@ -21,7 +21,7 @@ RETURNING tenant_id, name, language, plan, settings, created_at
 SELECT EXISTS (SELECT FROM pg_ts_config WHERE cfgname = %(language)s)
 
 -- name: insert_user
--- A user seen for the first time; nothing when known.
+-- A new user; no row when it exists.
 INSERT INTO users (tenant_id, user_id) VALUES (%(tenant_id)s, %(user_id)s) ON CONFLICT (tenant_id, user_id) DO NOTHING
 
 -- name: save_user
@@ -83,24 +83,24 @@ SELECT key_id, name, key_hash, role, user_id, agent_id, created_at, expires_at, 
 WHERE tenant_id = %(tenant_id)s ORDER BY key_id DESC
 
 -- name: revoke_key
--- Close an API key at once; it stays listed.
+-- Revoke an API key; it stays listed.
 UPDATE api_keys SET revoked_at = COALESCE(revoked_at, now()) WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s
 RETURNING key_id, name, key_hash, role, user_id, agent_id, created_at, expires_at, revoked_at
 
 -- name: find_usage
--- What the tenant used when it was last counted or written, with its plan; no row of usage before the first count.
+-- The last known usage of the tenant and its plan; no usage before the first count.
 SELECT t.plan, t.settings, u.items, u.bytes, u.writes, u.day
 FROM tenants t LEFT JOIN usage u ON u.tenant_id = t.tenant_id WHERE t.tenant_id = %(tenant_id)s
 
 -- name: add_usage
--- What was written since the last time.
+-- Add recent writes to the usage.
 INSERT INTO usage (tenant_id, items, bytes, writes, day) VALUES (%(tenant_id)s, %(items)s, %(bytes)s, %(writes)s, %(day)s)
 ON CONFLICT (tenant_id) DO UPDATE SET items = usage.items + excluded.items, bytes = usage.bytes + excluded.bytes,
     writes = CASE WHEN usage.day = excluded.day THEN usage.writes ELSE 0 END + excluded.writes,
     day = GREATEST(usage.day, excluded.day)
 
 -- name: measure_usage
--- Count what is really kept; the day's writes stay as they are.
+-- Count the stored items exactly; the writes of the day stay as they are.
 INSERT INTO usage (tenant_id, items, bytes, writes, day, measured_at)
 SELECT %(tenant_id)s, count(*), COALESCE(sum(octet_length(content)), 0)
     + COALESCE((SELECT sum(p.bytes) FROM payloads p WHERE p.tenant_id = %(tenant_id)s), 0), 0, %(day)s, now()
@@ -112,23 +112,23 @@ ON CONFLICT (tenant_id) DO UPDATE SET items = excluded.items, bytes = excluded.b
 SELECT tenant_id, name, language, plan, settings, created_at FROM recordari.tenants ORDER BY name
 
 -- name: protect_source
--- Protect a source, and take its texts under guard.
+-- Mark a source as protected.
 INSERT INTO protected_sources (tenant_id, source_id) VALUES (%(tenant_id)s, %(source_id)s)
 ON CONFLICT (tenant_id, source_id) DO NOTHING
 
 -- name: guard_texts
--- The texts of a source that memory must not copy.
+-- Mark the texts of a source as protected.
 INSERT INTO protected_texts (tenant_id, item_id, source_id, content)
 SELECT tenant_id, item_id, source_id, content FROM items
 WHERE tenant_id = %(tenant_id)s AND source_id = %(source_id)s AND kind = 'document_chunk' AND live
 ON CONFLICT (tenant_id, item_id) DO NOTHING
 
 -- name: unprotect_source
--- Protect a source no longer.
+-- End the protection of a source.
 DELETE FROM protected_sources WHERE tenant_id = %(tenant_id)s AND source_id = %(source_id)s
 
 -- name: list_protected
--- The protected sources, and how many texts each has.
+-- The protected sources with the number of their texts.
 SELECT s.source_id, s.protected_at, (
     SELECT count(*) FROM protected_texts p WHERE p.tenant_id = s.tenant_id AND p.source_id = s.source_id) AS texts
 FROM protected_sources s WHERE s.tenant_id = %(tenant_id)s ORDER BY s.protected_at, s.source_id

@@ -1,7 +1,8 @@
-"""Tenants, users, agents and keys: who there is, and what opens the door for whom."""
+"""Tenants, users, agents, API keys and the audit."""
 
 from __future__ import annotations
 
+import hmac
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,16 +16,11 @@ from recordari.core.identity import AgentId, Identity, Role, TenantId, UserId, c
 from recordari.core.ids import new_id
 from recordari.db import audit, jobs
 from recordari.db.audit import AuditEntry
-from recordari.db.database import Database
+from recordari.db.database import Database, Transaction
 from recordari.db.jobs import next_run
-from recordari.errors import (
-    Forbidden,
-    InvalidInput,
-    NotFound,
-    PreconditionFailed,
-    Unauthenticated,
-)
+from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
 from recordari.kit.resources import Resources
+from recordari.kit.verbs import existing
 from recordari.tenants import storage
 from recordari.tenants.rules import (
     SECRET_BYTES,
@@ -35,7 +31,6 @@ from recordari.tenants.rules import (
     User,
     key_hash,
     read_key,
-    same_hash,
     written_key,
 )
 
@@ -44,20 +39,19 @@ MAX_PAGE = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKey(ApiKey):
-    """A key just made: the only moment at which its text is known."""
+    """A new key: the only answer that contains its text."""
 
     key: str = field(repr=False)
     """The key itself. It is shown this once; keep it safe."""
 
 
 def require_admin(identity: Identity) -> None:
-    """Raise `Forbidden` unless the identity may govern its tenant."""
+    """Raise `Forbidden` unless the identity is an administrator of its tenant."""
     if identity.role is not Role.ADMIN:
         raise Forbidden("this needs a key with the role admin")
 
 
 def page_size(limit: int) -> int:
-    """The number of rows of a page, between 1 and the most."""
     if limit < 1:
         raise InvalidInput("limit must be at least 1", field="limit")
     return min(limit, MAX_PAGE)
@@ -66,30 +60,29 @@ def page_size(limit: int) -> int:
 async def ensure_tenant(
     resources: Resources, name: str, *, language: str = "english", plan: str = "standard", actor: str = "library"
 ) -> Tenant:
-    """The tenant called `name`, created if it is missing."""
+    """Return the tenant called `name`; it is created if it is missing."""
     identity = Identity(tenant_id=tenant_id_of(name), role=Role.ADMIN, actor=actor)
     async with resources.database.transaction(identity) as tx:
-        found = await storage.find_tenant(tx)
-        if found is not None:
-            return found
-        if not await storage.has_language(tx, language):
-            raise InvalidInput("the database has no text search configuration of that name", field="language")
+        tenant = await storage.find_tenant(tx)
+        if tenant is not None:
+            return tenant
+        await _check_language(tx, language)
         if await storage.insert_tenant(tx, name=name, language=language, plan=plan):
             now = resources.clock()
             await jobs.insert(tx, [(each.job, next_run(each, identity.tenant_id, now)) for each in resources.schedules])
             await audit.record(tx, "tenant.create", "tenant", identity.tenant_id)
-        found = await storage.find_tenant(tx)
-        assert found is not None
-        return found
+        return existing(await storage.find_tenant(tx), "tenant")
+
+
+async def _check_language(tx: Transaction, language: str) -> None:
+    if not await storage.has_language(tx, language):
+        raise InvalidInput("the database has no text search configuration of that name", field="language")
 
 
 async def get_tenant(resources: Resources, identity: Identity) -> Tenant:
-    """The tenant of the identity."""
+    """Return the tenant of the identity."""
     async with resources.database.transaction(identity) as tx:
-        found = await storage.find_tenant(tx)
-    if found is None:
-        raise NotFound("there is no such tenant")
-    return found
+        return existing(await storage.find_tenant(tx), "tenant")
 
 
 async def update_tenant(
@@ -102,18 +95,16 @@ async def update_tenant(
 ) -> Tenant:
     """Change the tenant's language, plan or settings (merged key by key)."""
     require_admin(identity)
-    if settings is not None:
-        for name, read in resources.tenant_settings.items():
-            read(settings.get(name))
+    for name, read in resources.tenant_settings.items():
+        read((settings or {}).get(name))
     async with resources.database.transaction(identity) as tx:
-        if language is not None and not await storage.has_language(tx, language):
-            raise InvalidInput("the database has no text search configuration of that name", field="language")
-        changed = await storage.update_tenant(tx, language=language, plan=plan, settings=settings)
-        if changed is None:
-            raise NotFound("there is no such tenant")
+        if language is not None:
+            await _check_language(tx, language)
+        row = await storage.update_tenant(tx, language=language, plan=plan, settings=settings)
+        tenant = existing(row, "tenant")
         await audit.record(tx, "tenant.update", "tenant", identity.tenant_id, keys=sorted(settings or {}))
     resources.forget_tenant(identity.tenant_id)
-    return changed
+    return tenant
 
 
 async def save_user(
@@ -127,8 +118,10 @@ async def save_user(
     """Create or change a user of the tenant."""
     if identity.user_id != user_id:
         require_admin(identity)
-    if time_zone is not None:
-        _checked_zone(time_zone)
+    try:
+        ZoneInfo("UTC" if time_zone is None else time_zone)
+    except (KeyError, ValueError, OSError):
+        raise InvalidInput("this is not a time zone; use a name such as Europe/Stockholm", field="time_zone") from None
     async with resources.database.transaction(identity) as tx:
         user = await storage.save_user(
             tx, UserId(checked_id("user_id", user_id)), display_name=display_name, time_zone=time_zone
@@ -139,17 +132,14 @@ async def save_user(
 
 
 async def get_user(resources: Resources, identity: Identity, user_id: str) -> User:
-    """One user of the tenant; who acts for a user sees that one only."""
+    """Return a user of the tenant; a caller that acts for a user sees only that user."""
     is_another = identity.role is not Role.ADMIN and identity.user_id not in {None, user_id}
     async with resources.database.transaction(identity) as tx:
-        found = await storage.find_user(tx, UserId(user_id))
-    if found is None or is_another:
-        raise NotFound("there is no such user")
-    return found
+        return existing(None if is_another else await storage.find_user(tx, UserId(user_id)), "user")
 
 
 async def list_users(resources: Resources, identity: Identity, *, after: str = "", limit: int = 50) -> list[User]:
-    """Users by id, after the one given."""
+    """List users by id, after the given id."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         return await storage.list_users(tx, after=after, limit=min(limit, MAX_PAGE))
@@ -163,7 +153,7 @@ async def save_agent(
     *,
     expected_version: int | None = None,
 ) -> Agent:
-    """Create or replace a definition; with `expected_version` (0: none yet) only if it is at that one."""
+    """Create or replace a definition; with `expected_version` (0: none yet) only over that version."""
     require_admin(identity)
     if definition.window_tokens < 1:
         raise InvalidInput("window_tokens must be at least 1", field="window_tokens")
@@ -176,22 +166,19 @@ async def save_agent(
 
 
 async def get_agent(resources: Resources, identity: Identity, agent_id: str) -> Agent:
-    """One agent's definition."""
+    """Return the definition of an agent."""
     async with resources.database.transaction(identity) as tx:
-        found = await storage.find_agent(tx, AgentId(agent_id))
-    if found is None:
-        raise NotFound("there is no such agent")
-    return found
+        return existing(await storage.find_agent(tx, AgentId(agent_id)), "agent")
 
 
 async def list_agents(resources: Resources, identity: Identity, *, after: str = "", limit: int = 50) -> list[Agent]:
-    """Definitions by id, after the one given."""
+    """List definitions by id, after the given id."""
     async with resources.database.transaction(identity) as tx:
         return await storage.list_agents(tx, after=after, limit=min(limit, MAX_PAGE))
 
 
 async def delete_agent(resources: Resources, identity: Identity, agent_id: str) -> None:
-    """Remove an agent's definition; what it remembered stays."""
+    """Remove the definition of an agent; its memory stays."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         if not await storage.delete_agent(tx, AgentId(agent_id)):
@@ -209,56 +196,58 @@ async def create_key(
     agent_id: str | None = None,
     expires_at: datetime | None = None,
 ) -> NewKey:
-    """Make an API key; its text is in the answer and nowhere else."""
+    """Create an API key; only this answer contains its text."""
     role = checked_choice("role", Role, role)
     require_admin(identity)
     checked_id("name", name)
     bound = identity.narrowed(user_id=user_id, agent_id=agent_id)
-    if expires_at is not None and (expires_at.tzinfo is None or expires_at <= resources.clock()):
+    now = resources.clock()
+    if expires_at is not None and (expires_at.tzinfo is None or expires_at <= now):
         raise InvalidInput("expires_at must lie in the future and carry a time zone", field="expires_at")
     key_id, secret = new_id(), secrets.token_bytes(SECRET_BYTES)
     async with resources.database.transaction(identity) as tx:
-        key = await storage.insert_key(
-            tx,
+        new = ApiKey(
             key_id=key_id,
             name=name,
-            key_hash=key_hash(secret),
             role=role,
             user_id=bound.user_id if user_id else None,
             agent_id=bound.agent_id if agent_id else None,
+            created_at=now,
             expires_at=expires_at,
+            revoked_at=None,
+            key_hash=key_hash(secret),
         )
+        key = await storage.insert_key(tx, new)
         await audit.record(tx, "key.create", "key", key_id, role=role)
     return NewKey(**asdict(key), key=written_key(identity.tenant_id, key_id, secret))
 
 
 async def list_keys(resources: Resources, identity: Identity) -> list[ApiKey]:
-    """The tenant's keys, revoked ones too."""
+    """List the keys of the tenant, revoked ones included."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         return await storage.list_keys(tx)
 
 
 async def revoke_key(resources: Resources, identity: Identity, key_id: UUID) -> ApiKey:
-    """Close a key at once."""
+    """Revoke a key at once."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        key = await storage.revoke_key(tx, key_id)
-        if key is None:
-            raise NotFound("there is no such key")
+        key = existing(await storage.revoke_key(tx, key_id), "key")
         await audit.record(tx, "key.revoke", "key", key_id)
         return key
 
 
 async def authenticate_key(resources: Resources, text: str) -> Identity:
-    """The identity that a written key opens; the answer is the same for every kind of wrong key."""
-    read = read_key(text)
-    if read is None:
+    """Return the identity of a key; the error is the same for every wrong key."""
+    parts = read_key(text)
+    if parts is None:
         raise Unauthenticated("this key is not valid")
-    tenant_id, key_id, secret = read
+    tenant_id, key_id, secret = parts
     async with resources.database.transaction(Identity(tenant_id=tenant_id)) as tx:
         key = await storage.find_key(tx, key_id)
-    if key is None or not same_hash(key.key_hash, key_hash(secret)) or not key.valid_at(resources.clock()):
+    is_right = key is not None and hmac.compare_digest(key.key_hash, key_hash(secret))
+    if key is None or not is_right or not key.valid_at(resources.clock()):
         raise Unauthenticated("this key is not valid")
     return Identity(
         tenant_id=tenant_id,
@@ -278,7 +267,7 @@ async def list_audit(
     before: UUID | None = None,
     limit: int = 50,
 ) -> list[AuditEntry]:
-    """The audit, newest first; of one subject when kind and id are given."""
+    """List the audit, newest first; of one subject if you name its kind and id."""
     require_admin(identity)
     limit = min(limit, MAX_PAGE)
     async with resources.database.transaction(identity) as tx:
@@ -289,15 +278,8 @@ async def list_audit(
         return await audit.list_entries(tx, before=before, limit=limit)
 
 
-def _checked_zone(time_zone: str) -> None:
-    try:
-        ZoneInfo(time_zone)
-    except (KeyError, ValueError, OSError):
-        raise InvalidInput("this is not a time zone; use a name such as Europe/Stockholm", field="time_zone") from None
-
-
 async def list_tenants(owner_dsn: str) -> list[Tenant]:
-    """Every tenant, for an operator who holds the owner's connection."""
+    """List every tenant, with the connection of the owner of the database."""
     return await storage.list_tenants(owner_dsn)
 
 
@@ -307,34 +289,27 @@ SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantPreferences:
-    """What a tenant has set, and where its user is."""
-
     settings: Mapping[str, Any]
     zone: ZoneInfo
 
 
 class TenantCache:
-    """Keeps the settings of tenants and the time zones of users."""
-
     def __init__(self) -> None:
-        self._known: BoundedMap[tuple[TenantId, UserId | None], TenantPreferences] = BoundedMap(
-            MOST_TENANTS, seconds=SECONDS
-        )
+        self._cached: BoundedMap[tuple[TenantId, UserId | None], TenantPreferences]
+        self._cached = BoundedMap(MOST_TENANTS, seconds=SECONDS)
 
     async def get(self, database: Database, identity: Identity) -> TenantPreferences:
-        """What the identity's tenant has set, and its user's time zone."""
         key = (identity.tenant_id, identity.user_id)
-        known = self._known.get(key)
-        if known is None:
+        preferences = self._cached.get(key)
+        if preferences is None:
             tenant, user = storage.ask_tenant(), storage.ask_user(identity.user_id)
             await database.read_batch(identity, [tenant, user])
-            known = TenantPreferences(
+            preferences = TenantPreferences(
                 settings=tenant.answer.settings if tenant.answer is not None else {},
                 zone=ZoneInfo(user.answer.time_zone if user.answer is not None else "UTC"),
             )
-            self._known.put(key, known)
-        return known
+            self._cached.put(key, preferences)
+        return preferences
 
     def forget_tenant(self, tenant_id: TenantId) -> None:
-        """Look again at the next call: something about the tenant was changed."""
-        self._known.drop(lambda key, _: key[0] == tenant_id)
+        self._cached.drop(lambda key, _: key[0] == tenant_id)

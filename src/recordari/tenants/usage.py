@@ -1,8 +1,8 @@
-"""Knowing how much a tenant uses without counting at every write.
+"""Usage and quotas of a tenant, without a count at every write.
 
-Each process keeps what the database said a moment ago and what it has written since, and adds that to the database some
-seconds later. Several processes may therefore let a little too much through; nothing is ever refused on such a guess
-alone: before the first refusal it is counted.
+Each process remembers the last figures of the database and its own writes since, and adds these to the database some
+seconds later. Several processes may therefore admit a little too much. A write is never refused on an estimate: the
+exact count comes first.
 """
 
 from __future__ import annotations
@@ -27,19 +27,17 @@ log = get_log(__name__)
 
 KNOWN_SECONDS = 10.0
 COUNTED_PER_SECOND = 10_000
-"""A count is worth so many items a second: a tenant of a million is counted again after 100 seconds at the soonest."""
+"""Items per second: a tenant of a million items is counted again after 100 seconds at the earliest."""
 FLUSH_SECONDS = 5.0
 WARN_SECONDS = 3_600.0
 MOST_TENANTS = 10_000
 
 
 @dataclass(slots=True, kw_only=True)
-class _Known:
-    """What is known of one tenant."""
-
+class _TenantUsage:
     quota: Quota
     usage: Usage
-    asked_at: float
+    read_at: float
     counted_at: float = 0.0
     warned_at: float = 0.0
 
@@ -49,120 +47,120 @@ class Usages:
 
     def __init__(self, database: Database, *, seconds: float = FLUSH_SECONDS) -> None:
         self._database = database
-        self._known: BoundedMap[TenantId, _Known] = BoundedMap(MOST_TENANTS)
+        self._known: BoundedMap[TenantId, _TenantUsage] = BoundedMap(MOST_TENANTS)
         self._unwritten: dict[tuple[TenantId, date], tuple[int, int]] = {}
         self._later = LaterFlush(self.flush, seconds=seconds, log=log, failure="usage_not_written")
 
     async def admit(self, identity: Identity, *, items: int, size: int, now: datetime) -> None:
-        """Count a write that is about to happen; `QuotaExceeded` when there is no room for it.
+        """Count a write that is about to happen; `QuotaExceeded` when it exceeds the quota.
 
-        What jobs make of memory that was admitted is counted later, and never refused.
+        Writes of jobs are counted later and never refused.
         """
         if not items or identity.actor.startswith("job:"):
             return
         tenant_id, day = identity.tenant_id, now.date()
-        known = await self._look(tenant_id, day)
-        after = known.usage.grown(items=items, bytes=size, day=day)
+        current = await self._look(tenant_id, day)
+        after = current.usage.grown(items=items, bytes=size, day=day)
         try:
-            require_room(known.quota, after, day=day)
+            require_room(current.quota, after, day=day)
         except QuotaExceeded:
-            if time.monotonic() - known.counted_at < known.usage.items / COUNTED_PER_SECOND:
+            if time.monotonic() - current.counted_at < current.usage.items / COUNTED_PER_SECOND:
                 raise
-            known = await self._counted(tenant_id, day)
-            after = known.usage.grown(items=items, bytes=size, day=day)
-            require_room(known.quota, after, day=day)
-        known.usage = after
-        self._warn(tenant_id, known, day)
-        kept, weight = self._unwritten.get((tenant_id, day), (0, 0))
-        self._unwritten[tenant_id, day] = (kept + items, weight + size)
+            current = await self._counted(tenant_id, day)
+            after = current.usage.grown(items=items, bytes=size, day=day)
+            require_room(current.quota, after, day=day)
+        current.usage = after
+        self._warn(tenant_id, current, day)
+        self._add(tenant_id, day, items, size)
         self._later.start()
 
     async def look(self, identity: Identity, *, now: datetime) -> tuple[Quota, Usage]:
-        """The tenant's limits, and what it uses by an exact count."""
-        known = await self._counted(identity.tenant_id, now.date())
-        return known.quota, known.usage
+        """Return the limits of the tenant and its exact usage."""
+        current = await self._counted(identity.tenant_id, now.date())
+        return current.quota, current.usage
 
-    async def _look(self, tenant_id: TenantId, day: date) -> _Known:
-        known = self._known.get(tenant_id)
-        if known is not None and time.monotonic() - known.asked_at < KNOWN_SECONDS:
-            return known
+    async def _look(self, tenant_id: TenantId, day: date) -> _TenantUsage:
+        current = self._known.get(tenant_id)
+        if current is not None and time.monotonic() - current.read_at < KNOWN_SECONDS:
+            return current
         async with self._database.transaction(Identity(tenant_id=tenant_id)) as tx:
             quota, used = await storage.find_usage(tx)
             if used is None:
                 await storage.measure_usage(tx, day=day)
                 quota, used = await storage.find_usage(tx)
-        before = known
-        known = _Known(quota=quota, usage=self._with_unwritten(tenant_id, used or Usage()), asked_at=time.monotonic())
-        if before is not None:
-            known.counted_at, known.warned_at = before.counted_at, before.warned_at
-        self._known.put(tenant_id, known)
-        return known
+        usage = _TenantUsage(
+            quota=quota,
+            usage=self._with_unwritten(tenant_id, used or Usage()),
+            read_at=time.monotonic(),
+            counted_at=current.counted_at if current is not None else 0.0,
+            warned_at=current.warned_at if current is not None else 0.0,
+        )
+        self._known.put(tenant_id, usage)
+        return usage
 
-    async def _counted(self, tenant_id: TenantId, day: date) -> _Known:
-        """What is known after an exact count."""
+    async def _counted(self, tenant_id: TenantId, day: date) -> _TenantUsage:
         await self.flush()
         async with self._database.transaction(Identity(tenant_id=tenant_id)) as tx:
             await storage.measure_usage(tx, day=day)
         self._known.pop(tenant_id)
-        known = await self._look(tenant_id, day)
-        known.counted_at = time.monotonic()
-        return known
+        current = await self._look(tenant_id, day)
+        current.counted_at = time.monotonic()
+        return current
 
     def _with_unwritten(self, tenant_id: TenantId, used: Usage) -> Usage:
-        for (whose, day), (items, size) in self._unwritten.items():
-            if whose == tenant_id:
+        for (owner, day), (items, size) in self._unwritten.items():
+            if owner == tenant_id:
                 used = used.grown(items=items, bytes=size, day=max(day, used.day))
         return used
 
-    def _warn(self, tenant_id: TenantId, known: _Known, day: date) -> None:
-        if time.monotonic() - known.warned_at >= WARN_SECONDS and (
-            warnings := warnings_of(known.quota, known.usage, day=day)
+    def _warn(self, tenant_id: TenantId, current: _TenantUsage, day: date) -> None:
+        if time.monotonic() - current.warned_at >= WARN_SECONDS and (
+            warnings := warnings_of(current.quota, current.usage, day=day)
         ):
-            known.warned_at = time.monotonic()
+            current.warned_at = time.monotonic()
             log.warning("quota_nearly_used", tenant_id=tenant_id, limits=len(warnings))
 
+    def _add(self, tenant_id: TenantId, day: date, items: int, size: int) -> None:
+        before = self._unwritten.get((tenant_id, day), (0, 0))
+        self._unwritten[tenant_id, day] = (before[0] + items, before[1] + size)
+
     async def flush(self) -> None:
-        """Add what was admitted to what the database knows; what cannot be added is kept for the next time."""
-        for key in list(self._unwritten):
-            tenant_id, day = key
-            items, size = self._unwritten.pop(key)
+        """Add the admitted writes to the database; on failure they wait for the next flush."""
+        for tenant_id, day in list(self._unwritten):
+            items, size = self._unwritten.pop((tenant_id, day))
             try:
                 async with self._database.transaction(Identity(tenant_id=tenant_id)) as tx:
                     await storage.add_usage(tx, items=items, size=size, day=day)
             except BaseException:
-                more, weight = self._unwritten.get(key, (0, 0))
-                self._unwritten[key] = (items + more, size + weight)
+                self._add(tenant_id, day, items, size)
                 raise
 
     async def close(self) -> None:
-        """Write what is left and stop."""
         await self._later.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaUsage:
-    """A tenant's limits and how much of them is used."""
-
     __pydantic_config__ = DESCRIBED
 
     quota: Quota
     usage: Usage
     shares: dict[str, float]
-    """Used part of each limit; 1 is all of it."""
+    """The used part of each limit; 1 is all of it."""
     warnings: list[str]
 
 
 async def quota_usage(resources: Resources, identity: Identity) -> QuotaUsage:
-    """Count what the tenant uses, and compare it with its plan."""
+    """Count the usage of the tenant and compare it with its plan."""
     require_admin(identity)
     now = resources.clock()
-    quota, used = await resources.get(Usages).look(identity, now=now)
     day = now.date()
+    quota, used = await resources.get(Usages).look(identity, now=now)
     return QuotaUsage(
         quota=quota, usage=used, shares=shares(quota, used, day=day), warnings=warnings_of(quota, used, day=day)
     )
 
 
 async def measure(resources: Resources, identity: Identity, **_: Any) -> None:
-    """Count what the tenant really keeps. A daily job."""
+    """Count the usage of the tenant exactly. A daily job."""
     await resources.get(Usages).look(identity, now=resources.clock())

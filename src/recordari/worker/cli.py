@@ -27,12 +27,12 @@ LETTER = "Id of the dead letter, from `recordari jobs dead`."
 def list_all(
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,
-    status: Annotated[JobStatus | None, typer.Option(help="Only those.")] = None,
+    status: Annotated[JobStatus | None, typer.Option(help="Only jobs with this status.")] = None,
     limit: Limit = 50,
 ) -> Table:
-    """List a tenant's jobs, newest first."""
-    found = ask(lambda caller: jobs.list_jobs(*caller, status=status, limit=limit), tenant)
-    return Table(found, empty="there are no jobs", styles=STYLES)
+    """List the jobs of a tenant, newest first."""
+    rows = ask(lambda caller: jobs.list_jobs(*caller, status=status, limit=limit), tenant)
+    return Table(rows, empty="there are no jobs", styles=STYLES)
 
 
 @jobs_commands.command()
@@ -41,28 +41,28 @@ def run(
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
-    """Run a job of the tenant now instead of at its time; a worker does it."""
+    """Run a job of the tenant now; a worker does it."""
     job_id = ask(lambda caller: jobs.enqueue_job(*caller, job), tenant)
     return Answer({"job": job, "job_id": job_id}, f"job {job_id}" if job_id is not None else "it waits already")
 
 
 @jobs_commands.command()
 def counts(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
-    """Count the work that waits, runs, is done and was given up."""
-    found = ask(lambda caller: jobs.job_counts(*caller), tenant)
+    """Count the background work: waiting, running, done and dead."""
+    work = ask(lambda caller: jobs.job_counts(*caller), tenant)
     rows = [
         {"what": what, "name": name, "number": number}
-        for what, numbers in record(found).items()
+        for what, numbers in record(work).items()
         for name, number in numbers.items()
     ]
-    return Answer(found, Table(rows, empty="there is no work"))
+    return Answer(work, Table(rows, empty="there is no work"))
 
 
 @jobs_commands.command()
 def dead(*, tenant: Tenant = DEVELOPMENT_TENANT, limit: Limit = 50) -> Table:
-    """List work that was given up after its last try."""
-    found = ask(lambda caller: jobs.list_dead_letters(*caller, limit=limit), tenant)
-    rows = [{"id": each.dead_letter_id, **record(each, without=("kind", "number"))} for each in found]
+    """List work that failed at its last try."""
+    letters = ask(lambda caller: jobs.list_dead_letters(*caller, limit=limit), tenant)
+    rows = [{"id": letter.dead_letter_id, **record(letter, without=("kind", "number"))} for letter in letters]
     return Table(rows, empty="nothing was given up")
 
 
@@ -73,9 +73,9 @@ def replay(
     every: Annotated[bool, typer.Option("--all", help="Every dead letter of the tenant.")] = False,
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
-    """Give a dead letter, or all of them, its tries back."""
+    """Run a dead letter, or all of them, again."""
     if (dead_letter_id is None) != every:
-        raise typer.BadParameter("Name one dead letter, or say --all.")
+        raise typer.BadParameter("Name one dead letter, or use --all.")
 
     async def run(caller: Caller) -> int:
         if dead_letter_id is None:
@@ -94,8 +94,8 @@ def discard(
     tenant: Tenant = DEVELOPMENT_TENANT,
     yes: Yes = False,
 ) -> Answer:
-    """Give a dead letter up for good."""
-    confirm(f"Give up {dead_letter_id}? Its work will not be done.", yes=yes)
+    """Discard a dead letter for good."""
+    confirm(f"Discard {dead_letter_id}? Its work will not be done.", yes=yes)
     ask(lambda caller: jobs.discard_dead_letter(*caller, dead_letter_id), tenant)
     return Answer({"discarded": 1}, "1 discarded")
 
@@ -109,15 +109,16 @@ def reindex(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
 def reembed(
     *,
     model: Annotated[
-        str | None, typer.Option(help="Name of the model (`recordari models list`); the configured one, if left out.")
+        str | None, typer.Option(help="Name of the model (`recordari models list`); the configured one by default.")
     ] = None,
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
-    """Move to another embedding model while recall goes on; you can stop it, and it goes on where it stopped."""
+    """Move to another embedding model while recall goes on; you can stop and continue it."""
 
     async def run(caller: Caller) -> Reembedding:
         with progress_bar("vectors") as progress:
             return await index.reembed(*caller, model_id=model, progress=progress)
 
-    done = ask(run, tenant)
-    return Answer(done, f"{done.done} of {counted(done.total, 'item')} embedded; recall uses {done.model_id} now")
+    result = ask(run, tenant)
+    summary = f"{result.done} of {counted(result.total, 'item')} embedded; recall uses {result.model_id} now"
+    return Answer(result, summary)

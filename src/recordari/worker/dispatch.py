@@ -1,10 +1,11 @@
-"""Working through the outbox: lease a batch, hand it to its handler, note how it went."""
+"""Work through the outbox: lease a batch, run its handler, save the outcome."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -21,7 +22,7 @@ log = get_log(__name__)
 
 Handler = Callable[[Resources, Identity, Batch], Awaitable[None]]
 
-# Failures of the surroundings, not of the work: they use up no try.
+# Failures of other services, not of the work: they do not count as tries.
 OUTAGES = (ProviderError, DatabaseUnavailable, Overloaded)
 LONGEST_OUTAGE_DELAY = timedelta(seconds=60)
 OUTAGE_PATIENCE = timedelta(days=1)
@@ -29,7 +30,7 @@ OUTAGE_PATIENCE = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How a worker goes about its work; the same in every process."""
+    """The pace of a worker; the same in every process."""
 
     jobs: int = 4
     """Jobs that run at a time."""
@@ -38,7 +39,7 @@ class Pace:
     batch: int = 64
     """Most entries of one tenant in a batch."""
     tick: float = 5.0
-    """Longest time in seconds until a missed wake-up is made good."""
+    """Longest time in seconds until a missed wake-up is noticed."""
     max_attempts: int = 5
     """Tries of a job or an entry, crashes included."""
     retry_seconds: float = 2.0
@@ -48,61 +49,52 @@ class Pace:
 
 
 class BatchOutcome(StrEnum):
-    """How it went with a batch."""
-
     DONE = "done"
     FAILED = "failed"
     OUTAGE = "outage"
-    """Something outside is out of order."""
+    """Another service does not work."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Round:
-    """Where the round over the tenants stands, so that each gets its turn."""
+    """The last tenants served, so that each gets its turn."""
 
     fresh: TenantId = outbox.FIRST_TENANT
     tried: TenantId = outbox.FIRST_TENANT
 
 
 def lease_of(resources: Resources) -> timedelta:
-    """How long a batch is held without a sign of life."""
     return timedelta(seconds=resources.get(Pace).stalled_seconds)
 
 
-async def claim_fresh(resources: Resources, topic: str, place: Round, *, batches: int, size: int) -> list[Batch]:
-    """Lease work never tried before, of at most `batches` tenants, going on after the last one served."""
-    lease = lease_of(resources)
+async def claim_fresh(resources: Resources, topic: str, turn: Round, *, batches: int, size: int) -> list[Batch]:
+    """Lease entries without a try, of at most `batches` tenants, from the tenant after the last one served."""
+    lease, claimed = lease_of(resources), []
     async with resources.database.queue() as rows:
-        claimed = await outbox.claim_fresh(rows, topic, after=place.fresh, tenants=batches, size=size, lease=lease)
-        if not claimed and place.fresh != outbox.FIRST_TENANT:
-            claimed = await outbox.claim_fresh(
-                rows, topic, after=outbox.FIRST_TENANT, tenants=batches, size=size, lease=lease
-            )
-    place.fresh = claimed[-1].tenant_id if claimed else outbox.FIRST_TENANT
+        for after in dict.fromkeys((turn.fresh, outbox.FIRST_TENANT)):
+            claimed = await outbox.claim_fresh(rows, topic, after=after, tenants=batches, size=size, lease=lease)
+            if claimed:
+                break
+    turn.fresh = claimed[-1].tenant_id if claimed else outbox.FIRST_TENANT
     return claimed
 
 
-async def claim_tried(resources: Resources, topic: str, place: Round) -> Batch | None:
-    """Lease one entry that failed or crashed before, alone, so that it can harm no other."""
-    lease, budget = lease_of(resources), resources.get(Pace).max_attempts
+async def claim_tried(resources: Resources, topic: str, turn: Round) -> Batch | None:
+    """Lease one entry that failed or crashed before, alone, so that it cannot harm others."""
+    lease, budget, claimed = lease_of(resources), resources.get(Pace).max_attempts, None
     async with resources.database.queue() as rows:
-        claimed = await outbox.claim_tried(rows, topic, after=place.tried, budget=budget, lease=lease)
-        if claimed is None and place.tried != outbox.FIRST_TENANT:
-            claimed = await outbox.claim_tried(rows, topic, after=outbox.FIRST_TENANT, budget=budget, lease=lease)
-    place.tried = claimed.tenant_id if claimed else outbox.FIRST_TENANT
+        for after in dict.fromkeys((turn.tried, outbox.FIRST_TENANT)):
+            claimed = await outbox.claim_tried(rows, topic, after=after, budget=budget, lease=lease)
+            if claimed:
+                break
+    turn.tried = claimed.tenant_id if claimed else outbox.FIRST_TENANT
     return claimed
-
-
-async def renew(resources: Resources, batches: Sequence[Batch]) -> None:
-    """Keep the batches that are being worked on."""
-    async with resources.database.queue() as rows:
-        await outbox.renew(rows, batches, lease=lease_of(resources))
 
 
 async def handle(
     resources: Resources, handler: Handler, batch: Batch, *, seconds: float, strikes_off: bool = False
 ) -> BatchOutcome:
-    """Run the handler on a batch and note how it went; a handler that strikes its batch off leaves nothing to do."""
+    """Run the handler on a batch and save the outcome; a handler with `strikes_off` has removed its entries itself."""
     identity = Identity(tenant_id=batch.tenant_id, role=Role.ADMIN, actor=f"job:{batch.topic}")
     try:
         async with asyncio.timeout(seconds):
@@ -111,19 +103,18 @@ async def handle(
             async with resources.database.transaction(identity) as tx:
                 await outbox.done(tx, batch)
     except asyncio.CancelledError:
-        await asyncio.shield(_note(resources, identity, batch, None))
+        await asyncio.shield(_save_outcome(resources, identity, batch, None))
         raise
-    except Exception as error:  # noqa: BLE001 - whatever a handler raises, its batch is tried again or parked
+    except Exception as error:  # noqa: BLE001 - after any error the batch is tried again or parked
         log.warning("batch_failed", topic=batch.topic, entries=len(batch), error=type(error).__name__)
-        await _note(resources, identity, batch, error)
+        await _save_outcome(resources, identity, batch, error)
         return BatchOutcome.OUTAGE if isinstance(error, OUTAGES) else BatchOutcome.FAILED
     return BatchOutcome.DONE
 
 
-async def _note(resources: Resources, identity: Identity, batch: Batch, error: Exception | None) -> None:
-    """Save the outcome; if even that fails, the lease runs out and the entries come due by themselves."""
-    pace = resources.get(Pace)
-    name = type(error).__name__
+async def _save_outcome(resources: Resources, identity: Identity, batch: Batch, error: Exception | None) -> None:
+    """Save the outcome; if that fails too, the lease expires and the entries become due by themselves."""
+    pace, name = resources.get(Pace), type(error).__name__
     try:
         async with resources.database.transaction(identity) as tx:
             if error is None:
@@ -151,9 +142,8 @@ QUIET_SECONDS = 0.004
 class Dispatcher:
     """Works through one topic, tenant by tenant in turn.
 
-    Entries never tried before are worked on in batches. An entry that failed or crashed before is worked on
-    alone, and only one of these at a time in a process: one that kills the process then cannot take the same
-    innocent entries with it again and again, until they are given up too.
+    Entries without a try are handled in batches. An entry that failed or crashed before is handled alone, one at a time
+    in a process: an entry that kills the process then does not use up the tries of others.
     """
 
     def __init__(self, resources: Resources, name: str, topic: Topic) -> None:
@@ -162,7 +152,7 @@ class Dispatcher:
         self.topic = topic
         self._pace = resources.get(Pace)
         self._bell = resources.wakeups.bell(name)
-        self._place = Round()
+        self._turn = Round()
         self._fresh: dict[asyncio.Task[None], Batch] = {}
         self._tried: dict[asyncio.Task[None], Batch] = {}
         self._paused_until = 0.0
@@ -171,7 +161,7 @@ class Dispatcher:
         self._stopping = False
 
     async def run(self) -> None:
-        """Claim and hand out until told to stop; raises when the database is away."""
+        """Claim and handle batches until `stop`; raises when the database is away."""
         renewing = asyncio.create_task(self._renew())
         try:
             while not self._stopping:
@@ -184,12 +174,11 @@ class Dispatcher:
             await asyncio.gather(renewing, return_exceptions=True)
 
     def stop(self) -> None:
-        """Claim no more."""
         self._stopping = True
         self._bell.set()
 
     async def close(self, seconds: float) -> None:
-        """Let what is in flight finish; hand back what takes longer."""
+        """Let running batches finish; release those that take longer."""
         running = [*self._fresh, *self._tried]
         if running:
             _, late = await asyncio.wait(running, timeout=seconds)
@@ -198,26 +187,26 @@ class Dispatcher:
             await asyncio.gather(*late, return_exceptions=True)
 
     async def _claim(self) -> bool:
-        """Fill the free places; whether anything was found."""
+        """Claim as many batches as can run; return whether there were any."""
         if time.monotonic() < self._paused_until:
             return False
-        found = False
+        is_busy = False
         free = self._pace.batches - len(self._fresh)
         if free > 0:
             size = self.topic.batch or self._pace.batch
-            claimed = await claim_fresh(self.resources, self.name, self._place, batches=free, size=size)
+            claimed = await claim_fresh(self.resources, self.name, self._turn, batches=free, size=size)
             for batch in claimed:
                 self._start(self._fresh, batch)
-            found = self._is_full = len(claimed) == free or any(len(batch) == size for batch in claimed)
+            is_busy = self._is_full = len(claimed) == free or any(len(batch) == size for batch in claimed)
         now = time.monotonic()
         if not self._tried and now >= self._look_at_tried_at:
             self._look_at_tried_at = now + self._pace.tick
-            batch_of_one = await claim_tried(self.resources, self.name, self._place)
+            batch_of_one = await claim_tried(self.resources, self.name, self._turn)
             if batch_of_one is not None:
                 self._start(self._tried, batch_of_one)
                 self._look_at_tried_at = 0.0
-                found = True
-        return found
+                is_busy = True
+        return is_busy
 
     def _start(self, lane: dict[asyncio.Task[None], Batch], batch: Batch) -> None:
         task = asyncio.create_task(self._work(batch), name=f"outbox {self.name}")
@@ -226,34 +215,29 @@ class Dispatcher:
         def ended(task: asyncio.Task[None]) -> None:
             del lane[task]
             if self._is_full or lane is self._tried:
-                self._bell.set()  # more of it was left behind
+                self._bell.set()  # there is more
 
         task.add_done_callback(ended)
 
     async def _work(self, batch: Batch) -> None:
+        topic = self.topic
         outcome = await handle(
-            self.resources,
-            self.topic.handle,
-            batch,
-            seconds=self.topic.timeout,
-            strikes_off=self.topic.strikes_off,
+            self.resources, topic.handle, batch, seconds=topic.timeout, strikes_off=topic.strikes_off
         )
         if outcome is BatchOutcome.OUTAGE:
-            # Something outside is out of order: look again after a tick, not at full speed.
+            # Another service does not work: look again after a tick, not at full speed.
             self._paused_until = time.monotonic() + self._pace.tick
         elif outcome is BatchOutcome.FAILED:
             self._look_at_tried_at = 0.0
             self._bell.set()
 
     async def _wait(self) -> None:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(self._pace.tick):
                 await self._bell.wait()
-        except TimeoutError:
-            return
 
     async def _gather(self) -> None:
-        """Let more come together while it comes thick and fast: a batch costs much the same, however few it holds."""
+        """Wait briefly while entries keep coming: a large batch costs little more than a small one."""
         until = time.monotonic() + GATHER_SECONDS
         while self._bell.is_set() and not self._stopping and time.monotonic() < until:
             self._bell.clear()
@@ -265,23 +249,24 @@ class Dispatcher:
             held = [*self._fresh.values(), *self._tried.values()]
             if held:
                 try:
-                    await renew(self.resources, held)
-                except Exception as error:  # noqa: BLE001 - a lease that is not renewed runs out, which is safe
+                    async with self.resources.database.queue() as rows:
+                        await outbox.renew(rows, held, lease=lease_of(self.resources))
+                except Exception as error:  # noqa: BLE001 - a lease that is not renewed expires, which is safe
                     log.warning("leases_not_renewed", topic=self.name, error=type(error).__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One kind of job: what it runs, when, and within which limits."""
+    """One kind of job: its function, its times and its limits."""
 
     run: Callable[..., Awaitable[object]]
-    """A service function: `(resources, identity, **args)`; what it returns is not used."""
+    """A verb: `(resources, identity, **args)`; the result is not used."""
     cron: str | None = None
-    """When it is due, in UTC; None: only when asked for."""
+    """When it is due, in UTC; None: only on request."""
     spread: timedelta = timedelta(hours=1)
-    """The window after each due time over which tenants are spread; not longer than the time between two."""
+    """The window after each due time in which tenants get their turn; at most the time between two due times."""
     concurrency: int = 8
-    """How many runs may be open at once, over all workers; the setting `job_concurrency` overrides it."""
+    """The most open runs over all workers; the setting `job_concurrency` overrides it."""
     max_attempts: int | None = None
     """Tries, crashes included; None: as `Pace` says."""
     exclusive: bool = True
@@ -292,19 +277,16 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """One kind of entry in the outbox, and what handles a batch of them."""
-
     handle: Handler
     batch: int | None = None
     """Most entries of one tenant in a batch; None: as `Pace` says."""
     timeout: float = 120.0
     """Seconds after which a batch counts as failed."""
     strikes_off: bool = False
-    """Whether the handler itself calls `storage.outbox.done`, whenever it does not raise."""
+    """Whether the handler itself calls `outbox.done`, unless it raises."""
 
 
 def schedules(table: Mapping[str, Job]) -> tuple[Schedule, ...]:
-    """List the jobs of a table that run by themselves."""
     return tuple(
         Schedule(job=name, cron=job.cron, spread=job.spread, concurrency=job.concurrency, exclusive=job.exclusive)
         for name, job in table.items()

@@ -1,4 +1,4 @@
-"""Jobs: enqueue, list, look at dead letters and replay them; start what is due and take over what stalled."""
+"""Jobs: enqueue and list them, replay dead letters, start due jobs and take over stalled ones."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from recordari.db.jobs import (
 )
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
+from recordari.kit.verbs import existing
 from recordari.memory.index import find_embedder
 from recordari.tenants.tenants import MAX_PAGE, require_admin
 from recordari.worker.dispatch import Pace
@@ -32,13 +33,13 @@ NO_SUCH_LETTER = "there is no such dead letter"
 
 
 async def enqueue_job(resources: Resources, identity: Identity, job: str, /, **args: Any) -> int | None:
-    """Run a job of the tenant now instead of at its time; None when it waits already.
+    """Enqueue a job of the tenant now; return its id, or None if one waits already.
 
-    `args` are handed to the job: ids, names and numbers, never content.
+    `args` are arguments of the job: ids, names and numbers, never content.
     """
     require_admin(identity)
     if job not in resources.job_names:
-        raise InvalidInput(f"there is no job {job!r}; there are {', '.join(sorted(resources.job_names))}", field="job")
+        raise InvalidInput(f"there is no job {job!r}; use one of {', '.join(sorted(resources.job_names))}", field="job")
     async with resources.database.transaction(identity) as tx:
         name = f"{job}:{identity.tenant_id}"
         job_id = await jobs.defer(tx, job, args=args, queueing_lock=name, lock=name)
@@ -47,12 +48,12 @@ async def enqueue_job(resources: Resources, identity: Identity, job: str, /, **a
 
 
 async def start_reindex(resources: Resources, identity: Identity) -> int | None:
-    """Derive everything again in the background; the job's id, None when one waits already."""
+    """Derive everything again in the background; return the id of the job, or None if one waits already."""
     return await enqueue_job(resources, identity, "reindex")
 
 
 async def start_reembed(resources: Resources, identity: Identity, *, model_id: str | None = None) -> int | None:
-    """Move to another embedding model in the background; the job's id, None when one waits already."""
+    """Move to another embedding model in the background; return the id of the job, or None if one waits already."""
     find_embedder(resources, model_id)
     return await enqueue_job(resources, identity, "reembed", model_id=model_id)
 
@@ -65,7 +66,7 @@ async def list_jobs(
     before: int | None = None,
     limit: int = 50,
 ) -> list[JobRecord]:
-    """List the tenant's jobs, newest first, before the number given."""
+    """List the jobs of the tenant, newest first; `before` is the id of the last one seen."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         return await jobs.list_jobs(
@@ -74,17 +75,14 @@ async def list_jobs(
 
 
 async def get_job(resources: Resources, identity: Identity, job_id: int) -> JobRecord:
-    """One job of the tenant."""
+    """Return a job of the tenant."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        found = await jobs.find_job(tx, job_id)
-    if found is None:
-        raise NotFound("there is no such job")
-    return found
+        return existing(await jobs.find_job(tx, job_id), "job")
 
 
 async def job_counts(resources: Resources, identity: Identity) -> JobCounts:
-    """Count the tenant's work that waits, runs, is done and was given up."""
+    """Count the background work of the tenant: waiting, running, done and dead."""
     require_admin(identity)
     by_status, by_topic = jobs.ask_counts(), outbox.ask_by_topic()
     await resources.database.read_batch(identity, [by_status, by_topic])
@@ -95,9 +93,9 @@ async def job_counts(resources: Resources, identity: Identity) -> JobCounts:
 async def list_dead_letters(
     resources: Resources, identity: Identity, *, after: str | None = None, limit: int = 50
 ) -> list[DeadLetter]:
-    """List work that was given up after its last try: failed jobs, then parked entries of the outbox, newest first.
+    """List dead letters: failed jobs, then parked entries of the outbox, newest first.
 
-    `after` is the id of the last one of the page before.
+    `after` is the id of the last one seen.
     """
     require_admin(identity)
     limit = min(limit, MAX_PAGE)
@@ -113,17 +111,14 @@ async def list_dead_letters(
 
 
 async def replay_dead_letter(resources: Resources, identity: Identity, dead_letter_id: str) -> None:
-    """Give a dead letter all its tries back."""
+    """Run a dead letter again, with all its tries."""
     require_admin(identity)
     kind, number = _read_id(dead_letter_id)
     topic = None
     async with resources.database.transaction(identity) as tx:
         if kind is DeadLetterKind.OUTBOX:
             topic = await outbox.replay_parked(tx, number)
-            found = topic is not None
-        else:
-            found = await jobs.replay_failed(tx, number)
-        if not found:
+        if topic is None and not (kind is DeadLetterKind.JOB and await jobs.replay_failed(tx, number)):
             raise NotFound(NO_SUCH_LETTER)
         await audit.record(tx, "job.replay", kind, number)
     if topic is not None:
@@ -131,7 +126,7 @@ async def replay_dead_letter(resources: Resources, identity: Identity, dead_lett
 
 
 async def replay_dead_letters(resources: Resources, identity: Identity) -> int:
-    """Give every dead letter of the tenant its tries back; how many there were."""
+    """Run every dead letter of the tenant again; return how many there were."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         topics = await outbox.replay_all_parked(tx)
@@ -143,12 +138,12 @@ async def replay_dead_letters(resources: Resources, identity: Identity) -> int:
 
 
 async def discard_dead_letter(resources: Resources, identity: Identity, dead_letter_id: str) -> None:
-    """Give a dead letter up for good."""
+    """Discard a dead letter for good."""
     require_admin(identity)
     kind, number = _read_id(dead_letter_id)
     async with resources.database.transaction(identity) as tx:
-        discard_one = outbox.discard_parked if kind is DeadLetterKind.OUTBOX else jobs.discard_failed
-        if not await discard_one(tx, number):
+        discard = outbox.discard_parked if kind is DeadLetterKind.OUTBOX else jobs.discard_failed
+        if not await discard(tx, number):
             raise NotFound(NO_SUCH_LETTER)
         await audit.record(tx, "job.discard", kind, number)
 
@@ -161,9 +156,9 @@ def _read_id(dead_letter_id: str) -> tuple[DeadLetterKind, int]:
 
 
 async def housekeeping(resources: Resources, identity: Identity, **_: Any) -> None:
-    """Forget the tenant's jobs that ended long ago.
+    """Delete jobs of the tenant that ended long ago.
 
-    Parked entries of the outbox stay until a person replays or discards them: each is something not done yet.
+    Parked entries of the outbox stay until you replay or discard them: each is work that is not done.
     """
     now = resources.clock()
     async with resources.database.transaction(identity) as tx:
@@ -171,36 +166,35 @@ async def housekeeping(resources: Resources, identity: Identity, **_: Any) -> No
 
 
 async def record_failure(resources: Resources, identity: Identity, job_id: int, error: str) -> None:
-    """Note why a job failed."""
     async with resources.database.transaction(identity) as tx:
         await jobs.record_failure(tx, job_id, error)
 
 
-async def plan_missing(resources: Resources, planned: Sequence[Schedule]) -> int:
-    """Plan jobs that are newer than some tenants, for those tenants; how many rows that made."""
-    made = 0
-    for schedule in planned:
+async def plan_missing(resources: Resources, schedules: Sequence[Schedule]) -> int:
+    """Plan new kinds of jobs for tenants that are older; return the number of new rows."""
+    added = 0
+    for schedule in schedules:
         while True:
             async with resources.database.queue() as rows:
                 tenants = await jobs.tenants_without(rows, schedule.job, limit=PLAN_PAGE)
                 now = resources.clock()
                 times = [(tenant, next_run(schedule, tenant, now)) for tenant in tenants]
                 await jobs.insert_for_tenants(rows, schedule.job, times)
-            made += len(tenants)
+            added += len(tenants)
             if len(tenants) < PLAN_PAGE:
                 break
-    return made
+    return added
 
 
 def most_open(resources: Resources, schedule: Schedule) -> int:
-    """How many runs of a scheduled job may be open at once over all workers; 0: none is started by the clock."""
+    """Return the most open runs of a scheduled job over all workers; 0: the clock starts none."""
     return resources.settings.job_concurrency.get(schedule.job, schedule.concurrency)
 
 
 async def start_due(resources: Resources, schedule: Schedule) -> tuple[int, bool]:
-    """Enqueue a job for tenants for which it is due, within its limit; how many, and whether more may be due.
+    """Enqueue a job for the tenants for which it is due, within its limit; return how many, and whether more may be due.
 
-    The same transaction moves each tenant's time on: a due time gives one job, however many workers look.
+    The same transaction sets the next time of each tenant: a due time gives one job, however many workers look.
     """
     limit = most_open(resources, schedule)
     async with resources.database.queue() as rows:
@@ -218,17 +212,16 @@ async def start_due(resources: Resources, schedule: Schedule) -> tuple[int, bool
         return len(due), len(due) == room
 
 
-async def seconds_until_due(resources: Resources, planned: Sequence[Schedule], *, longest: float) -> float:
-    """Tell how long nothing is due, at most `longest`."""
+async def seconds_until_due(resources: Resources, schedules: Sequence[Schedule], *, longest: float) -> float:
     async with resources.database.queue() as rows:
-        due = await jobs.next_due(rows, [schedule.job for schedule in planned])
+        due = await jobs.next_due(rows, [schedule.job for schedule in schedules])
     if due is None:
         return longest
     return max(0.0, min(longest, (due - resources.clock()).total_seconds()))
 
 
 async def resume_stalled(resources: Resources, budgets: Mapping[str, int]) -> list[ResumedJob]:
-    """Take over jobs of workers that fell silent; the crash counts as a try."""
+    """Take over jobs of workers that stalled; the crash counts as a try."""
     silence = timedelta(seconds=resources.get(Pace).stalled_seconds)
     async with resources.database.queue() as rows:
         return await jobs.resume_stalled(rows, budgets, silence=silence)

@@ -1,4 +1,4 @@
-"""Where a person can be reached: e-mail and telephone, addresses of machines and of houses; and dates of birth."""
+"""Contact data: e-mail and telephone, addresses of machines and of houses; and dates of birth."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv6Address
 
-from recordari.privacy.rules.findings import NOT_AFTER_WORD, NOT_BEFORE_WORD, DataType, Finding, Text
+from recordari.privacy.rules.findings import NOT_AFTER_WORD, NOT_BEFORE_WORD, DataType, Finding, PreparedText
 
-# Letters that stand in addresses; Chinese, Japanese and Thai text runs into an address without a space.
+# Letters of addresses; Chinese, Japanese and Thai text runs into an address without a space.
 _LETTER = "A-Za-z0-9\u00c0-\u024f\u0370-\u052f\u0590-\u05ff\u0620-\u064a\u0900-\u097f\u1e00-\u1fff"
 _LOCAL_REVERSED = re.compile(f"[{_LETTER}._%+'!#$&*/?^`{{|}}~-]{{1,64}}")
 _VERP_REVERSED = re.compile(r"=[A-Za-z0-9._+-]{0,40}\d[A-Za-z0-9._+-]{0,40}")
@@ -62,7 +62,7 @@ _PHONE_LABEL = re.compile(r"[ (-]{1,2}(?:office|fax|mobile|cell|home|work|desk|p
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
 _EXTENSION = re.compile(r"(?: ?x| ext\.?) ?\d{1,6}$")
 _REGIONS = ("GB", "DE", "FR", "IT", "ES", "NL", "CH", "AU", "ZA", "JP", "SE", "BR", "IN", "KR", "PL", "BE", "CN")
-MAX_LOOKED_UP = 200  # numbers of one text that are looked up; beyond, their shape decides
+MAX_LOOKED_UP = 200  # numbers of one text that are looked up; for further ones the shape decides
 
 _STREET_TYPE = (
     "Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Place|Pl|Terrace|Square|Sq|Highway|Hwy|Parkway"
@@ -95,9 +95,9 @@ _BORN = re.compile(
 )
 
 
-def emails_in(given: Text) -> Iterator[Finding]:
-    """Every e-mail address. Each is read outward from its @, so that text without one costs nothing."""
-    text = given.plain
+def emails_in(prepared: PreparedText) -> Iterator[Finding]:
+    """Find e-mail addresses, outward from the @, so that a text without one costs nothing."""
+    text = prepared.plain
     for match in _DOMAIN.finditer(text):
         at = match.start()
         if match[1].rpartition(".")[2].lower() in _FILE_ENDINGS:
@@ -109,14 +109,13 @@ def emails_in(given: Text) -> Iterator[Finding]:
         length = len(local.group().rstrip("'`{|*/#$&!?^~.-+"))
         if length == 0 or _is_login(text, at, length):
             continue
-        bounce = _VERP_REVERSED.match(backwards, length)
-        if bounce is not None:
+        if bounce := _VERP_REVERSED.match(backwards, length):
             length = bounce.end()
         yield Finding(at - length, match.end(), DataType.EMAIL)
 
 
 def _is_login(text: str, at: int, length: int) -> bool:
-    """Whether the @ stands in the address of a repository or of a server with its user."""
+    """Return whether the @ is part of the address of a repository, or of a server with a user."""
     start = at - length
     before = text[max(0, start - 80) : start]
     scheme = before.rfind("://")
@@ -125,119 +124,111 @@ def _is_login(text: str, at: int, length: int) -> bool:
     return text[start:at].lower() == "git"
 
 
-def machines_in(text: Text) -> Iterator[Finding]:
-    """Hardware and network addresses that point to somebody: not those of private networks."""
+def machines_in(text: PreparedText) -> Iterator[Finding]:
+    """Find hardware and network addresses, except those of private networks."""
     for match in _MAC.finditer(text.plain):
-        written = match.group()
-        if written.replace("-", "").replace(".", "").isdigit() and "mac" not in text.before(match.start(), 30):
-            continue
-        yield Finding(*match.span(), DataType.MAC_ADDRESS)
+        is_number = match.group().replace("-", "").replace(".", "").isdigit()
+        if not is_number or "mac" in text.before(match.start(), 30):
+            yield Finding(*match.span(), DataType.MAC_ADDRESS)
     for match in text.numbers(_IPV4):
         if _is_public(match.group()) and _reads_as_address(text, match):
             yield Finding(*match.span(), DataType.IP_ADDRESS)
     for match in _IPV6.finditer(text.plain):
-        written = match.group().rstrip(":")
-        if _is_public_v6(written):
-            yield Finding(match.start(), match.start() + len(written), DataType.IP_ADDRESS)
+        address = match.group().rstrip(":")
+        if _is_public_v6(address):
+            yield Finding(match.start(), match.start() + len(address), DataType.IP_ADDRESS)
 
 
 def _is_public(address: str) -> bool:
-    one, two, *_ = (int(octet) for octet in address.split("."))
-    private = one in {0, 10, 127} or (one, two) in {(192, 168), (169, 254)} or (one == 172 and 16 <= two <= 31)
-    return not private and one < 224
+    a, b, *_ = (int(octet) for octet in address.split("."))
+    is_private = a in {0, 10, 127} or (a, b) in {(192, 168), (169, 254)} or (a == 172 and 16 <= b <= 31)
+    return not is_private and a < 224
 
 
-def _reads_as_address(text: Text, match: re.Match[str]) -> bool:
-    """Whether four numbers are an address and not a version or a section."""
+def _reads_as_address(text: PreparedText, match: re.Match[str]) -> bool:
+    """Return whether four numbers are an address, and not a version or a section."""
     before = text.before(match.start(), 40)
-    after = text.lower[match.end() : match.end() + 16]
-    if _NOT_AN_ADDRESS.search(before) or _NOT_AN_ADDRESS.search(after):
+    if _NOT_AN_ADDRESS.search(before) or _NOT_AN_ADDRESS.search(text.lower[match.end() : match.end() + 16]):
         return re.search(r"\bip\b|address", before) is not None
     octets = match.group().split(".")
-    small = all(len(octet) == 1 for octet in octets) and len(set(octets)) > 1
-    return not small or _NETWORK.search(before) is not None
+    is_small = all(len(octet) == 1 for octet in octets) and len(set(octets)) > 1
+    return not is_small or _NETWORK.search(before) is not None
 
 
-def _is_public_v6(written: str) -> bool:
+def _is_public_v6(text: str) -> bool:
     try:
-        address = IPv6Address(written)
+        address = IPv6Address(text)
     except AddressValueError:
         return False
-    if written.count(":") < 3 and "::" not in written:
-        return False
-    # A shortened address begins with a full group, so that `a::b` in a program is not one.
-    return written.count(":") == 7 or (
-        written[0] in "23" and len(written.partition(":")[0]) == 4 and not address.is_loopback
-    )
+    # A shortened address begins with a full group, so that `a::b` in a program is none.
+    return text.count(":") == 7 or (text[0] in "23" and len(text.partition(":")[0]) == 4 and not address.is_loopback)
 
 
-def phones_in(text: Text) -> Iterator[Finding]:
-    """Telephone numbers: international ones, national ones as they are usually written, others behind a word for them."""
-    left = MAX_LOOKED_UP
+def phones_in(text: PreparedText) -> Iterator[Finding]:
+    """Find telephone numbers: international ones, national ones in their usual forms, others after a word for them."""
+    budget = MAX_LOOKED_UP
     for match in text.numbers(_PHONE):
-        written = match.group().rstrip(" .()/-")
-        start, end = match.start(), match.start() + len(written)
-        if not 7 <= sum(map(str.isdigit, written)) <= 20 or (written[0] != "+" and _DATE_LIKE.fullmatch(written)):
+        number = match.group().rstrip(" .()/-")
+        start, end = match.start(), match.start() + len(number)
+        is_national = number[0] != "+"
+        if not 7 <= sum(map(str.isdigit, number)) <= 20 or (is_national and _DATE_LIKE.fullmatch(number)):
             continue
-        is_called_so = written[0] != "+" and _is_called_phone(text, start, end)
-        regions = () if is_called_so or written[0] == "+" else _likely_regions(text, start, end)
+        is_labelled = is_national and _is_called_phone(text, start, end)
+        regions = _likely_regions(text, start, end) if is_national and not is_labelled else ()
         if regions is None:
             continue
-        if is_called_so or left <= 0 or _can_be_dialled(written, regions):
+        if is_labelled or budget <= 0 or _can_be_dialled(number, regions):
             yield Finding(start, end, DataType.PHONE)
-        left -= not is_called_so
+        budget -= not is_labelled
 
 
-def _is_called_phone(text: Text, start: int, end: int) -> bool:
-    """Whether the words around a number say that it is a telephone's."""
-    # A short number without a gap is most often an amount, unless the word stands right before it.
+def _is_called_phone(text: PreparedText, start: int, end: int) -> bool:
+    # A short number without a gap is usually an amount, unless the word is right before it.
     reach = 36 if end - start >= 9 or not text.plain[start:end].isdigit() else 12
     if _PHONE_LABEL.match(text.lower, end) is None and _PHONE_WORDS.search(text.before(start, reach)) is None:
         return False
     return _THOUSANDS.fullmatch(text.plain, start, end) is None
 
 
-def _likely_regions(text: Text, start: int, end: int) -> tuple[str, ...] | None:
-    """Where a number may be dialled, by the way it is written: () for anywhere; None when it is no telephone's."""
-    written = _EXTENSION.sub("", text.plain[start:end])
+def _likely_regions(text: PreparedText, start: int, end: int) -> tuple[str, ...] | None:
+    """Return the regions of a number by its form: () for any; None if it is no telephone number."""
+    number = _EXTENSION.sub("", text.plain[start:end])
     if text.is_part_of_longer(start, end) or _NOT_A_PHONE.search(text.before(start, 36)):
         return None
-    if _NANP.fullmatch(written):
+    if _NANP.fullmatch(number):
         return ("US",)
-    if _ABROAD.fullmatch(written):
+    if _ABROAD.fullmatch(number):
         return ()
-    if sum(map(str.isdigit, written)) >= 9 and (_TRUNK.fullmatch(written) or _AREA.fullmatch(written)):
+    if sum(map(str.isdigit, number)) >= 9 and (_TRUNK.fullmatch(number) or _AREA.fullmatch(number)):
         return _REGIONS
     return None
 
 
-def _can_be_dialled(written: str, regions: tuple[str, ...]) -> bool:
-    """Whether there can be such a number: anywhere when it has its country code, else in one of the regions."""
+def _can_be_dialled(text: str, regions: tuple[str, ...]) -> bool:
+    """Return whether a number exists: with a country code anywhere, else in one of the regions."""
     import phonenumbers
 
-    # Numbers that Ofcom reserves for drama can be dialled nowhere, and are meant to look as if they could.
-    if re.sub(r"\D", "", written).startswith("07700900"):
+    # Numbers that Ofcom reserves for drama do not exist, but look as if they did.
+    if re.sub(r"\D", "", text).startswith("07700900"):
         return True
     try:
         if not regions:
-            number = phonenumbers.parse(written if written[0] == "+" else f"+{written[2:]}", None)
+            number = phonenumbers.parse(text if text[0] == "+" else f"+{text[2:]}", None)
             # Not a number that is only possible without its area code: "+15 000 000" is an amount.
-            return bool(
-                phonenumbers.is_possible_number_with_reason(number) == phonenumbers.ValidationResult.IS_POSSIBLE
-            )
-        return any(phonenumbers.is_valid_number(phonenumbers.parse(written, region)) for region in regions)
+            reason = phonenumbers.is_possible_number_with_reason(number)
+            return bool(reason == phonenumbers.ValidationResult.IS_POSSIBLE)
+        return any(phonenumbers.is_valid_number(phonenumbers.parse(text, region)) for region in regions)
     except phonenumbers.NumberParseException:
         return False
 
 
-def addresses_in(text: Text) -> Iterator[Finding]:
-    """Streets with a house number."""
+def addresses_in(text: PreparedText) -> Iterator[Finding]:
     for match in _STREET.finditer(text.plain):
         yield Finding(*match.span(), DataType.STREET_ADDRESS)
 
 
-def births_in(text: Text) -> Iterator[Finding]:
-    """Dates that the words before call a date of birth."""
+def births_in(text: PreparedText) -> Iterator[Finding]:
+    """Find dates that the words before call a date of birth."""
     if text.mentions(*_BIRTH_STEMS):
         for match in _BORN.finditer(text.lower):
             yield Finding(*match.span(1), DataType.BIRTH_DATE)

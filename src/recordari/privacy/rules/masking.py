@@ -1,7 +1,7 @@
-"""Personal data and secrets are taken out of a text before anything is made of it (S3).
+"""Masking: personal data and secrets are removed from a text before it is used (S3).
 
-What is found is masked, dropped or kept by the tenant's policy. Characters that hide words from a reader are taken out
-too. Names of people are not looked for: no rule finds them precisely, and a memory without names is of no use.
+The policy of the tenant masks, drops or keeps each finding. Characters that hide words from a reader are removed too.
+Names of people are not detected: no rule finds them precisely, and a memory without names is of no use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from recordari.errors import InvalidInput
 from recordari.privacy.rules.contacts import addresses_in, births_in, emails_in, machines_in, phones_in
-from recordari.privacy.rules.findings import DataType, Finding, Text
+from recordari.privacy.rules.findings import DataType, Finding, PreparedText
 from recordari.privacy.rules.numbers import numbers_in
 from recordari.privacy.rules.secrets import is_secret_under, secrets_in
 
@@ -29,44 +29,42 @@ MAX_DEPTH = 40
 
 
 class Action(StrEnum):
-    """What is done with a type of data."""
-
     MASK = "mask"
     DROP = "drop"
     KEEP = "keep"
 
 
-# Streets and birthdays are what people want an assistant to remember, and words of many other meanings look like them.
-_KEPT_BY_DEFAULT = frozenset({DataType.STREET_ADDRESS, DataType.BIRTH_DATE})
-_DEFAULT_ACTIONS = {each: Action.KEEP if each in _KEPT_BY_DEFAULT else Action.MASK for each in DataType}
+# People want an assistant to remember streets and birthdays, and many other texts look like them.
+_KEEP_BY_DEFAULT = frozenset({DataType.STREET_ADDRESS, DataType.BIRTH_DATE})
+_DEFAULT_ACTIONS = {each: Action.KEEP if each in _KEEP_BY_DEFAULT else Action.MASK for each in DataType}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyPolicy:
-    """What a tenant wants done with each type of data."""
+    """The action of a tenant for each type of data."""
 
     enabled: bool = True
     actions: Mapping[DataType, Action] = field(default_factory=lambda: _DEFAULT_ACTIONS)
 
     @classmethod
     def read(cls, setting: object) -> PrivacyPolicy:
-        """The policy that a tenant's setting `privacy` describes, or `InvalidInput`.
+        """Read the setting `privacy` of a tenant; `InvalidInput` if it is wrong.
 
-        `{"enabled": true, "default": "mask", "email": "keep", …}`; everything may be left out. `default` is the action
-        for every type that is not named; without it streets and dates of birth are kept and the rest is masked.
+        `{"enabled": true, "default": "mask", "email": "keep", …}`; every key is optional. `default` is the action for
+        types that are not named; without it streets and dates of birth are kept and the rest is masked.
         """
         if setting is None:
             return cls()
         if not isinstance(setting, dict):
             raise InvalidInput("privacy must be an object, such as {'email': 'keep'}", field="privacy")
-        given = dict(setting)
-        enabled = given.pop("enabled", True)
+        rest = dict(setting)
+        enabled = rest.pop("enabled", True)
         if not isinstance(enabled, bool):
             raise InvalidInput("privacy.enabled must be true or false", field="privacy")
         actions = dict(_DEFAULT_ACTIONS)
-        if "default" in given:
-            actions = dict.fromkeys(DataType, _action("default", given.pop("default")))
-        for name, action in given.items():
+        if "default" in rest:
+            actions = dict.fromkeys(DataType, _action("default", rest.pop("default")))
+        for name, action in rest.items():
             if name not in frozenset(DataType):
                 raise InvalidInput(f"privacy knows no such type; use {', '.join(DataType)}", field="privacy")
             actions[DataType(name)] = _action(name, action)
@@ -81,48 +79,47 @@ def _action(name: str, action: object) -> Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sanitised:
-    """A text that may be kept, and how often each type was masked or dropped."""
+    """A text after the policy, and how often each type was masked or dropped."""
 
     text: str
     counts: Mapping[str, int]
 
 
 def find(text: str) -> tuple[Finding, ...]:
-    """All personal data and secrets of a text in order, none overlapping another."""
-    seen, removed = visible(text)
-    found = _find(seen)
-    return _in_original(found, removed) if removed else found
+    """Find all personal data and secrets of a text, in order and without overlaps."""
+    shown, removed = visible(text)
+    findings = _find(shown)
+    return _in_original(findings, removed) if removed else findings
 
 
 def holds_secret(text: str) -> bool:
-    """Whether there is a secret in a text; of all that may be found, it comes first."""
-    seen, _ = visible(text)
-    return any(True for _ in secrets_in(Text.of(plain_forms(seen))))
+    shown, _ = visible(text)
+    return any(True for _ in secrets_in(PreparedText.of(plain_forms(shown))))
 
 
 def sanitise(text: str, *, policy: PrivacyPolicy) -> Sanitised:
-    """Apply the policy to a text. Doing it again changes nothing more."""
+    """Apply the policy to a text. A second time changes nothing more."""
     counts: Counter[str] = Counter()
     if not policy.enabled:
         return Sanitised(text=text, counts=counts)
-    leave = frozenset(each for each in _KEPT_BY_DEFAULT if policy.actions[each] is Action.KEEP)
-    # What is taken out can bring other things together, so that the text is looked at until nothing is found.
+    leave = frozenset(each for each in _KEEP_BY_DEFAULT if policy.actions[each] is Action.KEEP)
+    # A removal can join other characters to a new finding, so that the search is repeated until there is none.
     for _ in range(MAX_PASSES):
         text, removed = visible(text)
         if removed:
             counts[HIDDEN] += sum(end - start for start, end in removed)
-        acted = [each for each in _find(text, leave=leave) if policy.actions[each.type] is not Action.KEEP]
-        if not acted:
+        findings = [each for each in _find(text, leave=leave) if policy.actions[each.type] is not Action.KEEP]
+        if not findings:
             break
-        counts.update(str(each.type) for each in acted)
-        text = _replaced(text, acted, policy)
+        counts.update(str(each.type) for each in findings)
+        text = _replaced(text, findings, policy)
     return Sanitised(text=text, counts=counts)
 
 
 def sanitise_value(value: Any, *, policy: PrivacyPolicy) -> tuple[Any, Mapping[str, int]]:
-    """Apply the policy to every text inside a JSON value; what is no JSON is handed back as it is.
+    """Apply the policy to every text in a JSON value; other values stay as they are.
 
-    The key of a text is its context: `{"password": "…"}` holds a secret whatever it looks like.
+    The key of a text is its context: `{"password": "…"}` contains a secret, whatever it looks like.
     """
     counts: Counter[str] = Counter()
     return (_value(value, policy, counts, depth=0) if policy.enabled else value), counts
@@ -149,16 +146,11 @@ def _members(value: dict[Any, Any], policy: PrivacyPolicy, counts: Counter[str],
     action = policy.actions[DataType.SECRET]
     for name, each in value.items():
         key = _value(name, policy, counts, depth=depth + 1)
-        if key != name:
-            # Two names may look the same once they are masked; none of their values is lost.
-            while key in members or key in value:
-                key += "′"
-        if (
-            action is not Action.KEEP
-            and isinstance(name, str)
-            and isinstance(each, str)
-            and is_secret_under(name, each)
-        ):
+        # Two names may look the same after masking; no value is lost.
+        while key != name and (key in members or key in value):
+            key += "′"
+        is_text = isinstance(name, str) and isinstance(each, str)
+        if action is not Action.KEEP and is_text and is_secret_under(name, each):
             counts[str(DataType.SECRET)] += 1
             members[key] = DataType.SECRET.mask if action is Action.MASK else ""
         else:
@@ -170,30 +162,30 @@ _ORDER = {each: index for index, each in enumerate(DataType)}
 
 
 def _find(text: str, *, leave: frozenset[DataType] = frozenset()) -> tuple[Finding, ...]:
-    """What there is, but for types to `leave`, which stand last in precedence and need not be looked for."""
+    """Find everything except the types to `leave`, which are last in precedence."""
     if len(text) < SHORTEST_KEY and text.isascii() and text.isalpha():
-        return ()  # a name or a word: everything else that is found has digits, signs or blanks
-    read = Text.of(plain_forms(text))
-    found: list[Finding] = [*secrets_in(read), *machines_in(read), *numbers_in(read)]
-    if "@" in read.plain:
-        found += emails_in(read)
-    if read.numeric:
-        found += phones_in(read)
+        return ()  # a name or a word: findings have digits, signs or blanks
+    prepared = PreparedText.of(plain_forms(text))
+    findings = [*secrets_in(prepared), *machines_in(prepared), *numbers_in(prepared)]
+    if "@" in prepared.plain:
+        findings += emails_in(prepared)
+    if prepared.numeric:
+        findings += phones_in(prepared)
     if DataType.BIRTH_DATE not in leave:
-        found += births_in(read)
+        findings += births_in(prepared)
     if DataType.STREET_ADDRESS not in leave:
-        found += addresses_in(read)
-    return _without_overlaps(found, len(text)) if found else ()
+        findings += addresses_in(prepared)
+    return _without_overlaps(findings, len(text)) if findings else ()
 
 
-def _without_overlaps(found: Iterable[Finding], length: int) -> tuple[Finding, ...]:
+def _without_overlaps(findings: Iterable[Finding], length: int) -> tuple[Finding, ...]:
     taken = bytearray(length)
-    kept = []
-    for each in sorted(found, key=lambda each: (_ORDER[each.type], each.start, -each.end)):
+    result = []
+    for each in sorted(findings, key=lambda each: (_ORDER[each.type], each.start, -each.end)):
         if taken.find(1, each.start, each.end) < 0:
             taken[each.start : each.end] = b"\x01" * (each.end - each.start)
-            kept.append(each)
-    return tuple(sorted(kept, key=lambda each: each.start))
+            result.append(each)
+    return tuple(sorted(result, key=lambda each: each.start))
 
 
 def _replaced(text: str, findings: Iterable[Finding], policy: PrivacyPolicy) -> str:
@@ -207,20 +199,20 @@ def _replaced(text: str, findings: Iterable[Finding], policy: PrivacyPolicy) -> 
     return "".join(parts)
 
 
-def _in_original(found: Iterable[Finding], removed: Removed) -> tuple[Finding, ...]:
-    """The same stretches in the text that still had its hidden characters."""
-    # Where each removed stretch stood in the text without them, and how much was gone by then.
-    places, gone = [], [0]
+def _in_original(findings: Iterable[Finding], removed: Removed) -> tuple[Finding, ...]:
+    """Return the findings with their positions in the text that still has its hidden characters."""
+    # The position of each removed span in the text without them, and the number of characters removed before.
+    positions, gone = [], [0]
     for start, end in removed:
-        places.append(start - gone[-1])
+        positions.append(start - gone[-1])
         gone.append(gone[-1] + end - start)
     return tuple(
         Finding(
-            each.start + gone[bisect_right(places, each.start)],
-            each.end + gone[bisect_right(places, each.end - 1)],
+            each.start + gone[bisect_right(positions, each.start)],
+            each.end + gone[bisect_right(positions, each.end - 1)],
             each.type,
         )
-        for each in found
+        for each in findings
     )
 
 
@@ -245,7 +237,7 @@ Removed = tuple[tuple[int, int], ...]
 
 
 def visible(text: str) -> tuple[str, Removed]:
-    """The text without what hides in it, and which stretches were taken out."""
+    """Return the text without hidden characters, and the spans that were removed."""
     if text.isascii() or _HIDDEN.search(text) is None:
         return text, ()
     has_right_to_left = _RIGHT_TO_LEFT.search(text) is not None
@@ -275,13 +267,13 @@ def visible(text: str) -> tuple[str, Removed]:
 
 
 def _is_honest(character: str, before: str, after: str, *, has_right_to_left: bool) -> bool:
-    """Whether writing needs the character where it stands: between the last one kept and the next one."""
+    """Return whether writing needs the character between the one before and the one after."""
     code = ord(character)
     if code in (0x200C, 0x200D):  # joiners
         if _JOINED_SCRIPT.match(before):
             return True
         return code == 0x200D and bool(_EMOJI.match(before)) and bool(_EMOJI.match(after))
-    if 0xFE00 <= code <= 0xFE0F or 0x180B <= code <= 0x180F:  # variation selectors: one after what it varies
+    if 0xFE00 <= code <= 0xFE0F or 0x180B <= code <= 0x180F:  # variation selectors: after their base
         if code >= 0xFE00:
             return bool(before) and not before.isspace() and not _HIDDEN.match(before)
         return bool(_MONGOLIAN.match(before))
@@ -297,13 +289,11 @@ def _is_honest(character: str, before: str, after: str, *, has_right_to_left: bo
 
 
 def plain_forms(text: str) -> str:
-    """The text with full-width letters, other scripts' digits, and every dash and space in their ASCII form.
+    """Return the text with full-width letters, digits of other scripts, dashes and spaces in their ASCII forms.
 
-    It has the same length, so that a place found in it is the place in the text.
+    The length is the same, so that positions are the same.
     """
-    if text.isascii():
-        return text
-    return text.translate(_plain_table())
+    return text if text.isascii() else text.translate(_plain_table())
 
 
 @cache

@@ -1,16 +1,16 @@
-"""Numbers that name a person or an account: cards, bank accounts, wallets, national ids.
+"""Numbers of a person or an account: cards, bank accounts, wallets, national ids.
 
-Where a format has check digits they are computed, so that a random number is hardly ever taken for one. Formats that are
-just some digits count only behind a word that says what they are.
+Check digits are computed where a format has them, so that a random number hardly ever matches. Formats of plain digits
+count only after a word that names them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 
-from recordari.privacy.rules.findings import NOT_AFTER_WORD, NOT_BEFORE_WORD, DataType, Finding, Text
+from recordari.privacy.rules.findings import NOT_AFTER_WORD, NOT_BEFORE_WORD, DataType, Finding, PreparedText
 
 _CARD = re.compile(
     NOT_AFTER_WORD + r"(?:\d{4}([ .-])\d{4}\1\d{4}\1\d{1,7}|\d{4}([ -])\d{6}\2\d{4,5}|\d{12,19})" + NOT_BEFORE_WORD
@@ -40,22 +40,22 @@ _BARE_SSN = re.compile(
 
 # Formats whose shape and check digits are enough, by the module of python-stdnum that checks them.
 _CHECKED = {
-    name: (shape, module)
-    for name, shape, module in (
-        ("fr_nir", r"[12] ?\d{2} ?(?:0[1-9]|1[0-2]|[2-9]\d) ?(?:\d{2}|2[AB]) ?\d{3} ?\d{3} ?\d{2}", "fr.nir"),
-        ("it_codicefiscale", r"[A-Za-z]{6}\d{2}[A-Za-z]\d{2}[A-Za-z]\d{3}[A-Za-z]", "it.codicefiscale"),
-        ("es_dni", r"\d{8}-?[A-HJ-NP-TV-Z]", "es.dni"),
-        ("es_nie", r"[XYZ]-?\d{7}-?[A-HJ-NP-TV-Z]", "es.nie"),
-        ("br_cpf", r"\d{3}\.\d{3}\.\d{3}-\d{2}", "br.cpf"),
-        ("cn_ric", r"[1-9]\d{5}(?:19|20)\d{9}[\dXx]", "cn.ric"),
-        ("ch_ssn", r"756\.\d{4}\.\d{4}\.\d{2}", "ch.ssn"),
-        ("fi_hetu", r"\d{6}[-+A]\d{3}[0-9A-FHJ-NPR-Y]", "fi.hetu"),
-        ("kr_rrn", r"\d{6}-\d{7}", "kr.rrn"),
-        ("mx_curp", r"[A-Z]{4}\d{6}[HMX][A-Z]{5}[0-9A-Z]\d", "mx.curp"),
-        ("cl_rut", r"\d{1,2}\.\d{3}\.\d{3}-[\dkK]", "cl.rut"),
-        ("ar_cuit", r"(?:20|23|24|27)-\d{8}-\d", "ar.cuit"),
-        ("be_nn", r"\d{2}\.\d{2}\.\d{2}-\d{3}[.-]\d{2}", "be.nn"),
-        ("in_aadhaar", r"[2-9]\d{3} \d{4} \d{4}", "in_.aadhaar"),
+    module.replace(".", "_"): (shape, module)
+    for shape, module in (
+        (r"[12] ?\d{2} ?(?:0[1-9]|1[0-2]|[2-9]\d) ?(?:\d{2}|2[AB]) ?\d{3} ?\d{3} ?\d{2}", "fr.nir"),
+        (r"[A-Za-z]{6}\d{2}[A-Za-z]\d{2}[A-Za-z]\d{3}[A-Za-z]", "it.codicefiscale"),
+        (r"\d{8}-?[A-HJ-NP-TV-Z]", "es.dni"),
+        (r"[XYZ]-?\d{7}-?[A-HJ-NP-TV-Z]", "es.nie"),
+        (r"\d{3}\.\d{3}\.\d{3}-\d{2}", "br.cpf"),
+        (r"[1-9]\d{5}(?:19|20)\d{9}[\dXx]", "cn.ric"),
+        (r"756\.\d{4}\.\d{4}\.\d{2}", "ch.ssn"),
+        (r"\d{6}[-+A]\d{3}[0-9A-FHJ-NPR-Y]", "fi.hetu"),
+        (r"\d{6}-\d{7}", "kr.rrn"),
+        (r"[A-Z]{4}\d{6}[HMX][A-Z]{5}[0-9A-Z]\d", "mx.curp"),
+        (r"\d{1,2}\.\d{3}\.\d{3}-[\dkK]", "cl.rut"),
+        (r"(?:20|23|24|27)-\d{8}-\d", "ar.cuit"),
+        (r"\d{2}\.\d{2}\.\d{2}-\d{3}[.-]\d{2}", "be.nn"),
+        (r"[2-9]\d{3} \d{4} \d{4}", "in_.aadhaar"),
     )
 }
 _CHECKED_SHAPES = re.compile(
@@ -85,21 +85,18 @@ _PAPERS = re.compile(
 )
 
 
-def numbers_in(text: Text) -> Iterator[Finding]:
-    """Cards, accounts, wallets and ids of the text, in no particular order."""
-    yield from _cards(text)
-    yield from _ibans(text)
-    yield from _wallets(text)
-    yield from _social_security(text)
-    yield from _national_ids(text)
+def numbers_in(text: PreparedText) -> Iterator[Finding]:
+    """Find cards, accounts, wallets and ids, in no particular order."""
+    for detector in (_cards, _ibans, _wallets, _social_security, _national_ids):
+        yield from detector(text)
 
 
-def _cards(text: Text) -> Iterator[Finding]:
+def _cards(text: PreparedText) -> Iterator[Finding]:
     for match in text.numbers(_CARD):
         digits = re.sub(r"\D", "", match.group())
         if not 12 <= len(digits) <= 19 or not _luhn(digits) or text.is_part_of_longer(*match.span()):
             continue
-        # Numbers of other lengths are more often ids, of which one in ten has the check digit of a card.
+        # Numbers of other lengths are usually ids, of which one in ten has the check digit of a card.
         if (_is_issued(digits) and 13 <= len(digits) <= 16) or _CARD_WORDS.search(text.before(match.start(), 30)):
             yield Finding(*match.span(), DataType.CREDIT_CARD)
     if text.mentions("cvv", "cvc", "security code"):
@@ -108,7 +105,7 @@ def _cards(text: Text) -> Iterator[Finding]:
 
 
 def _is_issued(digits: str) -> bool:
-    """Whether an issuer gives out cards that begin so and are so long."""
+    """Return whether an issuer has cards with this prefix and length."""
     length, two, four = len(digits), int(digits[:2]), int(digits[:4])
     return (
         (digits[0] == "4" and length in {13, 16, 18, 19})
@@ -124,14 +121,11 @@ def _is_issued(digits: str) -> bool:
 
 
 def _luhn(digits: str) -> bool:
-    total = 0
-    for index, digit in enumerate(reversed(digits)):
-        value = int(digit) * (1 + index % 2)
-        total += value - 9 if value > 9 else value
-    return total % 10 == 0
+    values = (int(digit) * (1 + index % 2) for index, digit in enumerate(reversed(digits)))
+    return sum(value - 9 if value > 9 else value for value in values) % 10 == 0
 
 
-def _ibans(text: Text) -> Iterator[Finding]:
+def _ibans(text: PreparedText) -> Iterator[Finding]:
     for match in text.numbers(_IBAN):
         length = _IBAN_LENGTHS.get(match.group()[:2].upper())
         end = _compact_end(text.plain, match.start(), length) if length is not None else None
@@ -140,45 +134,34 @@ def _ibans(text: Text) -> Iterator[Finding]:
 
 
 def _compact_end(text: str, start: int, length: int) -> int | None:
-    """Where `length` letters and digits end, with at most one space or dash between two; None when they do not."""
-    seen, index, gap = 0, start, False
-    while index < len(text) and seen < length:
-        if text[index].isascii() and text[index].isalnum():
-            seen, gap = seen + 1, False
-        elif gap or text[index] not in " -":
-            return None
-        else:
-            gap = True
-        index += 1
-    if seen < length or (index < len(text) and text[index].isascii() and text[index].isalnum()):
-        return None
-    return index
+    """Return the end of `length` letters and digits with at most one space or dash between two; None if there are fewer."""
+    match = re.compile(rf"[A-Za-z0-9](?:[ -]?[A-Za-z0-9]){{{length - 1}}}" + NOT_BEFORE_WORD).match(text, start)
+    return match.end() if match is not None else None
 
 
-def _mod_97(written: str) -> bool:
-    compact = re.sub(r"[ -]", "", written).upper()
+def _mod_97(iban: str) -> bool:
+    compact = re.sub(r"[ -]", "", iban).upper()
     return int("".join(str(int(sign, 36)) for sign in compact[4:] + compact[:4])) % 97 == 1
 
 
-def _wallets(text: Text) -> Iterator[Finding]:
+def _wallets(text: PreparedText) -> Iterator[Finding]:
     for match in _WALLET.finditer(text.plain):
-        # An Ethereum address has no check digits that all writers keep; forty hexadecimal digits are enough.
+        # Not all Ethereum addresses have check digits; forty hexadecimal digits are enough.
         if match.group().startswith("0x") or _is_valid("bitcoin", match.group()):
             yield Finding(*match.span(), DataType.CRYPTO_WALLET)
 
 
-def _social_security(text: Text) -> Iterator[Finding]:
+def _social_security(text: PreparedText) -> Iterator[Finding]:
     for match in text.numbers(_SSN):
-        if text.is_part_of_longer(*match.span()):
-            continue
-        if match[1] == "-" or _SSN_WORDS.search(text.before(match.start(), 40)):
+        is_ssn = match[1] == "-" or _SSN_WORDS.search(text.before(match.start(), 40))
+        if is_ssn and not text.is_part_of_longer(*match.span()):
             yield Finding(*match.span(), DataType.US_SSN)
     if text.mentions("ssn", "social security"):
         for match in _BARE_SSN.finditer(text.lower):
             yield Finding(*match.span(1), DataType.US_SSN)
 
 
-def _national_ids(text: Text) -> Iterator[Finding]:
+def _national_ids(text: PreparedText) -> Iterator[Finding]:
     for match in text.numbers(_CHECKED_SHAPES):
         assert match.lastgroup is not None
         if not text.is_part_of_longer(*match.span()) and _is_valid(_CHECKED[match.lastgroup][1], match.group()):
@@ -186,7 +169,7 @@ def _national_ids(text: Text) -> Iterator[Finding]:
     for match in text.numbers(_NINO):
         yield Finding(*match.span(), DataType.NATIONAL_ID)
     for match in text.numbers(_NRIC):
-        if _nric_letter(match.group()):
+        if _has_nric_letter(match.group()):
             yield Finding(*match.span(), DataType.NATIONAL_ID)
     for match in text.numbers(_PAPER_NUMBER):
         number = match.group()
@@ -196,19 +179,13 @@ def _national_ids(text: Text) -> Iterator[Finding]:
             yield Finding(*match.span(), DataType.NATIONAL_ID)
 
 
-def _nric_letter(number: str) -> bool:
-    """Whether the last letter of a Singapore identity number fits its digits."""
+def _has_nric_letter(number: str) -> bool:
+    """Check the last letter of a Singapore identity number."""
     total = sum(int(digit) * weight for digit, weight in zip(number[1:8], (2, 7, 6, 5, 4, 3, 2), strict=True))
     total += 4 if number[0] in "TG" else 0
     return ("JZIHGFEDCBA" if number[0] in "ST" else "XWUTRQPNMLK")[total % 11] == number[8]
 
 
-_checkers: dict[str, Callable[[str], bool]] = {}
-
-
 def _is_valid(module: str, number: str) -> bool:
-    """Ask python-stdnum, whose modules are loaded when first needed."""
-    checker = _checkers.get(module)
-    if checker is None:
-        checker = _checkers[module] = import_module(f"stdnum.{module}").is_valid
-    return bool(checker(number))
+    """Check a number with python-stdnum, whose modules are loaded on first use."""
+    return bool(import_module(f"stdnum.{module}").is_valid(number))

@@ -1,7 +1,7 @@
-"""Secrets: keys by the formats of those who issue them, and whatever stands where a secret is written.
+"""Secrets: keys in the formats of their issuers, and values after the name of a secret.
 
 A format is precise by itself. Elsewhere the name before the value (`client_secret=`, "my password is") makes it a secret,
-and the value must look like one: placeholders, code and ordinary words are left alone.
+and the value must look like one: placeholders, code and ordinary words do not count.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from recordari.privacy.rules.findings import MASKS, DataType, Finding, Text
+from recordari.privacy.rules.findings import MASKS, DataType, Finding, PreparedText
 
-# A key is a long run of these; ordinary text has hardly any, so that formats are looked for only there.
+# A key is a long run of these characters. Ordinary text has few such runs, and formats are searched only there.
 _RUN = re.compile(r"[A-Za-z0-9_.~+/=$:-]{16,}")
 # Formats by first letters; every repetition is bounded and possessive, so that no text makes the search slow.
 _ISSUED = re.compile(
@@ -95,72 +95,65 @@ _PATH = re.compile(
 _SAMPLE_PASSWORDS = frozenset({"password", "passwd", "pass", "pwd", "secret", "token"})
 
 
-def secrets_in(text: Text) -> Iterator[Finding]:
-    """Every secret of the text, in no particular order."""
+def secrets_in(text: PreparedText) -> Iterator[Finding]:
+    """Find secrets, in no particular order."""
     plain = text.plain
     if "-----BEGIN" in plain:
         for match in _KEY_BLOCK.finditer(plain):
-            yield _found(match.start(), match.end())
+            yield _secret(match.start(), match.end())
     for run in _RUN.finditer(plain):
         for match in _ISSUED.finditer(plain, run.start(), run.end()):
-            yield _found(_url_start(plain, match.start()), match.end())
+            yield _secret(_url_start(plain, match.start()), match.end())
     if "://" in plain:
         for match in _USER_INFO.finditer(plain):
             if not _refused(match[1]) and match[1].lower() not in _SAMPLE_PASSWORDS:
-                yield _found(match.start(1), match.end(1))
+                yield _secret(match.start(1), match.end(1))
     if text.mentions("bearer", "authorization"):
         for match in _BEARER.finditer(text.lower):
             value = plain[slice(*match.span("value"))]
             if not _refused(value) and (match["header"] != "bearer" or _looks_random(value)):
-                yield _found(*match.span("value"))
+                yield _secret(*match.span("value"))
     if "pin" in text.lower:
         for match in _PIN.finditer(text.lower):
-            yield _found(*match.span("value"))
+            yield _secret(*match.span("value"))
     if text.mentions("seed", "recovery", "mnemonic"):
         for match in _SEED_PHRASE.finditer(text.lower):
-            yield _found(match.start(1), match.end(1))
+            yield _secret(match.start(1), match.end(1))
     if text.mentions(*_STEMS):
         yield from _named_secrets(text)
 
 
 def is_secret_under(name: str, value: str) -> bool:
-    """Whether a value is a secret because of the name it is kept under, as in `{"password": "…"}`."""
+    """Return whether a value is a secret because of its name, as in `{"password": "…"}`."""
     match = _NAME.search(name.lower())
-    if match is None or _is_masked(value) or _is_placeholder(value):
-        return False
-    if _PLAIN_SUFFIX.search(name[match.end() :]):
+    if match is None or _PLAIN_SUFFIX.search(name[match.end() :]) or _refused(value):
         return False
     return len(value) >= 4 and (match["pass"] is not None or _looks_random(value))
 
 
-def _found(start: int, end: int) -> Finding:
+def _secret(start: int, end: int) -> Finding:
     return Finding(start, end, DataType.SECRET)
 
 
 def _url_start(text: str, start: int) -> int:
-    """Where the address of a secret web hook begins."""
     return start - 8 if text[start] in "hd" and text.startswith("https://", max(0, start - 8)) else start
 
 
-def _named_secrets(text: Text) -> Iterator[Finding]:
+def _named_secrets(text: PreparedText) -> Iterator[Finding]:
     done = 0
     for name in _NAME.finditer(text.lower):
         if name.start() < done:
             continue
         suffix = _SUFFIX.match(text.plain, name.end())
-        end = name.end()
-        if suffix is not None and suffix.group():
-            if _PLAIN_SUFFIX.search(suffix.group()):
-                continue
-            end = suffix.end()
-        span = _value_span(text.plain, name, end)
+        if suffix is not None and suffix.group() and _PLAIN_SUFFIX.search(suffix.group()):
+            continue
+        span = _value_span(text.plain, name, suffix.end() if suffix is not None else name.end())
         if span is not None:
-            yield _found(*span)
+            yield _secret(*span)
             done = span[1]
 
 
 def _value_span(text: str, name: re.Match[str], end: int) -> tuple[int, int] | None:
-    """Where the value after a name stands, if it is a secret."""
     is_pass = name["pass"] is not None
     separator = _SEPARATOR.match(text, end)
     is_option = text[max(0, name.start() - 24) : name.start()].rpartition(" ")[2].startswith("--")
@@ -170,17 +163,16 @@ def _value_span(text: str, name: re.Match[str], end: int) -> tuple[int, int] | N
             return None
         span = _read_value(text, direct.end(), direct["quote"])
         value = text[slice(*span)]
-        strong = len(value) >= 8 and _classes(value) >= 3
-        return span if not _refused(value) and (strong or (is_option and _looks_random(value))) else None
+        is_strong = len(value) >= 8 and _classes(value) >= 3
+        return span if not _refused(value) and (is_strong or (is_option and _looks_random(value))) else None
     span = _read_value(text, separator.end(), separator["quote"])
     value = text[slice(*span)]
     if _refused(value):
         return None
     sign = separator["sign"]
     if not is_pass:
-        if name.group().startswith("sig") and len(value) < 20:
-            return None
-        return span if _looks_random(value) else None
+        is_short_signature = name.group().startswith("sig") and len(value) < 20
+        return span if not is_short_signature and _looks_random(value) else None
     is_setting = sign in {"=", ":=", "=>", "=="} or (sign == ":" and text[max(0, name.start() - 1)] in "_-.")
     if separator["quote"] or is_setting or is_option:
         return span if not _is_code(value, quoted=bool(separator["quote"]), tight=separator.end() - end <= 1) else None
@@ -188,7 +180,7 @@ def _value_span(text: str, name: re.Match[str], end: int) -> tuple[int, int] | N
 
 
 def _is_code(value: str, *, quoted: bool, tight: bool) -> bool:
-    """Whether code or a form stands here instead of a password: `password = settings.password`."""
+    """Return whether a value is code or a form instead of a password: `password = settings.password`."""
     if _OWN_NAME.fullmatch(value):
         return True
     has_digit = any(map(str.isdigit, value))
@@ -205,11 +197,10 @@ def _read_value(text: str, start: int, quote: str) -> tuple[int, int]:
     match = _VALUE.match(text, start)
     if match is None:
         return start, start
-    end = match.end()
-    value = match.group()
+    end, value = match.end(), match.group()
     for stop in (";", "&", ","):
         cut = value.find(stop)
-        # A password may hold any sign; what follows one of these is most often the next setting.
+        # A password may contain any of these, but usually the next setting follows.
         if cut > 0 and ("=" in value[cut:] or ":" in value[cut:] or cut == len(value) - 1):
             end = min(end, start + cut)
     while end > start and text[end - 1] in ".,;:)]}，。；）":
@@ -218,19 +209,13 @@ def _read_value(text: str, start: int, quote: str) -> tuple[int, int]:
 
 
 def _refused(value: str) -> bool:
-    return len(value) < 3 or _is_masked(value) or _is_placeholder(value)
-
-
-def _is_masked(value: str) -> bool:
-    return "[" in value and any(mask in value for mask in MASKS)
-
-
-def _is_placeholder(value: str) -> bool:
-    return _PLACEHOLDER.fullmatch(value) is not None
+    """Return whether a value is too short, masked already, or a placeholder."""
+    is_masked = "[" in value and any(mask in value for mask in MASKS)
+    return len(value) < 3 or is_masked or _PLACEHOLDER.fullmatch(value) is not None
 
 
 def _classes(value: str) -> int:
-    """How many of these it has: small letters, capitals, digits, other signs."""
+    """Count the classes of characters: lower case, upper case, digits, others."""
     return (
         any(map(str.islower, value))
         + any(map(str.isupper, value))
@@ -240,7 +225,7 @@ def _classes(value: str) -> int:
 
 
 def _looks_chosen(value: str) -> bool:
-    """Whether prose names a password here, and does not just go on: "password: click the link"."""
+    """Return whether prose names a password, unlike "password: click the link"."""
     if len(value) < 6 or value[0] in "/#@" or "://" in value:
         return False
     if value.isdigit():
@@ -252,7 +237,7 @@ def _looks_chosen(value: str) -> bool:
 
 
 def _looks_random(value: str) -> bool:
-    """Whether a machine made it: long, of several kinds of signs, without the regularity of words or code."""
+    """Return whether a value is generated: long, of several classes, without the regularity of words or code."""
     if len(value) < 8 or "://" in value or value[0] in "/#@" or value.isdigit():
         return False
     has_digit = any(map(str.isdigit, value))
@@ -262,9 +247,5 @@ def _looks_random(value: str) -> bool:
         return False
     if not has_digit and not (len(value) >= 16 and _classes(value) >= 2):
         return False
-    return _entropy(value[:128]) >= 2.0
-
-
-def _entropy(value: str) -> float:
-    counts = Counter(value)
-    return -sum(count / len(value) * math.log2(count / len(value)) for count in counts.values())
+    shares = [count / len(value[:128]) for count in Counter(value[:128]).values()]
+    return -sum(share * math.log2(share) for share in shares) >= 2.0
