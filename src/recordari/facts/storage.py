@@ -36,8 +36,6 @@ class SourceText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactRow:
-    """A fact as it is judged."""
-
     item_id: UUID
     kind: Kind
     content: str
@@ -66,14 +64,12 @@ class ItemFilter:
 
 
 async def sources_to_extract(tx: Transaction, item_ids: Sequence[UUID], trusts: Sequence[Trust]) -> list[SourceText]:
-    """The messages of these ids that facts may be taken from."""
     return await tx.all(
         queries.sources_to_extract, SourceText, item_ids=list(item_ids), trusts=[str(one) for one in trusts]
     )
 
 
 async def mark_extracted(tx: Transaction, item_ids: Sequence[UUID], now: datetime) -> None:
-    """Note that facts were taken from messages."""
     await tx.run(queries.mark_extracted, item_ids=list(item_ids), now=now)
 
 
@@ -83,7 +79,6 @@ async def same_words(tx: Transaction, item_id: UUID) -> list[UUID]:
 
 
 async def facts_to_judge(tx: Transaction, item_ids: Sequence[UUID]) -> list[FactRow]:
-    """The facts of these ids that wait for the judge, oldest first."""
     return await tx.all(queries.facts_to_judge, FactRow, item_ids=list(item_ids))
 
 
@@ -97,12 +92,10 @@ async def near_facts(
 
 
 async def predecessors(tx: Transaction, item_ids: Sequence[UUID], *, most: int) -> list[FactRow]:
-    """What these facts ended, newest first."""
     return await tx.all(queries.predecessors, FactRow, item_ids=list(item_ids), most=most)
 
 
 async def mark_judged(tx: Transaction, item_ids: Sequence[UUID], now: datetime) -> None:
-    """Note that facts were judged."""
     await tx.run(queries.mark_judged, item_ids=list(item_ids), now=now)
 
 
@@ -112,12 +105,10 @@ async def set_pinned(tx: Transaction, item_id: UUID, pinned_at: datetime | None)
 
 
 async def set_confidence(tx: Transaction, item_id: UUID, confidence: float) -> None:
-    """Note how sure an item is."""
     await tx.run(queries.set_confidence, item_id=item_id, confidence=confidence)
 
 
 async def list_items(tx: Transaction, wanted: ItemFilter, *, before: UUID | None, limit: int) -> list[Item]:
-    """Items that the identity may see, newest first."""
     who = tx.identity
     return await tx.all(
         queries.list_items,
@@ -161,7 +152,6 @@ class Derived:
 
 
 async def insert_links(tx: Transaction, links: Sequence[Link]) -> None:
-    """Note what items were taken from."""
     if links:
         await tx.run(
             queries.insert_links,
@@ -172,17 +162,14 @@ async def insert_links(tx: Transaction, links: Sequence[Link]) -> None:
 
 
 async def copy_links(tx: Transaction, *, from_id: UUID, to_id: UUID) -> None:
-    """Let one item rest on what another rests on."""
     await tx.run(queries.copy_links, item_id=to_id, from_id=from_id)
 
 
 async def sources_of(tx: Transaction, item_id: UUID) -> list[EvidenceSource]:
-    """What an item rests on, oldest first."""
     return await tx.all(queries.sources_of, EvidenceSource, item_id=item_id, limit=MOST_SOURCES)
 
 
 async def derived_from(tx: Transaction, item_ids: Sequence[UUID]) -> list[Derived]:
-    """Everything that rests on these items."""
     return await tx.all(queries.derived_from, Derived, item_ids=list(item_ids))
 
 

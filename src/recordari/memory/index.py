@@ -250,8 +250,6 @@ MOST_THREADS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LastMessage:
-    """The last message of a thread."""
-
     item_id: UUID
     content_hash: bytes
     scope: Scope
@@ -266,7 +264,6 @@ class Threads:
         self._last: BoundedMap[tuple[TenantId, str], LastMessage] = BoundedMap(MOST_THREADS)
 
     def note(self, tenant_id: TenantId, row: Row) -> None:
-        """A row was written at the end of its thread."""
         if row.thread is None:
             return
         key, item = (tenant_id, row.thread), row.item

@@ -58,7 +58,6 @@ class Objects(Protocol):
 
 
 def key_of(owner: str, body: bytes) -> str:
-    """The key of an owner's body."""
     tenant = owner.partition("/")[0]
     if not _TENANT.fullmatch(tenant):
         raise ProviderError("an object belongs to a tenant", service="the object store")
@@ -80,28 +79,22 @@ class LocalObjects:
         self._folder = folder
 
     async def put(self, body: bytes, *, owner: str) -> str:
-        """Keep a body durably; its key."""
         return await self.put_at(key_of(owner, body), body)
 
     async def put_at(self, key: str, body: bytes) -> str:
-        """Keep a body under a key."""
         await asyncio.to_thread(self._write, self._path(key), body)
         return key
 
     async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """A body, or a range of it."""
         return await asyncio.to_thread(self._read, self._path(key), start, length)
 
     async def delete(self, key: str) -> None:
-        """Remove a body; nothing when it is gone."""
         await asyncio.to_thread(self._path(key).unlink, missing_ok=True)
 
     async def delete_older(self, key: str, before: datetime) -> bool:
-        """Remove a body unless it was written since."""
         return await asyncio.to_thread(self._remove_older, self._path(key), before.timestamp())
 
     async def list_of(self, tenant: str) -> AsyncIterator[StoredObject]:
-        """The objects of a tenant."""
         for found in await asyncio.to_thread(self._listed, tenant):
             yield found
 
@@ -222,7 +215,6 @@ class S3Objects:
         self._error = BaseError
 
     async def put(self, body: bytes, *, owner: str) -> str:
-        """Keep a body durably; its key."""
         return await self.put_at(key_of(owner, body), body)
 
     async def put_at(self, key: str, body: bytes) -> str:
@@ -232,7 +224,6 @@ class S3Objects:
         return key
 
     async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """A body, or a range of it."""
         if length is not None and length > 0:
             try:
                 found = await self._obstore.get_range_async(self._store, checked_key(key), start=start, length=length)
@@ -245,12 +236,10 @@ class S3Objects:
         return body[start : None if length is None else start + length]
 
     async def delete(self, key: str) -> None:
-        """Remove a body; nothing when it is gone."""
         with self._translated("written"), suppress(FileNotFoundError):
             await self._obstore.delete_async(self._store, checked_key(key))
 
     async def delete_older(self, key: str, before: datetime) -> bool:
-        """Remove a body unless it was written since."""
         with self._translated("read"):
             try:
                 found = await self._obstore.head_async(self._store, checked_key(key))
@@ -262,7 +251,6 @@ class S3Objects:
         return True
 
     async def list_of(self, tenant: str) -> AsyncIterator[StoredObject]:
-        """The objects of a tenant."""
         with self._translated("read"):
             async for page in self._obstore.list(self._store, prefix=f"{tenant}/"):
                 for found in page:
@@ -314,7 +302,6 @@ class EncryptedObjects:
         self._first = _key_id(keys[0])
 
     async def put(self, body: bytes, *, owner: str) -> str:
-        """Keep a body, encrypted; its key is that of what it says."""
         key = key_of(owner, body)
         sealed = await asyncio.to_thread(self._sealed, key, body)
         return await self._store.put_at(key, sealed)
@@ -325,15 +312,12 @@ class EncryptedObjects:
         return body[start : None if length is None else start + length]
 
     async def delete(self, key: str) -> None:
-        """Remove a body; nothing when it is gone."""
         await self._store.delete(key)
 
     async def delete_older(self, key: str, before: datetime) -> bool:
-        """Remove a body unless it was written since."""
         return await self._store.delete_older(key, before)
 
     def list_of(self, tenant: str) -> AsyncIterator[StoredObject]:
-        """The objects of a tenant."""
         return self._store.list_of(tenant)
 
     def _sealed(self, key: str, body: bytes) -> bytes:

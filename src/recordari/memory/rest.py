@@ -80,7 +80,6 @@ class ItemRequest(Strict):
     metadata: Metadata = Field(default_factory=dict)
 
     def new_item(self) -> NewItem:
-        """What the library takes."""
         return NewItem(**dict(self))
 
 
@@ -260,7 +259,6 @@ class Lines:
         return ImportSummary(read=read, new=new, existing=read - new)
 
     def finish(self) -> None:
-        """Raise what was wrong with the line at which the reading stopped."""
         if self._bad is not None:
             raise self._bad
 

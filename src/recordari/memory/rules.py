@@ -21,8 +21,6 @@ PREVIOUS_HEAD = 200  # characters of the turn before that are embedded with a tu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indexed:
-    """The index columns of an item."""
-
     tsv: str
     terms: bytes
     tokens: bytes
@@ -179,7 +177,6 @@ def asked_by(question: str) -> QuestionWording:
 
 
 def _present(plain: str, about_the_speaker: bool) -> float:
-    """How plainly a question asks for the present."""
     if any(other.search(plain) for other in (_ASKS_BEFORE, _ASKS_ADVICE, _ABOUT_THE_ASSISTANT)):
         return 0.0
     if _ASKS_NOW.search(plain):
@@ -196,8 +193,6 @@ MAX_ENTITIES = 24
 
 
 class EntityKind(StrEnum):
-    """What sort of thing is named."""
-
     PERSON = "person"
     NAME = "name"
     EMAIL = "email"
@@ -214,7 +209,6 @@ class Entity:
 
     @property
     def key(self) -> str:
-        """The same for every way of writing the name."""
         return " ".join(self.name.casefold().split())
 
 

@@ -27,8 +27,6 @@ queries = Queries(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """An item to insert."""
-
     item_id: UUID
     item: Prepared
     indexed: Indexed
@@ -155,7 +153,6 @@ _DERIVED = (
 
 
 def written_values(row: Row) -> dict[str, Any]:
-    """The value of every written column."""
     return {
         name: str(value) if isinstance(value, StrEnum) else value
         for name, value in ((name, read(row)) for name, read in _READERS.items())
@@ -183,7 +180,6 @@ _READERS = {name: _reader(name) for name in WRITTEN_COLUMNS} | {
 
 
 async def find_keys(tx: Transaction, items: Sequence[Prepared]) -> dict[tuple[str, str], Key]:
-    """The rows behind the keys of these items."""
     found = await tx.all(
         queries.find_keys,
         Key,
@@ -202,23 +198,19 @@ async def is_taken(tx: Transaction, item: Prepared) -> bool:
 
 
 async def replace_item(tx: Transaction, item_id: UUID, row: Row) -> None:
-    """Give a row another text."""
     await tx.run(queries.replace_item, **written_values(row) | {"item_id": item_id})
 
 
 async def find_item(tx: Transaction, item_id: UUID) -> Item | None:
-    """One item."""
     return await tx.maybe(queries.find_item, Item, item_id=item_id)
 
 
 async def find_items(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, Item]:
-    """Items by id."""
     found = await tx.all(queries.find_items, Item, item_ids=list(item_ids))
     return {item.item_id: item for item in found}
 
 
 def ask_items(item_ids: Sequence[UUID]) -> BatchedQuery[dict[UUID, Item]]:
-    """The same, sent along with others."""
     return BatchedQuery(
         queries.find_items, lambda rows: {row["item_id"]: Item(**row) for row in rows}, item_ids=list(item_ids)
     )
@@ -234,7 +226,6 @@ async def insert_payload(
     body: bytes | None,
     object_key: str | None,
 ) -> None:
-    """Keep a whole body."""
     await tx.run(
         queries.insert_payload,
         item_id=item_id,
@@ -264,7 +255,6 @@ MOST_IN_LINE = 200
 
 
 def thread_of(session_id: SessionId) -> str:
-    """The thread in which the messages of a session stand."""
     return f"session:{session_id}"
 
 
@@ -277,7 +267,6 @@ async def line_of(tx: Transaction, session_id: SessionId | None) -> list[Session
 
 
 async def read_line(database: Database, identity: Identity) -> list[SessionId]:
-    """The same for the session of an identity, in one round trip."""
     if identity.session_id is None:
         return []
     found = await database.execute(identity, queries.line_of, session_id=identity.session_id, limit=MOST_IN_LINE)
@@ -315,7 +304,6 @@ def ask_collection() -> BatchedQuery[tuple[int, int, float]]:
 
 
 async def document_frequencies(database: Database, identity: Identity, terms: Sequence[str]) -> dict[str, int]:
-    """In how many items that repeat no other each term stands, up to a cap."""
     asked = [tsquery_literal([term]) for term in terms]
     rows = await database.execute(identity, queries.document_frequencies, queries=asked, cap=FREQUENCY_CAP)
     return {term: found for term, (found,) in zip(terms, rows, strict=True)}
@@ -326,8 +314,6 @@ MOST_VERSIONS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactState:
-    """How the fact behind a reference stands."""
-
     source_ref: str
     item_id: UUID
     live: bool
@@ -353,7 +339,6 @@ class Locked:
 async def standing_of_refs(
     tx: Transaction, source_refs: Sequence[str], *, kind: Kind = Kind.FACT
 ) -> dict[str, FactState]:
-    """How the rows behind references stand, by reference."""
     found = await tx.all(queries.standing_of_refs, FactState, kind=kind, source_refs=list(source_refs))
     return {one.source_ref: one for one in found}
 
@@ -366,18 +351,15 @@ async def set_aside(tx: Transaction, ended: Sequence[FactState]) -> None:
 
 
 async def set_ref(tx: Transaction, item_id: UUID, source_ref: str) -> None:
-    """Give a row a reference that is free."""
     await tx.run(queries.set_ref, item_id=item_id, source_ref=source_ref)
 
 
 async def lock_items(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, Locked]:
-    """The rows of these ids, locked."""
     found = await tx.all(queries.lock_items, Locked, item_ids=list(item_ids))
     return {one.item_id: one for one in found}
 
 
 async def end_items(tx: Transaction, retirements: Sequence[Retirement]) -> None:
-    """End rows by their successors; at most one row each."""
     await tx.run(
         queries.end_items,
         item_ids=[one.item_id for one in retirements],
@@ -387,20 +369,16 @@ async def end_items(tx: Transaction, retirements: Sequence[Retirement]) -> None:
 
 
 async def end_item(tx: Transaction, item_id: UUID, moment: datetime) -> None:
-    """End a row that has no successor."""
     await tx.run(queries.end_items, item_ids=[item_id], successors=[None], moments=[moment])
 
 
 async def revive_item(tx: Transaction, item_id: UUID) -> None:
-    """Make a row true again."""
     await tx.run(queries.revive_item, item_id=item_id)
 
 
 async def unarchive_items(tx: Transaction, item_ids: Sequence[UUID]) -> None:
-    """Bring rows that had only faded back into recall."""
     await tx.run(queries.unarchive_items, item_ids=list(item_ids))
 
 
 async def history(tx: Transaction, item_id: UUID) -> list[Item]:
-    """All versions that an item stands in line with, oldest first."""
     return await tx.all(queries.history, Item, item_id=item_id, limit=MOST_VERSIONS)

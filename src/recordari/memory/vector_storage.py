@@ -51,8 +51,6 @@ class Models:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextToIndex:
-    """An item's text, to derive its index columns from."""
-
     item_id: UUID
     kind: str
     content: str
@@ -61,12 +59,10 @@ class TextToIndex:
 
 
 async def texts_to_embed(tx: Transaction, item_ids: Sequence[UUID], *, head: int) -> list[TextToEmbed]:
-    """The texts of these items, as far as they still exist."""
     return await tx.all(queries.texts_to_embed, TextToEmbed, item_ids=list(item_ids), head=head)
 
 
 async def save_vectors(tx: Transaction, model_id: str, texts: Sequence[TextToEmbed], matrix: np.ndarray) -> int:
-    """Keep the vectors of texts that have not changed meanwhile."""
     return await tx.run(
         queries.save_vectors,
         model_id=model_id,
@@ -77,7 +73,6 @@ async def save_vectors(tx: Transaction, model_id: str, texts: Sequence[TextToEmb
 
 
 async def save_entities(tx: Transaction, named: Sequence[tuple[UUID, Entity]]) -> None:
-    """Note which items mention which entities."""
     if not named:
         return
     ordered = sorted(named, key=lambda pair: pair[1].key)  # one order for all writers: no deadlock
@@ -92,48 +87,39 @@ async def save_entities(tx: Transaction, named: Sequence[tuple[UUID, Entity]]) -
 
 
 async def count_vectors(tx: Transaction, model_id: str) -> int:
-    """How many live vectors there are."""
     return int(await tx.value(queries.count_vectors, model_id=model_id))
 
 
 async def items_without_vector(tx: Transaction, model_id: str, *, after: UUID, limit: int) -> list[UUID]:
-    """Ids of items that the model has not embedded yet."""
     rows = await tx.dicts(queries.items_without_vector, model_id=model_id, after=after, limit=limit)
     return [row["item_id"] for row in rows]
 
 
 async def count_items(tx: Transaction) -> int:
-    """How many items can have a vector."""
     return int(await tx.value(queries.count_items))
 
 
 async def delete_mentions(tx: Transaction, item_ids: Sequence[UUID]) -> int:
-    """Take back what items are said to name, before it is found again."""
     return await tx.run(queries.delete_mentions, item_ids=list(item_ids))
 
 
 async def count_without_vector(tx: Transaction, model_id: str) -> int:
-    """How many items a model has not embedded yet."""
     return int(await tx.value(queries.count_without_vector, model_id=model_id))
 
 
 async def delete_other_vectors(tx: Transaction, model_id: str) -> int:
-    """Drop the vectors of all models but this one."""
     return await tx.run(queries.delete_other_vectors, model_id=model_id)
 
 
 async def delete_vectors(tx: Transaction, model_id: str) -> int:
-    """Drop the vectors of this model."""
     return await tx.run(queries.delete_vectors, model_id=model_id)
 
 
 async def texts_to_index(tx: Transaction, *, after: UUID, limit: int) -> list[TextToIndex]:
-    """The next texts by id."""
     return await tx.all(queries.texts_to_index, TextToIndex, after=after, limit=limit)
 
 
 async def save_index(tx: Transaction, indexed: Sequence[tuple[UUID, Indexed]]) -> None:
-    """Write index columns that were derived again."""
     await tx.run(
         queries.save_index,
         item_ids=[item_id for item_id, _ in indexed],
@@ -145,20 +131,17 @@ async def save_index(tx: Transaction, indexed: Sequence[tuple[UUID, Indexed]]) -
 
 
 async def find_models(tx: Transaction) -> Models:
-    """The tenant's models."""
     found = await tx.maybe(queries.find_models, Models)
     return found or Models(active=None, target=None)
 
 
 def ask_models() -> BatchedQuery[Models]:
-    """The same, sent along with others."""
     return BatchedQuery(
         queries.find_models, lambda rows: Models(**rows[0]) if rows else Models(active=None, target=None)
     )
 
 
 async def choose_model(tx: Transaction, model_id: str) -> None:
-    """Note the first model of the tenant; one that was noted before stays."""
     await tx.run(queries.choose_model, model_id=model_id)
 
 
@@ -168,7 +151,6 @@ async def aim_at_model(tx: Transaction, model_id: str) -> None:
 
 
 async def switch_model(tx: Transaction, model_id: str) -> None:
-    """Note that the tenant has moved to a model."""
     await tx.run(queries.switch_model, model_id=model_id)
 
 
@@ -182,8 +164,6 @@ BYTES_BESIDE_VECTOR = 700  # a generous guess at what the graph needs for each v
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorIndex:
-    """One index in the catalogue."""
-
     name: str
     is_valid: bool
     """False for what an interrupted build left: it costs every write and helps no search."""
@@ -192,14 +172,11 @@ class VectorIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSpec:
-    """What an index shall hold."""
-
     model_id: str
     dimensions: int
     rows: int
 
     def name(self, identity: Identity) -> str:
-        """Its name: the tenant's part, then the model's."""
         return f"{tenant_prefix(identity)}{_digest(f'{self.model_id}/{self.dimensions}', 8)}"
 
     @property
@@ -210,7 +187,6 @@ class IndexSpec:
 
 
 def tenant_prefix(identity: Identity) -> str:
-    """How the names of the tenant's indexes begin."""
     return f"{PREFIX}{_digest(str(identity.tenant_id), 16)}_"
 
 
@@ -220,7 +196,6 @@ async def list_indexes(tx: Transaction) -> list[VectorIndex]:
 
 
 async def vector_dimensions(tx: Transaction, model_id: str) -> int | None:
-    """How long the tenant's vectors of the model are; None when there are none."""
     found: int | None = await tx.value(queries.vector_dimensions, model_id=model_id)
     return found
 
