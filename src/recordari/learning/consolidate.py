@@ -245,7 +245,7 @@ async def _save(resources: Resources, identity: Identity, session_ref: UUID, lea
 async def _save_patterns(tx: Transaction, learned: _Learned) -> tuple[list[tuple[UUID, Pattern]], list[UUID]]:
     """Write the patterns and their evidence. Return those that are live, and the ids whose text is new."""
     refs = [ref for row in learned.ready.rows for ref in _versions(row.item.source_ref)]
-    known = await memory_storage.standing_of_refs(tx, refs, kind=Kind.PROCEDURE)
+    known = await memory_storage.fact_states(tx, refs, kind=Kind.PROCEDURE)
     rows = [
         replace(row, item=replace(row.item, source_ref=_placed(row.item.source_ref, row.item.event_time, known)))
         for row in learned.ready.rows
