@@ -14,7 +14,7 @@ from recordari.db.outbox import Batch
 from recordari.facts import storage
 from recordari.facts.language import LLM
 from recordari.facts.rules.extraction import ExtractedFact, facts_in
-from recordari.facts.storage import Link, SourceText
+from recordari.facts.storage import Link
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
@@ -48,7 +48,7 @@ async def extract(resources: Resources, identity: Identity, batch: Batch) -> Non
         resources.wake(EMBED_TOPIC)
 
 
-async def _rows(resources: Resources, identity: Identity, source: SourceText) -> Sequence[Row]:
+async def _rows(resources: Resources, identity: Identity, source: Item) -> Sequence[Row]:
     """The facts of one message; they belong to its owner."""
     nothing: Sequence[ExtractedFact] = ()
     extracted, ran = await fail_open(
@@ -66,12 +66,12 @@ async def _rows(resources: Resources, identity: Identity, source: SourceText) ->
     return (await make_ready(resources, owner_of(identity, source), news)).rows
 
 
-def owner_of(identity: Identity, row: Item | SourceText) -> Identity:
+def owner_of(identity: Identity, row: Item) -> Identity:
     """The identity with the user, agent, session and run of a row: a new row belongs to them too."""
     return replace(identity, user_id=row.user_id, agent_id=row.agent_id, session_id=row.session_id, run_id=row.run_id)
 
 
-def _new_fact(extracted: ExtractedFact, source: SourceText, extractor: str) -> NewItem:
+def _new_fact(extracted: ExtractedFact, source: Item, extractor: str) -> NewItem:
     return NewItem(
         content=extracted.content,
         kind=Kind.FACT,
@@ -89,7 +89,7 @@ def _new_fact(extracted: ExtractedFact, source: SourceText, extractor: str) -> N
     )
 
 
-async def _save(tx: Transaction, facts: Sequence[tuple[Row, SourceText]]) -> list[UUID]:
+async def _save(tx: Transaction, facts: Sequence[tuple[Row, Item]]) -> list[UUID]:
     """Write the facts and their links. Return the ids whose text is new."""
     known = await memory_storage.fact_states(tx, [row.item.source_ref for row, _ in facts])
     forgotten = {ref for ref, state in known.items() if state.is_forgotten}
@@ -111,7 +111,7 @@ async def _save(tx: Transaction, facts: Sequence[tuple[Row, SourceText]]) -> lis
     return changed
 
 
-def _placed(row: Row, source: SourceText, ended: dict[str, FactState]) -> Row:
+def _placed(row: Row, source: Item, ended: dict[str, FactState]) -> Row:
     """A fact that was said before the end of an old version belongs to that version."""
     version = ended.get(row.item.source_ref)
     if version is None or is_ended_before(version, source.event_time):

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from recordari.core.identity import AgentId, Role, RunId, SessionId, UserId
-from recordari.core.items import Item, Kind, Trust
+from recordari.core.identity import Role
+from recordari.core.items import Item, Trust
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
 from recordari.facts.rules.claims import EvidenceSource, Opinion
@@ -19,37 +19,13 @@ queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceText:
-    """A message, with the columns that its facts inherit."""
-
-    item_id: UUID
-    content: str
-    speaker: str | None
-    trust: Trust
-    event_time: datetime
-    user_id: UserId | None
-    agent_id: AgentId | None
-    session_id: SessionId | None
-    run_id: RunId | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FactRow:
-    item_id: UUID
-    kind: Kind
-    content: str
-    valid_at: datetime
-    speaker: str | None
-    subject: str | None
-    predicate: str | None
-    object: str | None
-    trust: Trust
+class FactRow(Item):
     is_pinned: bool
 
 
-async def sources_to_extract(tx: Transaction, item_ids: Sequence[UUID], trusts: Sequence[Trust]) -> list[SourceText]:
+async def sources_to_extract(tx: Transaction, item_ids: Sequence[UUID], trusts: Sequence[Trust]) -> list[Item]:
     return await tx.all(
-        queries.sources_to_extract, SourceText, item_ids=list(item_ids), trusts=[str(trust) for trust in trusts]
+        queries.sources_to_extract, Item, item_ids=list(item_ids), trusts=[str(trust) for trust in trusts]
     )
 
 

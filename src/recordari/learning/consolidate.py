@@ -85,7 +85,7 @@ class _Learned:
 async def consolidate_session(resources: Resources, identity: Identity, session_id: str) -> Consolidated:
     """Consolidate a closed session now instead of within the hour after it ended."""
     require_admin(identity)
-    identity = replace(identity, user_id=None)  # an administrator who acts for a user would see that user's rows only
+    identity = replace(identity, user_id=None)  # acting for a user, an administrator would see only that user's rows
     async with resources.database.transaction(identity) as tx:
         session = await sessions_storage.find_session(tx, SessionId(session_id))
     if session is None:

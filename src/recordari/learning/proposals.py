@@ -73,7 +73,7 @@ async def review_memory(resources: Resources, identity: Identity, /, **_: Any) -
     A weekly job. A second review proposes nothing new.
     """
     require_admin(identity)
-    identity = replace(identity, user_id=None)  # an administrator who acts for a user would see that user's rows only
+    identity = replace(identity, user_id=None)  # acting for a user, an administrator would see only that user's rows
     await resources.get(AccessCounts).flush()
     voided = await _void_changed(resources, identity)
     policy = await get_proposal_policy(resources, identity)

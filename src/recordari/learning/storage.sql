@@ -203,7 +203,7 @@ RETURNING workflow_id, agent_type, task_type, name, version, spec, alpha::float8
     rewards, valid_at, invalid_at, superseded_by
 
 -- name: end_workflow
--- End a version that is active: another takes its place, or none.
+-- End an active version, with or without a successor.
 UPDATE workflows SET invalid_at = %(now)s, superseded_by = %(superseded_by)s
 WHERE tenant_id = %(tenant_id)s AND workflow_id = %(workflow_id)s AND invalid_at IS NULL
 

@@ -17,7 +17,7 @@ from recordari.core.identity import Identity, Role, Scope, SessionId
 from recordari.core.ids import new_id
 from recordari.core.items import WRITTEN_COLUMNS, Item, Kind, Prepared
 from recordari.core.text import tsquery_literal
-from recordari.db.database import BatchedQuery, Database, Transaction
+from recordari.db.database import BatchedQuery, Database, Transaction, reader
 from recordari.db.pipeline import Part
 from recordari.db.queries import Queries
 from recordari.memory.rules import Entity, Indexed, Retirement
@@ -185,8 +185,9 @@ async def find_items(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, It
 
 
 def ask_items(item_ids: Sequence[UUID]) -> BatchedQuery[dict[UUID, Item]]:
+    read = reader(Item)
     return BatchedQuery(
-        queries.find_items, lambda rows: {row["item_id"]: Item(**row) for row in rows}, item_ids=list(item_ids)
+        queries.find_items, lambda rows: {row["item_id"]: read(**row) for row in rows}, item_ids=list(item_ids)
     )
 
 

@@ -37,7 +37,7 @@ FROM fresh f LEFT JOIN last ON last.thread = f.thread
 ORDER BY ordinal
 ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
 RETURNING item_id
-), asked AS (
+), queued AS (
     INSERT INTO outbox (topic, tenant_id, ref) SELECT %(topic)s::text, %(tenant_id)s::uuid, item_id FROM made
 )
 SELECT item_id FROM made
@@ -78,7 +78,7 @@ WITH made AS MATERIALIZED (
     WHERE t.tenant_id = %(tenant_id)s AND t.embedding_model = %(model_id)s::text AND t.embedding_target IS NULL
         AND (made.kind <> 'chat_message' OR (last.item_id IS NOT DISTINCT FROM %(previous_id)s::uuid
             AND (last.item_id IS NULL OR last.content_hash = %(previous_hash)s::bytea)))
-), asked AS (
+), queued AS (
     INSERT INTO outbox (topic, tenant_id, ref)
     SELECT CASE WHEN EXISTS (SELECT FROM ready) THEN (SELECT ready.topic FROM ready) ELSE %(topic)s::text END,
         %(tenant_id)s::uuid, made.item_id
@@ -203,7 +203,7 @@ WHERE i.tenant_id = %(tenant_id)s AND i.live
 SELECT (SELECT count(*) FROM (
     SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query AND (i.kind <> 'fact' OR NOT EXISTS (
         SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id AND s.live
-        WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0)) LIMIT %(cap)s) s) AS found
+        WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0)) LIMIT %(cap)s) s) AS frequency
 FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS t (query, ordinal) ORDER BY ordinal
 
 -- name: fact_states
