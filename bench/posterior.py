@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any
 
 import svg
-from recordari.learning.rules.bandit import Posterior, thompson
+from recordari.learning.rules.workflows import Posterior, thompson
 
 CHECKPOINTS = 50
 Chooser = Callable[[Sequence[Posterior], random.Random], int]

@@ -23,8 +23,7 @@ from recordari.core.ids import new_id
 from recordari.db.queries import Query
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, PreconditionFailed
 from recordari.learning import workflows as choose_verbs
-from recordari.learning.rules.bandit import Posterior
-from recordari.learning.rules.workflows import MAX_SPEC_BYTES, Workflow
+from recordari.learning.rules.workflows import MAX_SPEC_BYTES, Posterior, Workflow
 from recordari.tenants.tenants import ensure_tenant
 
 TASK: dict[str, Any] = {"agent_type": "sdr", "task_type": "first_email"}

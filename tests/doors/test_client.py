@@ -37,7 +37,7 @@ from recordari.errors import (
     Unauthenticated,
 )
 from recordari.kit.resources import Resources
-from recordari.learning.rules.bandit import Posterior
+from recordari.learning.rules.workflows import Posterior
 from recordari.routes import ROUTERS
 from recordari.sessions.rules.runs import NewToolCall, RunUsage
 from recordari.sessions.rules.window import NewMessage

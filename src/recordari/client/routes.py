@@ -20,8 +20,7 @@ import httpx2
 from pydantic_core import to_jsonable_python
 
 from recordari.errors import InvalidInput
-from recordari.learning.rules.bandit import Posterior
-from recordari.learning.rules.workflows import Choice, Workflow
+from recordari.learning.rules.workflows import Choice, Posterior, Workflow
 from recordari.tenants.rules import AgentDefinition
 
 Arguments = dict[str, Any]

@@ -30,7 +30,7 @@ def list_all(
     category: Annotated[str | None, typer.Option(help="Only of this category.")] = None,
     state: Annotated[ItemState, typer.Option(help="Only in this state.")] = ItemState.LIVE,
     pinned: Annotated[bool, typer.Option("--pinned", help="Only pinned ones.")] = False,
-    before: Annotated[UUID | None, typer.Option(help="Go on after this id, the last of the page before.")] = None,
+    before: Annotated[UUID | None, typer.Option(help="Continue after this id, the last of the page before.")] = None,
     limit: Limit = 50,
 ) -> Answer:
     """List facts, newest first."""
@@ -50,7 +50,7 @@ def list_all(
         agent=agent,
     )
     return Answer(
-        {"items": page.items, "next_before": page.next_before},
+        page,
         Table([_row(item) for item in page.items], empty="there are no such facts"),
         Note(f"there are more: --before {page.next_before}") if page.next_before is not None else None,
     )
@@ -59,34 +59,34 @@ def list_all(
 @facts_commands.command()
 def history(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
     """Show every version of a fact, oldest first."""
-    found = ask(lambda caller: versions.item_history(*caller, item_id), tenant)
-    rows = [{**_row(item), "until": item.invalid_at, "superseded_by": item.superseded_by} for item in found]
-    return Answer(found, Table(rows, empty="there are no versions"))
+    items = ask(lambda caller: versions.item_history(*caller, item_id), tenant)
+    rows = [{**_row(item), "until": item.invalid_at, "superseded_by": item.superseded_by} for item in items]
+    return Answer(items, Table(rows, empty="there are no versions"))
 
 
 @facts_commands.command()
 def edit(
     item_id: ItemId,
-    content: Annotated[str, typer.Argument(help="The text it should have.")],
+    content: Annotated[str, typer.Argument(help="The new text.")],
     *,
     reason: Reason = None,
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
     """Give a fact another text, as a new version that supersedes the old one."""
-    made = ask(lambda caller: curate.edit_item(*caller, item_id, content, reason=reason), tenant)
-    return Answer(made, f"{made.id}  supersedes {item_id}")
+    edited = ask(lambda caller: curate.edit_item(*caller, item_id, content, reason=reason), tenant)
+    return Answer(edited, f"{edited.id}  supersedes {item_id}")
 
 
 @facts_commands.command()
 def invalidate(item_id: ItemId, *, reason: Reason = None, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
-    """Say that a fact is no longer true; it leaves recall and can be restored."""
+    """Mark a fact as no longer true; it leaves recall and can be restored."""
     ask(lambda caller: curate.invalidate_item(*caller, item_id, reason=reason), tenant)
     return _done(item_id, "invalidated")
 
 
 @facts_commands.command()
 def restore(item_id: ItemId, *, reason: Reason = None, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
-    """Undo that a fact was invalidated or superseded, unless something newer contradicts it."""
+    """Make an invalidated or superseded fact current again, unless a newer one contradicts it."""
     ask(lambda caller: curate.restore_item(*caller, item_id, reason=reason), tenant)
     return _done(item_id, "restored")
 
@@ -114,20 +114,17 @@ def feedback(
     user: User = None,
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
-    """Say that a fact was useful or wrong."""
+    """Rate a fact as useful or wrong."""
     confidence = ask(lambda caller: curate.give_feedback(*caller, item_id, opinion, reason=reason), tenant, user=user)
     return Answer({"item_id": item_id, "confidence": confidence}, f"confidence {confidence:.2f}")
 
 
 @facts_commands.command()
 def provenance(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
-    """Show where a fact comes from, how it fares, and what people think of it."""
-    found = ask(lambda caller: curate.item_provenance(*caller, item_id), tenant)
-    return Answer(
-        found,
-        f"{found.trend}; {found.useful} found it useful, {found.wrong} wrong",
-        Table(found.sources, empty="its sources are not known"),
-    )
+    """Show the sources, the trend and the feedback of a fact."""
+    shown = ask(lambda caller: curate.item_provenance(*caller, item_id), tenant)
+    summary = f"{shown.trend}; {shown.useful} found it useful, {shown.wrong} wrong"
+    return Answer(shown, summary, Table(shown.sources, empty="its sources are not known"))
 
 
 def _row(item: Item) -> dict[str, object]:
@@ -140,5 +137,5 @@ def _row(item: Item) -> dict[str, object]:
     }
 
 
-def _done(item_id: UUID, what: str) -> Answer:
-    return Answer({"item_id": item_id, "done": what}, f"{item_id}  {what}")
+def _done(item_id: UUID, change: str) -> Answer:
+    return Answer({"item_id": item_id, "done": change}, f"{item_id}  {change}")

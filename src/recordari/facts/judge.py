@@ -1,4 +1,4 @@
-"""Judging: each new fact is compared with its neighbours, and what it contradicts ends. A job of the outbox."""
+"""The judge: compare each new fact with its neighbours, and end those that it contradicts. A job of the outbox."""
 
 from __future__ import annotations
 
@@ -19,30 +19,29 @@ from recordari.memory.versions import retire
 from recordari.models.base import fail_open
 
 CANDIDATES = 5  # F5; the judge itself takes the setting `judge_candidates`
-MOST_RETIRED = 3  # by one write: a fact that would end more of what is known is a fact to look at, not to obey
+MOST_RETIRED = 3  # by one fact: one that contradicts more is suspicious
 JUDGE_SECONDS = 20.0
-# F5: cosine distance below which facts are compared. 0.7 is for a model that is not known; the others have scales of
-# their own, and the limit is the median distance of two unrelated facts in each. Contradictions lie well below it: at
-# most 0.47 in potion (unrelated: 0.60) and 0.07 in e5 (unrelated: 0.15).
+# F5: facts below this cosine distance are compared. Each model has a scale of its own: the limit is the median distance
+# of two unrelated facts. Contradictions are well below it: at most 0.47 in potion (unrelated: 0.60) and 0.07 in e5
+# (unrelated: 0.15). 0.7 is for an unknown model.
 NEAR_DISTANCE = 0.7
 NEAR_DISTANCES: Mapping[str, float] = {"e5-small-v2": 0.15, "arctic-embed-s": 0.36, "potion-base-8M": 0.6}
-# What came by a tool, a document or from outside never ends what a person or their agent stated.
-_CARRIES = {Trust.USER: 1, Trust.AGENT: 1, Trust.TOOL: 0, Trust.DOCUMENT: 0, Trust.EXTERNAL: 0}
+_TRUSTED = {Trust.USER, Trust.AGENT}
 
 
 async def judge(resources: Resources, identity: Identity, batch: Batch) -> None:
-    """Judge the facts of a batch, oldest first; whatever happens, each is judged only once."""
+    """Judge the facts of a batch, oldest first, each only once."""
     async with resources.database.transaction(identity) as tx:
-        waiting = await storage.facts_to_judge(tx, batch.refs)
+        facts = await storage.facts_to_judge(tx, batch.refs)
         models = await vector_storage.find_models(tx)
-    for fact in waiting:
+    for fact in facts:
         await _judge_one(resources, identity, fact, models.active)
     async with resources.database.transaction(identity) as tx:
         await outbox.done(tx, batch)
 
 
 def near_distance(model_id: str | None) -> float:
-    """How near facts must be in a model to be compared."""
+    """The distance below which facts are compared."""
     return NEAR_DISTANCES.get((model_id or "").partition("@")[0], NEAR_DISTANCE)
 
 
@@ -52,53 +51,52 @@ async def _judge_one(resources: Resources, identity: Identity, fact: FactRow, mo
     distance = near_distance(model_id) if settings.judge_distance is None else settings.judge_distance
     async with resources.database.transaction(identity) as tx:
         near = await storage.near_facts(tx, fact.item_id, model_id=model_id, distance=distance, most=most)
-        later = [one.item_id for one in near if is_newer(Statement.of(one), Statement.of(fact))]
-        # One that comes late may belong between a fact and the one that ended it.
-        past = await storage.predecessors(tx, later, most=most) if later else []
-    others = [*near, *past]
-    decided = await _decided(resources, fact, others) if others else []
-    ended = _ended(fact, others, decided)
+        later = [other.item_id for other in near if is_newer(Statement.of(other), Statement.of(fact))]
+        # A late fact may belong between an ended fact and its successor.
+        others = [*near, *(await storage.predecessors(tx, later, most=most) if later else [])]
+    ended = _ended(fact, others, await _rulings(resources, fact, others) if others else [])
     async with resources.database.transaction(identity) as tx:
         await retire(tx, ended, judge=resources.get(LLM).name)
         await storage.mark_judged(tx, [fact.item_id], resources.clock())
 
 
-async def _decided(resources: Resources, fact: FactRow, others: Sequence[FactRow]) -> Sequence[Ruling]:
-    """One ruling for each of the others; none at all when the judge fails, or says what cannot be understood."""
+async def _rulings(resources: Resources, fact: FactRow, others: Sequence[FactRow]) -> Sequence[Ruling]:
+    """One ruling for each of the others; none when the judge fails, or its answer is not of that form."""
     nothing: Sequence[Ruling] = ()
     rulings, ran = await fail_open(
         "judge",
-        lambda: resources.get(LLM).judge(Statement.of(fact), [Statement.of(one) for one in others]),
+        lambda: resources.get(LLM).judge(Statement.of(fact), [Statement.of(other) for other in others]),
         fallback=nothing,
         seconds=JUDGE_SECONDS,
     )
-    return rulings if ran and _is_understood(rulings, len(others)) else nothing
+    return rulings if ran and _is_valid(rulings, len(others)) else nothing
 
 
-def _is_understood(answer: object, number: int) -> bool:
-    """Whether a judge answered what it was asked: one ruling for each, and nothing else. A model may say anything."""
+def _is_valid(answer: object, number: int) -> bool:
+    """A model may answer anything; one ruling for each is expected."""
     return (
         isinstance(answer, Sequence)
         and len(answer) == number
-        and all(isinstance(one, Ruling) and isinstance(one.verdict, Verdict) for one in answer)
+        and all(isinstance(ruling, Ruling) and isinstance(ruling.verdict, Verdict) for ruling in answer)
     )
 
 
 def _ended(fact: FactRow, others: Sequence[FactRow], rulings: Sequence[Ruling]) -> list[Retirement]:
-    """What ends by the new fact, or ends it."""
-    mine = Statement.of(fact)
+    """The facts that end by the new fact, or end it."""
+    new = Statement.of(fact)
     older: list[tuple[Statement, str]] = []
     newer: list[tuple[Statement, str]] = []
-    for other, decided in zip(others, rulings, strict=False):
-        if decided.verdict is not Verdict.SUPERSEDE:
+    for row, ruling in zip(others, rulings, strict=False):
+        if ruling.verdict is not Verdict.SUPERSEDE:
             continue
-        theirs = Statement.of(other)
-        if is_newer(mine, theirs) and not other.is_pinned and _may_end(fact, other):
-            older.append((theirs, decided.rule))
-        elif is_newer(theirs, mine) and not fact.is_pinned and _may_end(other, fact):
-            newer.append((theirs, decided.rule))
-    return retirements(mine, older, newer, most=MOST_RETIRED)
+        other = Statement.of(row)
+        if is_newer(new, other) and _may_end(fact, row):
+            older.append((other, ruling.rule))
+        elif is_newer(other, new) and _may_end(row, fact):
+            newer.append((other, ruling.rule))
+    return retirements(new, older, newer, most=MOST_RETIRED)
 
 
-def _may_end(one: FactRow, other: FactRow) -> bool:
-    return _CARRIES[Trust(one.trust)] >= _CARRIES[Trust(other.trust)]
+def _may_end(newer: FactRow, older: FactRow) -> bool:
+    """Text of a tool, a document or a stranger never ends what a person or their agent stated."""
+    return not older.is_pinned and (newer.trust in _TRUSTED or older.trust not in _TRUSTED)

@@ -1,4 +1,4 @@
-"""What people do with single items: list, correct, end, bring back, pin, judge, hold, forget."""
+"""Routes of single items: list, read, edit, invalidate, restore, pin, rate."""
 
 from __future__ import annotations
 
@@ -38,17 +38,19 @@ from recordari.memory.remember import Remembered
 router = APIRouter(prefix="/v1/items", tags=["items"], responses=PROBLEMS)
 
 OVERTAKEN: dict[int | str, dict[str, Any]] = {
-    409: {"model": Problem, "description": "It is not the current version, or something newer contradicts it."}
+    409: {"model": Problem, "description": "It is not the current version, or a newer item contradicts it."}
 }
 
-Reason = Annotated[str | None, Field(default=None, max_length=MAX_REASON, description="Why; it stands in the audit.")]
+Reason = Annotated[
+    str | None, Field(default=None, max_length=MAX_REASON, description="Why; it is written to the audit.")
+]
 Kinds = Annotated[list[Kind] | None, Query(description="Only these kinds; all, if left out.")]
 Label = Annotated[str | None, Query(min_length=1, max_length=MAX_LABEL)]
 When = Annotated[AwareDatetime | None, Query(description="By `event_time`.")]
 
 
 class ReasonRequest(Strict):
-    """Why something is done."""
+    """The reason of a change."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "the meeting was cancelled"}]})
 
@@ -56,7 +58,7 @@ class ReasonRequest(Strict):
 
 
 class EditRequest(Strict):
-    """The text that a fact or procedure should have."""
+    """The new text of a fact or procedure."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"content": "Ana prefers aisle seats", "reason": "misheard"}]}
@@ -67,7 +69,7 @@ class EditRequest(Strict):
 
 
 class FeedbackRequest(Strict):
-    """What somebody thinks of an item."""
+    """Your opinion of an item."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"opinion": "useful"}]})
 
@@ -76,8 +78,6 @@ class FeedbackRequest(Strict):
 
 
 class ConfidenceShown(BaseModel):
-    """How sure an item is now."""
-
     confidence: float
 
 
@@ -116,49 +116,49 @@ async def list_items(
 
 @router.get("/{item_id}", operation_id="get_item")
 async def get_item(caller: AgentCaller, item_id: UUID, response: Response) -> Item:
-    """One item; its `ETag` guards changes. What was superseded or invalidated is shown to the role admin only."""
-    found = await items.get_item(*caller, item_id)
-    if found.invalid_at is not None and caller.identity.role is not Role.ADMIN:
+    """One item; its `ETag` guards changes. Only the role admin sees superseded and invalidated items."""
+    item = await items.get_item(*caller, item_id)
+    if item.invalid_at is not None and caller.identity.role is not Role.ADMIN:
         raise NotFound("there is no such item")
-    response.headers["ETag"] = etag_of(found)
-    return found
+    response.headers["ETag"] = etag_of(item)
+    return item
 
 
 @router.get("/{item_id}/history", operation_id="item_history")
 async def item_history(caller: AdminCaller, item_id: UUID) -> list[Item]:
-    """Every version that the item stands in line with, oldest first."""
+    """Every version of an item, oldest first."""
     return await versions.item_history(*caller, item_id)
 
 
 @router.get("/{item_id}/provenance", operation_id="item_provenance")
 async def item_provenance(caller: AgentCaller, item_id: UUID) -> Provenance:
-    """What it rests on, its trend, and what people think of it."""
+    """The sources of an item, its trend, and its feedback."""
     return await curate.item_provenance(*caller, item_id)
 
 
 @router.patch("/{item_id}", operation_id="edit_item", responses={**OVERTAKEN, **MISMATCH})
 async def edit_item(caller: AgentCaller, item_id: UUID, edit: EditRequest, if_match: IfMatch = None) -> Remembered:
     """Give a fact or procedure another text. The answer is the new version, which supersedes this one."""
-    await _matched(caller, item_id, if_match)
+    await _check_match(caller, item_id, if_match)
     return await curate.edit_item(*caller, item_id, **dict(edit))
 
 
 @router.post("/{item_id}/invalidate", operation_id="invalidate_item", status_code=204, responses=MISMATCH)
 async def invalidate_item(
-    caller: AgentCaller, item_id: UUID, wanted: ReasonRequest | None = None, if_match: IfMatch = None
+    caller: AgentCaller, item_id: UUID, body: ReasonRequest | None = None, if_match: IfMatch = None
 ) -> None:
-    """Say that an item is no longer true: it leaves recall and stays for the record."""
-    await _matched(caller, item_id, if_match)
-    await curate.invalidate_item(*caller, item_id, reason=wanted.reason if wanted else None)
+    """Mark an item as no longer true: it leaves recall and stays on record."""
+    await _check_match(caller, item_id, if_match)
+    await curate.invalidate_item(*caller, item_id, reason=body.reason if body else None)
 
 
 @router.post("/{item_id}/restore", operation_id="restore_item", status_code=204, responses={**OVERTAKEN, **MISMATCH})
 async def restore_item(
-    caller: AdminCaller, item_id: UUID, wanted: ReasonRequest | None = None, if_match: IfMatch = None
+    caller: AdminCaller, item_id: UUID, body: ReasonRequest | None = None, if_match: IfMatch = None
 ) -> None:
-    """Undo that an item was invalidated or superseded, unless something newer contradicts it."""
-    await _matched(caller, item_id, if_match)
-    await curate.restore_item(*caller, item_id, reason=wanted.reason if wanted else None)
+    """Make an invalidated or superseded item current again, unless a newer one contradicts it."""
+    await _check_match(caller, item_id, if_match)
+    await curate.restore_item(*caller, item_id, reason=body.reason if body else None)
 
 
 @router.put("/{item_id}/pin", operation_id="pin_item", status_code=204)
@@ -169,20 +169,16 @@ async def pin_item(caller: AgentCaller, item_id: UUID) -> None:
 
 @router.delete("/{item_id}/pin", operation_id="unpin_item", status_code=204)
 async def unpin_item(caller: AgentCaller, item_id: UUID) -> None:
-    """Let an item go the way of the others again."""
+    """Let the judge and decay end an item again."""
     await curate.pin_item(*caller, item_id, pinned=False)
 
 
-@router.post(
-    "/{item_id}/feedback",
-    operation_id="give_feedback",
-    openapi_extra=client(part="confidence"),
-)
-async def give_feedback(caller: AgentCaller, item_id: UUID, said: FeedbackRequest) -> ConfidenceShown:
-    """Say that an item was useful or wrong; each person has one voice."""
-    return ConfidenceShown(confidence=await curate.give_feedback(*caller, item_id, **dict(said)))
+@router.post("/{item_id}/feedback", operation_id="give_feedback", openapi_extra=client(part="confidence"))
+async def give_feedback(caller: AgentCaller, item_id: UUID, body: FeedbackRequest) -> ConfidenceShown:
+    """Rate an item as useful or wrong; each person has one vote."""
+    return ConfidenceShown(confidence=await curate.give_feedback(*caller, item_id, **dict(body)))
 
 
-async def _matched(caller: AgentCaller, item_id: UUID, if_match: str | None) -> None:
+async def _check_match(caller: AgentCaller, item_id: UUID, if_match: str | None) -> None:
     if if_match is not None:
         require_match(if_match, etag_of(await items.get_item(*caller, item_id)))

@@ -1,16 +1,15 @@
-"""Rows of items as statements that are extracted, judged, ended and curated."""
+"""Rows of facts: extracted, judged and curated, with their evidence and feedback."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from recordari.core.checks import BEGINNING, END
-from recordari.core.identity import AgentId, Role, RunId, SessionId, UserId
-from recordari.core.ids import LAST
-from recordari.core.items import Item, Kind, Trust
+from recordari.core.identity import Role
+from recordari.core.items import Item, Trust
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
 from recordari.facts.rules.claims import EvidenceSource, Opinion
@@ -20,123 +19,65 @@ queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceText:
-    """A message to take facts from, and what they inherit."""
-
-    item_id: UUID
-    content: str
-    speaker: str | None
-    trust: Trust
-    event_time: datetime
-    user_id: UserId | None
-    agent_id: AgentId | None
-    session_id: SessionId | None
-    run_id: RunId | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FactRow:
-    """A fact as it is judged."""
-
-    item_id: UUID
-    kind: Kind
-    content: str
-    valid_at: datetime
-    speaker: str | None
-    subject: str | None
-    predicate: str | None
-    object: str | None
-    trust: Trust
+class FactRow(Item):
     is_pinned: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemFilter:
-    """Which items to list; None leaves a thing open."""
-
-    kinds: tuple[Kind, ...] = tuple(Kind)
-    scope: str | None = None
-    category: str | None = None
-    subject: str | None = None
-    trust: str | None = None
-    state: str = "live"
-    pinned: bool = False
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-async def sources_to_extract(tx: Transaction, item_ids: Sequence[UUID], trusts: Sequence[Trust]) -> list[SourceText]:
-    """The messages of these ids that facts may be taken from."""
+async def sources_to_extract(tx: Transaction, item_ids: Sequence[UUID], trusts: Sequence[Trust]) -> list[Item]:
     return await tx.all(
-        queries.sources_to_extract, SourceText, item_ids=list(item_ids), trusts=[str(one) for one in trusts]
+        queries.sources_to_extract, Item, item_ids=list(item_ids), trusts=[str(trust) for trust in trusts]
     )
 
 
 async def mark_extracted(tx: Transaction, item_ids: Sequence[UUID], now: datetime) -> None:
-    """Note that facts were taken from messages."""
     await tx.run(queries.mark_extracted, item_ids=list(item_ids), now=now)
 
 
 async def same_words(tx: Transaction, item_id: UUID) -> list[UUID]:
-    """Every row by which the same owner states what a fact states, itself too; none for what is no fact."""
+    """The ids of all rows by which an owner states a fact, with its own; none for another kind."""
     return [row["item_id"] for row in await tx.dicts(queries.same_words, item_id=item_id)]
 
 
 async def facts_to_judge(tx: Transaction, item_ids: Sequence[UUID]) -> list[FactRow]:
-    """The facts of these ids that wait for the judge, oldest first."""
     return await tx.all(queries.facts_to_judge, FactRow, item_ids=list(item_ids))
 
 
 async def near_facts(
     tx: Transaction, item_id: UUID, *, model_id: str | None, distance: float, most: int
 ) -> list[FactRow]:
-    """Live facts that may contradict one."""
+    """Live facts that may contradict the fact."""
     return await tx.all(
         queries.near_facts, FactRow, item_id=item_id, model_id=model_id or "", distance=distance, most=most
     )
 
 
 async def predecessors(tx: Transaction, item_ids: Sequence[UUID], *, most: int) -> list[FactRow]:
-    """What these facts ended, newest first."""
     return await tx.all(queries.predecessors, FactRow, item_ids=list(item_ids), most=most)
 
 
 async def mark_judged(tx: Transaction, item_ids: Sequence[UUID], now: datetime) -> None:
-    """Note that facts were judged."""
     await tx.run(queries.mark_judged, item_ids=list(item_ids), now=now)
 
 
 async def set_pinned(tx: Transaction, item_id: UUID, pinned_at: datetime | None) -> bool:
-    """Pin or unpin; whether that changed anything."""
+    """Pin or unpin. Return whether that changed anything."""
     return await tx.run(queries.set_pinned, item_id=item_id, pinned_at=pinned_at) == 1
 
 
 async def set_confidence(tx: Transaction, item_id: UUID, confidence: float) -> None:
-    """Note how sure an item is."""
     await tx.run(queries.set_confidence, item_id=item_id, confidence=confidence)
 
 
-async def list_items(tx: Transaction, wanted: ItemFilter, *, before: UUID | None, limit: int) -> list[Item]:
-    """Items that the identity may see, newest first."""
-    who = tx.identity
+async def list_items(tx: Transaction, **filters: Any) -> list[Item]:
+    caller = tx.identity
     return await tx.all(
         queries.list_items,
         Item,
-        before=before or LAST,
-        user_id=who.user_id,
-        agent_id=who.agent_id,
-        session_ids=await line_of(tx, who.session_id),
-        sees_all=who.role is Role.ADMIN,
-        kinds=[str(kind) for kind in wanted.kinds],
-        scope=wanted.scope,
-        category=wanted.category,
-        subject=wanted.subject,
-        trust=wanted.trust,
-        state=wanted.state,
-        pinned=wanted.pinned,
-        since=wanted.since or BEGINNING,
-        until=wanted.until or END,
-        limit=limit,
+        user_id=caller.user_id,
+        agent_id=caller.agent_id,
+        session_ids=await line_of(tx, caller.session_id),
+        sees_all=caller.role is Role.ADMIN,
+        **filters,
     )
 
 
@@ -145,7 +86,7 @@ MOST_SOURCES = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """An item, and one that it was taken from."""
+    """An item and one of its sources."""
 
     item_id: UUID
     source_item_id: UUID
@@ -154,14 +95,13 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derived:
-    """An item that rests on others; an orphan rests on nothing else."""
+    """An item that rests on some items; an orphan rests on nothing else."""
 
     item_id: UUID
     is_orphan: bool
 
 
 async def insert_links(tx: Transaction, links: Sequence[Link]) -> None:
-    """Note what items were taken from."""
     if links:
         await tx.run(
             queries.insert_links,
@@ -172,22 +112,19 @@ async def insert_links(tx: Transaction, links: Sequence[Link]) -> None:
 
 
 async def copy_links(tx: Transaction, *, from_id: UUID, to_id: UUID) -> None:
-    """Let one item rest on what another rests on."""
     await tx.run(queries.copy_links, item_id=to_id, from_id=from_id)
 
 
 async def sources_of(tx: Transaction, item_id: UUID) -> list[EvidenceSource]:
-    """What an item rests on, oldest first."""
     return await tx.all(queries.sources_of, EvidenceSource, item_id=item_id, limit=MOST_SOURCES)
 
 
 async def derived_from(tx: Transaction, item_ids: Sequence[UUID]) -> list[Derived]:
-    """Everything that rests on these items."""
     return await tx.all(queries.derived_from, Derived, item_ids=list(item_ids))
 
 
 async def promote_corroborated(tx: Transaction, item_ids: Sequence[UUID], *, sessions: int) -> list[UUID]:
-    """Let facts last that were said in so many sessions; which those are."""
+    """Make facts persistent that were said in enough sessions. Return their ids."""
     rows = await tx.dicts(queries.promote_corroborated, item_ids=list(item_ids), sessions=sessions)
     return [row["item_id"] for row in rows]
 
@@ -195,12 +132,12 @@ async def promote_corroborated(tx: Transaction, item_ids: Sequence[UUID], *, ses
 async def save_feedback(
     tx: Transaction, item_id: UUID, opinion: Opinion, *, given_by: str, now: datetime
 ) -> Opinion | None:
-    """Keep an opinion; the one it takes the place of."""
+    """Save an opinion. Return the one that it replaces."""
     before = await tx.value(queries.save_feedback, item_id=item_id, opinion=str(opinion), given_by=given_by, now=now)
     return Opinion(before) if before is not None else None
 
 
 async def count_feedback(tx: Transaction, item_id: UUID) -> tuple[int, int]:
-    """How many found an item useful, and how many wrong."""
+    """The numbers of useful and of wrong opinions."""
     (row,) = await tx.dicts(queries.count_feedback, item_id=item_id)
     return int(row["useful"]), int(row["wrong"])

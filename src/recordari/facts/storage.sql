@@ -1,18 +1,17 @@
 -- name: sources_to_extract
--- Messages of people that no facts were taken from yet, with what a fact inherits from them.
-SELECT item_id, content, speaker, trust, event_time, user_id, agent_id, session_id, run_id
-FROM items
+-- Messages whose facts are not extracted yet, oldest first.
+SELECT {item_columns} FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND kind = 'chat_message' AND trust = ANY(%(trusts)s)
     AND extracted_at IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL AND payload_key IS NULL
     AND COALESCE(user_id, agent_id) IS NOT NULL AND COALESCE(metadata ->> 'recalled', 'false') <> 'true'
 ORDER BY event_time, item_id
 
 -- name: mark_extracted
--- Facts were taken from these messages.
+-- The facts of these messages are extracted.
 UPDATE items SET extracted_at = %(now)s WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 
 -- name: same_words
--- Every row, ended or not, by which the same owner states what this one states.
+-- Every row, ended or not, with the same text and the same owner.
 SELECT i.item_id FROM items m JOIN items i ON i.tenant_id = m.tenant_id AND i.kind = m.kind AND i.scope = m.scope
     AND i.content_hash = m.content_hash AND i.anonymized_at IS NULL
     AND (i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = m.user_id)
@@ -20,15 +19,14 @@ SELECT i.item_id FROM items m JOIN items i ON i.tenant_id = m.tenant_id AND i.ki
 WHERE m.tenant_id = %(tenant_id)s AND m.item_id = %(item_id)s AND m.kind = 'fact'
 
 -- name: facts_to_judge
--- Live facts and procedures that were not compared with their neighbours yet.
-SELECT item_id, kind, content, valid_at, speaker, subject, predicate, object, trust, pinned_at IS NOT NULL AS is_pinned
-FROM items
+-- Live facts and procedures that are not judged yet.
+SELECT {item_columns}, pinned_at IS NOT NULL AS is_pinned FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND kind IN ('fact', 'procedure') AND judged_at IS NULL
     AND live
 ORDER BY valid_at, item_id
 
 -- name: near_facts
--- Live ones of the same kind and owner that are near in meaning, or say something of the same subject and predicate.
+-- Live facts of the same kind and owner that are near in meaning, or have the same subject and predicate.
 WITH mine AS (
     SELECT kind, scope, user_id, agent_id, subject, predicate FROM items
     WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
@@ -49,40 +47,36 @@ WITH mine AS (
             OR (i.scope = 'agent' AND i.agent_id = m.agent_id))
     ORDER BY i.valid_at DESC LIMIT %(most)s
 )
-SELECT i.item_id, i.kind, i.content, i.valid_at, i.speaker, i.subject, i.predicate, i.object, i.trust,
-    i.pinned_at IS NOT NULL AS is_pinned
-FROM items i
+SELECT {i.item_columns}, i.pinned_at IS NOT NULL AS is_pinned FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id IN (SELECT item_id FROM near UNION SELECT item_id FROM claimed) AND i.live
 ORDER BY i.valid_at DESC, i.item_id
 
 -- name: predecessors
--- What these ended, directly or by others in between.
+-- The facts that these superseded, directly or by others in between.
 WITH RECURSIVE chain AS (
     SELECT item_id FROM items WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
     UNION
     SELECT i.item_id FROM chain c JOIN items i ON i.tenant_id = %(tenant_id)s AND i.superseded_by = c.item_id
 )
-SELECT i.item_id, i.kind, i.content, i.valid_at, i.speaker, i.subject, i.predicate, i.object, i.trust,
-    i.pinned_at IS NOT NULL AS is_pinned
-FROM items i JOIN chain c ON c.item_id = i.item_id
+SELECT {i.item_columns}, i.pinned_at IS NOT NULL AS is_pinned FROM items i JOIN chain c ON c.item_id = i.item_id
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id <> ALL(%(item_ids)s) AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
 ORDER BY i.valid_at DESC LIMIT %(most)s
 
 -- name: mark_judged
--- These were compared with their neighbours, whatever came of it.
+-- These are judged.
 UPDATE items SET judged_at = %(now)s WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 
 -- name: set_pinned
--- Whether only a person may end the item; the row is touched only if that changes.
+-- Pin or unpin an item; the row is written only if that changes.
 UPDATE items SET pinned_at = %(pinned_at)s
 WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND (pinned_at IS NULL) <> (%(pinned_at)s::timestamptz IS NULL)
 
 -- name: set_confidence
--- How sure the item is, after somebody said what they think of it.
+-- The confidence of an item after feedback.
 UPDATE items SET confidence = %(confidence)s WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
 
 -- name: list_items
--- Items of the identity by the filters given, newest first, a page at a time.
+-- Items that the identity may see, by filters, newest first, a page at a time.
 SELECT {item_columns} FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id < %(before)s AND deleted_at IS NULL AND anonymized_at IS NULL
     AND (scope = 'tenant' OR (scope = 'user' AND user_id = %(user_id)s) OR (scope = 'agent' AND agent_id = %(agent_id)s)
@@ -100,7 +94,7 @@ WHERE tenant_id = %(tenant_id)s AND item_id < %(before)s AND deleted_at IS NULL 
 ORDER BY item_id DESC LIMIT %(limit)s
 
 -- name: insert_links
--- Which items were taken from which; a link that exists stays.
+-- Items and their sources; an existing link stays.
 INSERT INTO evidence (tenant_id, item_id, source_item_id, event_time)
 SELECT DISTINCT %(tenant_id)s::uuid, g.item_id, g.source_item_id, g.event_time
 FROM unnest(%(item_ids)s::uuid[], %(source_ids)s::uuid[], %(event_times)s::timestamptz[])
@@ -109,21 +103,21 @@ WHERE g.item_id <> g.source_item_id
 ON CONFLICT (tenant_id, item_id, source_item_id) DO NOTHING
 
 -- name: copy_links
--- A new version rests on what the old one rested on.
+-- A new version has the sources of the old one.
 INSERT INTO evidence (tenant_id, item_id, source_item_id, event_time)
 SELECT tenant_id, %(item_id)s, source_item_id, event_time FROM evidence
 WHERE tenant_id = %(tenant_id)s AND item_id = %(from_id)s AND source_item_id <> %(item_id)s
 ON CONFLICT (tenant_id, item_id, source_item_id) DO NOTHING
 
 -- name: sources_of
--- What an item rests on, oldest first.
+-- The sources of an item, oldest first.
 SELECT e.source_item_id AS item_id, e.event_time, i.session_id
 FROM evidence e JOIN items i ON i.tenant_id = e.tenant_id AND i.item_id = e.source_item_id
 WHERE e.tenant_id = %(tenant_id)s AND e.item_id = %(item_id)s
 ORDER BY e.event_time, e.source_item_id LIMIT %(limit)s
 
 -- name: derived_from
--- Everything that rests on these items, directly or by others in between, and whether on them alone.
+-- Every item that rests on these, directly or by others in between, and whether on these alone.
 WITH RECURSIVE derived AS (
     SELECT item_id FROM evidence WHERE tenant_id = %(tenant_id)s AND source_item_id = ANY(%(item_ids)s)
     UNION
@@ -135,7 +129,7 @@ SELECT d.item_id, NOT EXISTS (
 FROM derived d ORDER BY d.item_id
 
 -- name: promote_corroborated
--- What a person said in more than one session lasts; nothing from other carriers does without review.
+-- Facts that a person said in several sessions become persistent; facts of other carriers need a review.
 UPDATE items i SET tier = 'persistent'
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.kind = 'fact' AND i.tier <> 'persistent'
     AND i.trust = 'user' AND (
@@ -145,7 +139,7 @@ WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.kind =
 RETURNING i.item_id
 
 -- name: save_feedback
--- What somebody thinks of an item, and what they thought before.
+-- An opinion of an item; returns the earlier one of the same person.
 WITH before AS (
     SELECT opinion FROM feedback
     WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND given_by = %(given_by)s
@@ -157,6 +151,6 @@ WITH before AS (
 SELECT opinion FROM before
 
 -- name: count_feedback
--- How many people found an item useful, and how many wrong.
+-- The numbers of useful and of wrong opinions.
 SELECT count(*) FILTER (WHERE opinion = 'useful') AS useful, count(*) FILTER (WHERE opinion = 'wrong') AS wrong
 FROM feedback WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s

@@ -1,1 +1,1 @@
-"""What memory learns: patterns of closed sessions, proposals of the weekly review, workflows chosen by their outcome."""
+"""Learning: patterns of closed sessions, proposals of the weekly review, workflows chosen by their outcomes."""

@@ -23,7 +23,7 @@ ProposalId = Annotated[UUID, typer.Argument(help="Id of the proposal, from `reco
 
 @proposals_commands.command()
 def review(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Record:
-    """Compare memory with itself now, and propose changes."""
+    """Compare memory with itself, and propose changes."""
     return Record(ask(lambda caller: proposals.review_memory(*caller), tenant))
 
 
@@ -31,14 +31,14 @@ def review(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Record:
 def list_all(
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,
-    status: Annotated[ProposalStatus, typer.Option(help="Only those.")] = ProposalStatus.OPEN,
+    status: Annotated[ProposalStatus, typer.Option(help="Only this status.")] = ProposalStatus.OPEN,
     kind: Annotated[ProposalKind | None, typer.Option(help="Only this kind.")] = None,
     limit: Limit = 50,
 ) -> Answer:
     """List proposals, newest first."""
-    found = ask(lambda caller: proposals.list_proposals(*caller, status=status, kind=kind, limit=limit), tenant)
-    rows = [{**record(one), "item_ids": " ".join(map(str, one.item_ids))} for one in found]
-    return Answer(found, Table(rows, empty=f"nothing is {status}; `recordari proposals review` looks now"))
+    page = ask(lambda caller: proposals.list_proposals(*caller, status=status, kind=kind, limit=limit), tenant)
+    rows = [{**record(proposal), "item_ids": " ".join(map(str, proposal.item_ids))} for proposal in page]
+    return Answer(page, Table(rows, empty=f"no proposal is {status}; `recordari proposals review` starts a review"))
 
 
 @proposals_commands.command()
@@ -49,19 +49,19 @@ def show(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Rec
 
 @proposals_commands.command()
 def accept(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None) -> Record:
-    """Carry a proposal out."""
+    """Carry out a proposal."""
     return Record(ask(lambda caller: proposals.accept_proposal(*caller, proposal_id, reason=reason), tenant))
 
 
 @proposals_commands.command()
 def reject(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None) -> Record:
-    """Leave everything as it is; the same is not proposed again."""
+    """Reject a proposal; the same is not proposed again."""
     return Record(ask(lambda caller: proposals.reject_proposal(*caller, proposal_id, reason=reason), tenant))
 
 
 @proposals_commands.command()
 def undo(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None) -> Record:
-    """Take back what accepting a proposal did."""
+    """Undo an accepted proposal."""
     return Record(ask(lambda caller: proposals.undo_proposal(*caller, proposal_id, reason=reason), tenant))
 
 
@@ -69,10 +69,10 @@ def undo(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason
 def policy(
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,
-    accept: Annotated[list[str] | None, typer.Option(help="Accept this kind by itself; may be repeated.")] = None,
-    nothing: Annotated[bool, typer.Option("--accept-nothing", help="Accept nothing by itself.")] = False,
+    accept: Annotated[list[str] | None, typer.Option(help="Accept this kind at once; repeatable.")] = None,
+    nothing: Annotated[bool, typer.Option("--accept-nothing", help="Accept nothing at once.")] = False,
 ) -> Record:
-    """Show or set which proposals are accepted as soon as they are made: merge, retire."""
+    """Show or set the kinds of proposals that are accepted at once: merge, retire."""
     policy = ask(
         lambda caller: (
             proposals.set_proposal_policy(*caller, accept or [])
@@ -99,21 +99,15 @@ def list_workflows(
     limit: Limit = 50,
 ) -> Answer:
     """List workflows, oldest first."""
-    found = ask(lambda caller: workflows.list_workflows(*caller, also_ended=also_ended, limit=limit), tenant)
-    return _listed(found)
+    return _table(ask(lambda caller: workflows.list_workflows(*caller, also_ended=also_ended, limit=limit), tenant))
 
 
 @workflows_commands.command()
 def history(
-    agent_type: AgentType,
-    task_type: TaskType,
-    name: WorkflowName,
-    *,
-    tenant: Tenant = DEVELOPMENT_TENANT,
+    agent_type: AgentType, task_type: TaskType, name: WorkflowName, *, tenant: Tenant = DEVELOPMENT_TENANT
 ) -> Answer:
     """List every version of a workflow, newest first."""
-    found = ask(lambda caller: workflows.workflow_history(*caller, agent_type, task_type, name), tenant)
-    return _listed(found)
+    return _table(ask(lambda caller: workflows.workflow_history(*caller, agent_type, task_type, name), tenant))
 
 
 @workflows_commands.command()
@@ -127,11 +121,11 @@ def save(
 ) -> Answer:
     """Keep a workflow; a changed spec supersedes the old version."""
     try:
-        given = json.loads(spec)
+        value = json.loads(spec)
     except ValueError:
         raise typer.BadParameter("The spec is not JSON.") from None
     saved = ask(
-        lambda caller: workflows.save_workflow(*caller, name, given, agent_type=agent_type, task_type=task_type), tenant
+        lambda caller: workflows.save_workflow(*caller, name, value, agent_type=agent_type, task_type=task_type), tenant
     )
     return _about(saved)
 
@@ -149,7 +143,7 @@ def reward(
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
-    """Say how well a choice or a workflow did."""
+    """Score a choice or a workflow."""
     return _about(ask(lambda caller: workflows.reward(*caller, target_id, score), tenant))
 
 
@@ -160,16 +154,15 @@ def retire(
     tenant: Tenant = DEVELOPMENT_TENANT,
     reason: Reason = None,
 ) -> Record:
-    """Never choose a version again; it stays for the record."""
-    retired = ask(lambda caller: workflows.retire_workflow(*caller, workflow_id, reason=reason), tenant)
-    return Record(retired)
+    """Never choose a version again; it stays readable."""
+    return Record(ask(lambda caller: workflows.retire_workflow(*caller, workflow_id, reason=reason), tenant))
 
 
-def _listed(found: Sequence[Workflow]) -> Answer:
-    rows = [{**record(each, without=["spec"]), "mean": round(each.posterior.mean, 3)} for each in found]
-    return Answer(found, Table(rows, empty="there is no workflow; `recordari workflows save` keeps one"))
+def _table(page: Sequence[Workflow]) -> Answer:
+    rows = [{**record(workflow, without=["spec"]), "mean": round(workflow.posterior.mean, 3)} for workflow in page]
+    return Answer(page, Table(rows, empty="there is no workflow; `recordari workflows save` keeps one"))
 
 
 def _about(result: SavedWorkflow | Choice | Rewarded) -> Answer:
-    """An answer about a workflow: for a person the workflow's fields stand among the others."""
+    """For a person, the fields of the workflow are shown among the others."""
     return Answer(result, Record({**record(result.workflow), **record(result, without=["workflow"])}))

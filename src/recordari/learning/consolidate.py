@@ -1,8 +1,8 @@
-"""Consolidating: what a closed session taught outlives it, and what it was learned from is archived (P3). An hourly job.
+"""Consolidation: learn from closed sessions, and archive the episodes behind the lessons (P3). An hourly job.
 
-Its summary lasts, a person's wishes and an agent's ways of working become procedures that link to their sources, and the
-episodes behind them leave recall. Nothing is learned from what a tool, a document or a stranger said. Done twice it does
-nothing twice: a session is marked in the transaction that saves what came of it.
+The summary of a session becomes persistent. A person's wishes and an agent's ways of working become procedures that link
+to their sources, and the episodes behind them leave recall. Text of tools, documents and strangers teaches nothing. A
+session is marked in the transaction that saves its results, so it is consolidated once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
 
-ENDED_FOR = timedelta(hours=1)  # T3: by then what was said last is embedded and its facts are extracted
+ENDED_FOR = timedelta(hours=1)  # T3: by then the last messages are embedded and their facts are extracted
 PAGE = 100
 MOST_OBSERVED = 2_000
 MOST_EARLIER = 500
@@ -53,40 +53,39 @@ MOST_VERSIONS = 9  # times that a pattern may hold again
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consolidated:
-    """What a session left behind."""
+    """What was learned from a session."""
 
     __pydantic_config__ = ConfigDict(use_attribute_docstrings=True, json_schema_serialization_defaults_required=True)
 
     session_id: SessionId
     patterns: tuple[UUID, ...] = ()
-    """Procedures that were learned or borne out."""
+    """Procedures that were learned or confirmed."""
     superseded: int = 0
-    """Older procedures whose place they took."""
+    """Older procedures that they superseded."""
     archived: int = 0
-    """Episodes that left recall, because something lasting rests on them."""
+    """Episodes that left recall, because a procedure rests on them."""
     summaries: int = 0
-    """Summaries that last from now on."""
+    """Summaries that became persistent."""
     facts: int = 0
-    """Corroborated facts that last from now on."""
+    """Corroborated facts that became persistent."""
     was_new: bool = True
-    """False: it was consolidated before, and nothing was done."""
+    """False: it was consolidated before, and nothing happened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Learned:
-    """Patterns of a session, and the rows to keep them in."""
+    """Patterns of a session, and their rows."""
 
     patterns: tuple[Pattern, ...]
     ready: Ready
-    said_at: dict[UUID, datetime]
-    """When each thing happened that they were learned from."""
+    source_times: dict[UUID, datetime]
     distiller: str
 
 
 async def consolidate_session(resources: Resources, identity: Identity, session_id: str) -> Consolidated:
     """Consolidate a closed session now instead of within the hour after it ended."""
     require_admin(identity)
-    identity = replace(identity, user_id=None)  # an administrator who acts for a user would see that user's rows only
+    identity = replace(identity, user_id=None)  # acting for a user, an administrator would see only that user's rows
     async with resources.database.transaction(identity) as tx:
         session = await sessions_storage.find_session(tx, SessionId(session_id))
     if session is None:
@@ -98,33 +97,33 @@ async def consolidate_session(resources: Resources, identity: Identity, session_
 
 
 async def consolidate_sessions(resources: Resources, identity: Identity, **_: Any) -> int:
-    """Consolidate the tenant's sessions that ended at least an hour ago; how many. An hourly job.
+    """Consolidate the tenant's sessions that ended at least an hour ago. Return how many. An hourly job.
 
-    One that cannot be consolidated keeps no other from it; the job fails at the end, and is tried again.
+    A session that fails does not stop the others. The job then fails at its end and is tried again.
     """
     require_admin(identity)
-    before, done = resources.clock() - ENDED_FOR, 0
-    place: Due | None = None
-    failed: RecordariError | None = None
+    before, count = resources.clock() - ENDED_FOR, 0
+    position: Due | None = None
+    failure: RecordariError | None = None
     while True:
         async with resources.database.transaction(identity) as tx:
-            due = await storage.list_due(tx, before=before, after=place, limit=PAGE)
-        for one in due:
+            page = await storage.list_due(tx, before=before, after=position, limit=PAGE)
+        for due in page:
             try:
-                done += await _consolidate(resources, identity, one.session_ref) is not None
+                count += await _consolidate(resources, identity, due.session_ref) is not None
             except RecordariError as error:
-                log.warning("session_not_consolidated", session_ref=one.session_ref, error=type(error).__name__)
-                failed = error
-        if len(due) < PAGE:
+                log.warning("session_not_consolidated", session_ref=due.session_ref, error=type(error).__name__)
+                failure = error
+        if len(page) < PAGE:
             break
-        place = due[-1]
-    if failed is not None:
-        raise failed
-    return done
+        position = page[-1]
+    if failure is not None:
+        raise failure
+    return count
 
 
 async def _consolidate(resources: Resources, identity: Identity, session_ref: UUID) -> Consolidated | None:
-    """Consolidate one session; None when it was done already."""
+    """Consolidate one session; None when it was consolidated before."""
     await summarise_session(resources, identity, session_ref)
     for attempt in range(TRIES):
         learned = await _learn(resources, identity, session_ref)
@@ -133,21 +132,21 @@ async def _consolidate(resources: Resources, identity: Identity, session_ref: UU
         try:
             return await _save(resources, identity, session_ref, learned)
         except Conflict:
-            # Something that it was learned from was forgotten meanwhile: learn again without it.
+            # A source was forgotten meanwhile: learn again without it.
             if attempt == TRIES - 1:
                 raise
     return None
 
 
 async def _learn(resources: Resources, identity: Identity, session_ref: UUID) -> _Learned | None:
-    """What the session teaches, ready to be written; no transaction is open while a model reads it."""
+    """Find the patterns of a session; no transaction is open while a model reads it."""
     async with resources.database.transaction(identity) as tx:
         closed = await storage.lock_closed(tx, session_ref)
         if closed is None:
             return None
         observed = await storage.list_observed(tx, closed.session_id, limit=MOST_OBSERVED)
         earlier = await storage.list_earlier(tx, closed, limit=MOST_EARLIER) if closed.agent_id else []
-    observed = [one for one in observed if trusted(one)]
+    observed = [item for item in observed if trusted(item)]
     nothing: Sequence[Pattern] = ()
     offline = OfflineDistiller()
     distiller: Distiller = resources.get(Distiller) if observed else offline
@@ -156,20 +155,27 @@ async def _learn(resources: Resources, identity: Identity, session_ref: UUID) ->
     )
     if not ran:
         distiller, patterns = offline, await offline.distil(observed, earlier)
-    known = {one.item_id: one for one in (*observed, *earlier)}
-    kept = [(one, new) for one in patterns[:MOST_PATTERNS] if (new := _new_item(one, closed, known, distiller.name))]
+    items = {item.item_id: item for item in (*observed, *earlier)}
+    pairs = [
+        (pattern, new)
+        for pattern in patterns[:MOST_PATTERNS]
+        if (new := _new_item(pattern, closed, items, distiller.name))
+    ]
     owner = replace(identity, user_id=closed.user_id, agent_id=closed.agent_id, session_id=closed.session_id)
-    ready = await make_ready(resources, owner, [new for _, new in kept])
-    said_at = {item_id: one.event_time for item_id, one in known.items()}
-    return _Learned(patterns=tuple(one for one, _ in kept), ready=ready, said_at=said_at, distiller=distiller.name)
+    return _Learned(
+        patterns=tuple(pattern for pattern, _ in pairs),
+        ready=await make_ready(resources, owner, [new for _, new in pairs]),
+        source_times={item_id: item.event_time for item_id, item in items.items()},
+        distiller=distiller.name,
+    )
 
 
-def _new_item(pattern: Pattern, closed: Closed, known: dict[UUID, Observed], distiller: str) -> NewItem | None:
-    """The procedure that a pattern becomes; None where nothing that we know bears it out, or nobody owns it.
+def _new_item(pattern: Pattern, closed: Closed, items: dict[UUID, Observed], distiller: str) -> NewItem | None:
+    """The procedure of a pattern; None when it has no owner, or a source that the distiller was not given.
 
-    A model may say anything: what it names must be among what it was given.
+    A model may answer anything, so its sources are checked.
     """
-    sources = [known[item_id] for item_id in pattern.sources if item_id in known]
+    sources = [items[item_id] for item_id in pattern.sources if item_id in items]
     if len(sources) != len(pattern.sources) or not sources or not pattern.content.strip():
         return None
     scope = _scope(sources, closed)
@@ -182,8 +188,8 @@ def _new_item(pattern: Pattern, closed: Closed, known: dict[UUID, Observed], dis
         scope=scope,
         tier=Tier.PERSISTENT,
         source_ref=pattern_ref(scope, str(owner), pattern.content),
-        event_time=max(one.event_time for one in sources),
-        trust=Trust.USER if all(one.trust is Trust.USER for one in sources) else Trust.AGENT,
+        event_time=max(item.event_time for item in sources),
+        trust=Trust.USER if all(item.trust is Trust.USER for item in sources) else Trust.AGENT,
         subject=str(scope) if pattern.topic is not None else None,
         predicate=pattern.topic,
         confidence=min(1.0, max(0.0, pattern.confidence)),
@@ -193,25 +199,21 @@ def _new_item(pattern: Pattern, closed: Closed, known: dict[UUID, Observed], dis
 
 
 def _scope(sources: Sequence[Observed], closed: Closed) -> Scope | None:
-    """Whose pattern it is: never shown to more people than what it was learned from."""
-    said = any(one.kind is Kind.CHAT_MESSAGE for one in sources)
-    private = said or any(one.scope is not Scope.AGENT for one in sources)
-    if private:
+    """The owner of a pattern: no more people see it than saw its sources."""
+    if any(item.kind is Kind.CHAT_MESSAGE or item.scope is not Scope.AGENT for item in sources):
         return Scope.USER if closed.user_id is not None else None
     return Scope.AGENT if closed.agent_id is not None else None
 
 
 async def _save(resources: Resources, identity: Identity, session_ref: UUID, learned: _Learned) -> Consolidated | None:
-    """Write what a session taught and mark it, all or nothing; None when another worker was faster."""
+    """Write the patterns of a session and mark it, in one transaction; None when another worker was faster."""
     now = resources.clock()
     async with resources.database.transaction(identity) as tx:
         closed = await storage.lock_closed(tx, session_ref)
         if closed is None:
             return None
         saved, changed = await _save_patterns(tx, learned)
-        superseded = 0
-        for item_id, _ in saved:
-            superseded += await _take_the_place(tx, item_id, judge=learned.distiller)
+        superseded = sum([await _supersede(tx, item_id, judge=learned.distiller) for item_id, _ in saved])
         sources = sorted({item_id for _, pattern in saved for item_id in pattern.sources})
         archived = await storage.archive_sources(tx, sources, now=now)
         summaries = await storage.promote_summaries(tx, closed.summary_ids)
@@ -241,23 +243,23 @@ async def _save(resources: Resources, identity: Identity, session_ref: UUID, lea
 
 
 async def _save_patterns(tx: Transaction, learned: _Learned) -> tuple[list[tuple[UUID, Pattern]], list[UUID]]:
-    """Write the patterns and what they rest on; those that stand, and the ids whose text is new."""
+    """Write the patterns and their evidence. Return those that are live, and the ids whose text is new."""
     refs = [ref for row in learned.ready.rows for ref in _versions(row.item.source_ref)]
-    known = await memory_storage.standing_of_refs(tx, refs, kind=Kind.PROCEDURE)
+    known = await memory_storage.fact_states(tx, refs, kind=Kind.PROCEDURE)
     rows = [
         replace(row, item=replace(row.item, source_ref=_placed(row.item.source_ref, row.item.event_time, known)))
         for row in learned.ready.rows
     ]
     remembered, changed = await save_ready(tx, Ready(rows=tuple(rows), objects=learned.ready.objects))
-    locked = await memory_storage.lock_items(tx, sorted({one.id for one in remembered}))
-    # What was forgotten stays away, and what a person ended stays ended.
+    locked = await memory_storage.lock_items(tx, sorted({row.id for row in remembered}))
+    # A forgotten pattern does not come back, and one that a person ended stays ended.
     saved = [
-        (one.id, pattern)
-        for one, pattern in zip(remembered, learned.patterns, strict=True)
-        if one.id in locked and locked[one.id].live
+        (row.id, pattern)
+        for row, pattern in zip(remembered, learned.patterns, strict=True)
+        if row.id in locked and locked[row.id].live
     ]
     links = [
-        Link(item_id=item_id, source_item_id=source, event_time=learned.said_at[source])
+        Link(item_id=item_id, source_item_id=source, event_time=learned.source_times[source])
         for item_id, pattern in saved
         for source in pattern.sources
     ]
@@ -266,41 +268,36 @@ async def _save_patterns(tx: Transaction, learned: _Learned) -> tuple[list[tuple
 
 
 def _versions(source_ref: str) -> list[str]:
-    """The references under which the same words may stand: each time they hold again, a number higher."""
+    """The references of a pattern: each time it holds again, the number grows."""
     return [source_ref, *(f"{source_ref}@{number}" for number in range(2, MOST_VERSIONS + 1))]
 
 
 def _placed(source_ref: str, moment: datetime, known: dict[str, FactState]) -> str:
-    """Under which reference a pattern is written: that of the row it repeats, or a new one when it holds again."""
+    """The reference of a pattern: that of the row it repeats, or a new one when it holds again."""
     versions = _versions(source_ref)
-    standing = [known[ref] for ref in versions if ref in known]
-    if (live := next((one for one in standing if one.live), None)) is not None:
+    rows = [known[ref] for ref in versions if ref in known]
+    if (live := next((row for row in rows if row.live), None)) is not None:
         return live.source_ref
-    if standing:
-        ended = standing[-1]
+    if rows:
+        ended = rows[-1]
         holds_again = ended.invalid_at is not None and moment > ended.invalid_at
-        if not holds_again or len(standing) == len(versions):
+        if not holds_again or len(rows) == len(versions):
             return ended.source_ref
-    return versions[len(standing)]
+    return versions[len(rows)]
 
 
-async def _take_the_place(tx: Transaction, item_id: UUID, *, judge: str) -> int:
-    """Let a pattern take the place of older ones about the same thing, or be overtaken by a newer one; how many ended."""
+async def _supersede(tx: Transaction, item_id: UUID, *, judge: str) -> int:
+    """Supersede older patterns about the same topic, or be superseded by a newer one. Return how many ended."""
     others = await storage.same_topic(tx, item_id)
     if not others:
         return 0
-    mine = (await memory_storage.lock_items(tx, [item_id]))[item_id]
-    newer = [one for one in others if one.valid_at > mine.valid_at]
-    if newer:
-        next_one = min(newer, key=lambda one: one.valid_at)
-        ended = [
-            Retirement(item_id=item_id, superseded_by=next_one.item_id, invalid_at=next_one.valid_at, rule="pattern")
-        ]
-    else:
-        ended = [
-            Retirement(item_id=one.item_id, superseded_by=item_id, invalid_at=mine.valid_at, rule="pattern")
-            for one in others
-        ]
+    valid_at = (await memory_storage.lock_items(tx, [item_id]))[item_id].valid_at
+    newer = {other_id: since for other_id, since in others.items() if since > valid_at}
+    successor, moment = min(newer.items(), key=lambda pair: pair[1]) if newer else (item_id, valid_at)
+    ended = [
+        Retirement(item_id=old_id, superseded_by=successor, invalid_at=moment, rule="pattern")
+        for old_id in ([item_id] if newer else others)
+    ]
     return len(await retire(tx, ended, judge=judge))
 
 
@@ -310,20 +307,18 @@ class Distiller(Protocol):
 
     @property
     def name(self) -> str:
-        """Which one ran; kept with what came of it."""
+        """Kept with the patterns."""
 
     async def distil(self, observed: Sequence[Observed], earlier: Sequence[Observed]) -> Sequence[Pattern]:
-        """What holds beyond the session, each pattern with the ids of what it was learned from."""
+        """Find what holds beyond the session; each pattern has the ids of its sources."""
 
 
 class OfflineDistiller:
-    """The rules of the domain: no model, no network, always the same answer."""
+    """The rules: no model, no network, always the same answer."""
 
     @property
     def name(self) -> str:
-        """Which one ran."""
         return "offline"
 
     async def distil(self, observed: Sequence[Observed], earlier: Sequence[Observed]) -> Sequence[Pattern]:
-        """What the patterns find."""
         return patterns_in(observed, earlier)

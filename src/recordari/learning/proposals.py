@@ -1,8 +1,7 @@
-"""The weekly review ("dreaming"): memory is compared with itself, and changes are proposed (X5).
+"""The weekly review ("dreaming"): it compares memory with itself and proposes changes (X5).
 
-The review itself changes nothing. An administrator accepts or rejects each proposal; a tenant's policy may accept merges and
-retirements by itself. Accepting is one transaction, audited, and can be undone for as long as nothing else was done to what
-it ended.
+The review changes nothing. An administrator accepts or rejects each proposal; a tenant's policy may accept merges and
+retirements. Accepting is one audited transaction. It can be undone until something else changes the items.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from pydantic import ConfigDict
 
 from recordari.core.checks import check_reason
 from recordari.core.identity import Identity, optional_choice
+from recordari.core.ids import FIRST
 from recordari.core.items import Tier
 from recordari.core.telemetry import get_log
 from recordari.db import audit
@@ -41,7 +41,6 @@ from recordari.learning.rules.proposals import (
     proposal_policy,
     retirement_of,
 )
-from recordari.learning.storage import FIRST
 from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
 from recordari.memory.rules import Retirement
@@ -52,27 +51,29 @@ from recordari.tenants.tenants import MAX_PAGE, get_tenant, require_admin, updat
 log = get_log(__name__)
 
 PAGE = 200
-NO_SUCH_PROPOSAL = "there is no such proposal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewResult:
-    """What came of comparing memory with itself."""
+    """The result of a review."""
 
     __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
 
     examined: int
     proposed: int
     accepted: int
-    """Proposals that the tenant's policy accepted at once."""
+    """Proposals that the tenant's policy accepted."""
     voided: int
-    """Older proposals that are void now, because their items have changed."""
+    """Older proposals that are void, because their items changed."""
 
 
 async def review_memory(resources: Resources, identity: Identity, /, **_: Any) -> ReviewResult:
-    """Propose merges and retirements over the tenant's lasting memory. A weekly job; done again it proposes nothing new."""
+    """Compare the tenant's lasting memory with itself, and propose merges and retirements.
+
+    A weekly job. A second review proposes nothing new.
+    """
     require_admin(identity)
-    identity = replace(identity, user_id=None)  # an administrator who acts for a user would see that user's rows only
+    identity = replace(identity, user_id=None)  # acting for a user, an administrator would see only that user's rows
     await resources.get(AccessCounts).flush()
     voided = await _void_changed(resources, identity)
     policy = await get_proposal_policy(resources, identity)
@@ -83,14 +84,14 @@ async def review_memory(resources: Resources, identity: Identity, /, **_: Any) -
     while True:
         async with resources.database.transaction(identity) as tx:
             page = await storage.list_lasting(tx, after=after, limit=PAGE)
-            found = await _proposals_of(resources, tx, page, mark=mark, model_id=model_id)
-            made = [(new, await storage.insert_proposal(tx, new, now=resources.clock())) for new in found]
+            news = await _proposals_of(resources, tx, page, mark=mark, model_id=model_id)
+            saved = [(await storage.insert_proposal(tx, new, now=resources.clock()), new) for new in news]
             if page:
                 await storage.save_mark(tx, page[-1], now=resources.clock())
-        for new, proposal_id in made:
+        for proposal_id, new in saved:
             if proposal_id is not None:
                 proposed += 1
-                accepted += await _by_policy(resources, identity, policy, new, proposal_id)
+                accepted += await _accepted_by_policy(resources, identity, policy, new, proposal_id)
         examined += len(page)
         if len(page) < PAGE:
             break
@@ -105,49 +106,45 @@ async def review_memory(resources: Resources, identity: Identity, /, **_: Any) -
 async def _proposals_of(
     resources: Resources, tx: Transaction, item_ids: Sequence[UUID], *, mark: UUID, model_id: str | None
 ) -> list[NewProposal]:
-    """What is proposed about items: each of them is weighed, and those that are new are compared with their neighbours."""
-    weighed = await storage.weigh(tx, item_ids)
-    found = [one for each in weighed.values() if (one := retirement_of(each, now=resources.clock())) is not None]
-    taken = {item_id for one in found for item_id in one.item_ids}
+    """Look at each item alone, and compare the items after the mark with their neighbours."""
+    items = await storage.list_reviewed(tx, item_ids)
+    news = [new for item in items.values() if (new := retirement_of(item, now=resources.clock())) is not None]
+    taken = {item_id for new in news for item_id in new.item_ids}
     for item_id in item_ids:
-        if item_id <= mark or item_id not in weighed or item_id in taken:
+        if item_id <= mark or item_id not in items or item_id in taken:
             continue
         near = await facts_storage.near_facts(
             tx, item_id, model_id=model_id, distance=near_distance(model_id), most=CANDIDATES
         )
-        for one in await _compared(tx, item_id, near):
-            inputs = {*one.item_ids, *([one.successor_id] if one.successor_id is not None else [])}
-            if not inputs & taken:  # of one item one thing is proposed at a time
-                found.append(one)
-                taken |= inputs
-    return found
+        for new in await _compare(tx, item_id, near):
+            if not new.inputs & taken:  # one proposal per item at a time
+                news.append(new)
+                taken |= new.inputs
+    return news
 
 
-async def _compared(tx: Transaction, item_id: UUID, near: Sequence[FactRow]) -> list[NewProposal]:
-    """What follows from one item and its neighbours: the same said twice, or the contrary."""
+async def _compare(tx: Transaction, item_id: UUID, near: Sequence[FactRow]) -> list[NewProposal]:
+    """Propose to merge an item with neighbours that say the same, and to retire the older of a contradiction."""
     if not near:
         return []
-    others = await storage.weigh(tx, [item_id, *(one.item_id for one in near)])
-    mine = others.pop(item_id, None)
-    if mine is None:
+    others = await storage.list_reviewed(tx, [item_id, *(fact.item_id for fact in near)])
+    item = others.pop(item_id, None)
+    if item is None:
         return []
-    merge = merge_of(mine, list(others.values()))
-    found = [merge] if merge is not None else []
-    merged = {*merge.item_ids, merge.successor_id} if merge is not None else set()
+    merge = merge_of(item, list(others.values()))
+    news = [merge]
     for other in others.values():
-        if other.item_id in merged:
+        if merge is not None and other.item_id in merge.inputs:
             continue
-        older, newer = (other, mine) if is_newer(Statement.of(mine), Statement.of(other)) else (mine, other)
+        older, newer = (other, item) if is_newer(Statement.of(item), Statement.of(other)) else (item, other)
         if ruling(Statement.of(newer), Statement.of(older)).verdict is Verdict.SUPERSEDE:
-            retirement = contradiction_of(older, newer)
-            found += [retirement] if retirement is not None else []
-    return found
+            news.append(contradiction_of(older, newer))
+    return [new for new in news if new is not None]
 
 
-async def _by_policy(
+async def _accepted_by_policy(
     resources: Resources, identity: Identity, policy: ProposalPolicy, new: NewProposal, proposal_id: UUID
 ) -> bool:
-    """Accept a proposal at once where the tenant's policy says so; whether it did."""
     if new.kind not in policy.accept or new.needs_person:
         return False
     try:
@@ -159,27 +156,26 @@ async def _by_policy(
 
 
 async def _void_changed(resources: Resources, identity: Identity) -> int:
-    """Let open proposals fall whose inputs changed; how many."""
+    """Void open proposals whose inputs changed. Return how many."""
     voided, before = 0, None
     while True:
         async with resources.database.transaction(identity) as tx:
             page = await storage.list_proposals(tx, status=ProposalStatus.OPEN, kind=None, before=before, limit=PAGE)
-            for one in page:
-                voided += await _void_if_changed(resources, tx, one) is not None
+            for proposal in page:
+                voided += await _void_if_changed(resources, tx, proposal) is not None
         if len(page) < PAGE:
             return voided
         before = page[-1].proposal_id
 
 
 async def _void_if_changed(resources: Resources, tx: Transaction, proposal: Proposal) -> str | None:
-    """Let a proposal fall if its inputs changed; why it did. They are locked from here on."""
+    """Void a proposal if its inputs changed. Return why. The inputs stay locked."""
     locked = await storage.lock_proposal(tx, proposal.proposal_id)
     before = await storage.inputs_of(tx, proposal.proposal_id)
-    item_ids = [one.item_id for one in before]
-    await memory_storage.lock_items(tx, sorted(item_ids))
-    now = await storage.inputs_now(tx, item_ids)
-    gone = locked is None or len(before) < locked.inputs
-    why = "an item was removed" if gone else changed(proposal, before, now)
+    item_ids = sorted(item.item_id for item in before)
+    await memory_storage.lock_items(tx, item_ids)
+    is_gone = locked is None or len(before) < locked.inputs
+    why = "an item was removed" if is_gone else changed(proposal, before, await storage.inputs_now(tx, item_ids))
     if why is not None:
         await storage.decide(
             tx, proposal.proposal_id, ProposalStatus.VOID, now=resources.clock(), reason=f"void: {why}"
@@ -189,12 +185,12 @@ async def _void_if_changed(resources: Resources, tx: Transaction, proposal: Prop
 
 
 async def get_proposal_policy(resources: Resources, identity: Identity) -> ProposalPolicy:
-    """Which proposals the tenant accepts by itself."""
+    """The kinds of proposals that the tenant accepts at once."""
     return proposal_policy((await get_tenant(resources, identity)).settings)
 
 
 async def set_proposal_policy(resources: Resources, identity: Identity, accept: Sequence[str]) -> ProposalPolicy:
-    """Say which kinds of proposals are accepted as soon as they are made: `merge`, `retire`, both or none."""
+    """Set the kinds of proposals that are accepted at once: `merge`, `retire`, both or none."""
     policy = ProposalPolicy(accept=checked_accept(list(accept)))
     await update_tenant(resources, identity, settings={SETTING: policy.written()})
     return policy
@@ -225,20 +221,20 @@ async def get_proposal(resources: Resources, identity: Identity, proposal_id: UU
     """One proposal."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        return await _found(tx, proposal_id)
+        return await _find(tx, proposal_id)
 
 
-async def _found(tx: Transaction, proposal_id: UUID) -> Proposal:
-    found = await storage.find_proposal(tx, proposal_id)
-    if found is None:
-        raise NotFound(NO_SUCH_PROPOSAL)
-    return found
+async def _find(tx: Transaction, proposal_id: UUID) -> Proposal:
+    proposal = await storage.find_proposal(tx, proposal_id)
+    if proposal is None:
+        raise NotFound("there is no such proposal")
+    return proposal
 
 
 async def accept_proposal(
     resources: Resources, identity: Identity, proposal_id: UUID, *, reason: str | None = None
 ) -> Proposal:
-    """Carry a proposal out, whole; `Conflict` when it is void, because what it is about has changed."""
+    """Carry out a proposal; `Conflict` when it is void, because an item of it changed."""
     identity = _governing(identity, reason)
     async with resources.database.transaction(identity) as tx:
         proposal = await _open(tx, proposal_id)
@@ -249,7 +245,7 @@ async def accept_proposal(
                 tx, proposal_id, ProposalStatus.ACCEPTED, now=resources.clock(), reason=reason, links_made=links
             )
             await audit.record(tx, "proposal.accept", "proposal", proposal_id, reason=reason, **_details(proposal))
-        decided = await _found(tx, proposal_id)
+        decided = await _find(tx, proposal_id)
     if why is not None:
         raise Conflict(f"the proposal is void: {why} since it was made", status=str(ProposalStatus.VOID))
     return decided
@@ -258,23 +254,23 @@ async def accept_proposal(
 async def reject_proposal(
     resources: Resources, identity: Identity, proposal_id: UUID, *, reason: str | None = None
 ) -> Proposal:
-    """Leave everything as it is, for good: the same is not proposed again."""
+    """Reject a proposal and change nothing. The same is not proposed again."""
     identity = _governing(identity, reason)
     async with resources.database.transaction(identity) as tx:
         await _open(tx, proposal_id)
         await storage.decide(tx, proposal_id, ProposalStatus.REJECTED, now=resources.clock(), reason=reason)
         await audit.record(tx, "proposal.reject", "proposal", proposal_id, reason=reason)
-        return await _found(tx, proposal_id)
+        return await _find(tx, proposal_id)
 
 
 async def undo_proposal(
     resources: Resources, identity: Identity, proposal_id: UUID, *, reason: str | None = None
 ) -> Proposal:
-    """Take back what accepting a proposal did; `Conflict` where something else was done to its items since."""
+    """Undo an accepted proposal; `Conflict` when its items changed since."""
     identity = _governing(identity, reason)
     async with resources.database.transaction(identity) as tx:
         locked = await storage.lock_proposal(tx, proposal_id)
-        proposal = await _found(tx, proposal_id)
+        proposal = await _find(tx, proposal_id)
         if locked is None or proposal.status is not ProposalStatus.ACCEPTED:
             raise Conflict(f"only an accepted proposal can be undone; this one is {proposal.status}")
         await _reverse(tx, proposal)
@@ -282,20 +278,20 @@ async def undo_proposal(
             await storage.return_links(tx, locked.links_made, successor_id=proposal.successor_id)
         await storage.decide(tx, proposal_id, ProposalStatus.UNDONE, now=resources.clock(), reason=reason)
         await audit.record(tx, "proposal.undo", "proposal", proposal_id, reason=reason, **_details(proposal))
-        return await _found(tx, proposal_id)
+        return await _find(tx, proposal_id)
 
 
 async def _open(tx: Transaction, proposal_id: UUID) -> Proposal:
-    """A proposal that can still be decided, locked."""
+    """Lock a proposal that can still be decided."""
     await storage.lock_proposal(tx, proposal_id)
-    proposal = await _found(tx, proposal_id)
+    proposal = await _find(tx, proposal_id)
     if proposal.status is not ProposalStatus.OPEN:
         raise Conflict(f"the proposal is {proposal.status} already", status=str(proposal.status))
     return proposal
 
 
 async def _carry_out(resources: Resources, tx: Transaction, proposal: Proposal) -> list[UUID]:
-    """Do what a proposal says to its inputs, which are locked and stand as they did; evidence given to its successor."""
+    """Change the inputs of a proposal, which are locked and unchanged. Return the evidence given to the successor."""
     now, item_ids, successor = resources.clock(), proposal.item_ids, proposal.successor_id
     if proposal.kind is ProposalKind.PROMOTE:
         for item_id in await storage.set_tier(tx, item_ids, was=Tier.RECENT, tier=Tier.PERSISTENT):
@@ -316,18 +312,16 @@ async def _carry_out(resources: Resources, tx: Transaction, proposal: Proposal) 
 
 
 async def _reverse(tx: Transaction, proposal: Proposal) -> None:
-    inputs = [*proposal.item_ids, *([proposal.successor_id] if proposal.successor_id is not None else [])]
-    rows = await memory_storage.lock_items(tx, sorted(inputs))
+    rows = await memory_storage.lock_items(tx, sorted(proposal.inputs))
     if proposal.kind is ProposalKind.PROMOTE:
         moved = await storage.set_tier(tx, proposal.item_ids, was=Tier.PERSISTENT, tier=Tier.RECENT)
         if len(moved) < len(proposal.item_ids):
-            raise Conflict("what was promoted has ended since; there is nothing to undo")
+            raise Conflict("a promoted item has ended since; there is nothing to undo")
         return
     for item_id in proposal.item_ids:
         row = rows.get(item_id)
-        untouched = row is not None and not row.live and not row.is_forgotten
-        if row is None or not untouched or row.superseded_by != proposal.successor_id:
-            raise Conflict("something else was done to what this proposal ended; restore the items one by one")
+        if row is None or row.live or row.is_forgotten or row.superseded_by != proposal.successor_id:
+            raise Conflict("an item that this proposal ended was changed since; restore the items one by one")
         await memory_storage.revive_item(tx, item_id)
         await audit.record(tx, "item.restore", "item", item_id, reason="proposal undone")
 

@@ -26,30 +26,30 @@ from recordari.kit.rest import (
 from recordari.learning import consolidate, proposals, workflows
 from recordari.learning.consolidate import Consolidated
 from recordari.learning.proposals import ReviewResult
-from recordari.learning.rules.bandit import Posterior
 from recordari.learning.rules.proposals import Proposal, ProposalKind, ProposalPolicy, ProposalStatus
-from recordari.learning.rules.workflows import Choice, Outcome, Workflow
+from recordari.learning.rules.workflows import Choice, Outcome, Posterior, Workflow
 from recordari.learning.workflows import Rewarded, SavedWorkflow
 
 router = APIRouter(prefix="/v1/proposals", tags=["proposals"], responses=PROBLEMS)
 sessions_router = APIRouter(prefix="/v1/sessions", tags=["sessions"], responses=PROBLEMS)
 workflows_router = APIRouter(prefix="/v1/workflows", tags=["workflows"], responses=PROBLEMS)
 VOID: dict[int | str, dict[str, Any]] = {
-    409: {"model": Problem, "description": "It is decided already, or void: what it is about has changed."}
+    409: {"model": Problem, "description": "It is decided already, or void because an item of it changed."}
 }
 Status = Annotated[ProposalStatus | None, Query(description="Only these; all, if left out.")]
 Kinds = Annotated[ProposalKind | None, Query(description="Only this kind.")]
 Name = Annotated[str, Query(min_length=1, max_length=200)]
+Label = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class DecisionRequest(Strict):
-    """Why it is decided so."""
+    """The reason of a decision."""
 
     reason: str | None = Field(default=None, max_length=500)
 
 
 class PolicyRequest(Strict):
-    """Which proposals are accepted as soon as they are made."""
+    """The kinds of proposals that are accepted at once."""
 
     accept: list[Annotated[ProposalKind, Field(strict=False)]] = Field(description="`merge`, `retire`, both or none.")
 
@@ -64,10 +64,10 @@ async def list_proposals(
     caller: AdminCaller, status: Status = None, kind: Kinds = None, limit: Limit = 50, cursor: Cursor = None
 ) -> object:
     """Proposals, newest first."""
-    found = await proposals.list_proposals(
+    rows = await proposals.list_proposals(
         *caller, status=status, kind=kind, before=id_position(cursor), limit=limit + 1
     )
-    return page_of(found, limit, lambda proposal: proposal.proposal_id)
+    return page_of(rows, limit, lambda proposal: proposal.proposal_id)
 
 
 @router.post("/review", operation_id="review_memory")
@@ -78,14 +78,14 @@ async def review_memory(caller: AdminCaller) -> ReviewResult:
 
 @router.get("/policy", operation_id="get_proposal_policy")
 async def get_proposal_policy(caller: AdminCaller) -> ProposalPolicy:
-    """Which proposals the tenant accepts by itself."""
+    """The kinds of proposals that the tenant accepts at once."""
     return await proposals.get_proposal_policy(*caller)
 
 
 @router.put("/policy", operation_id="set_proposal_policy")
-async def set_proposal_policy(caller: AdminCaller, wanted: PolicyRequest) -> ProposalPolicy:
-    """Accept some kinds as soon as they are made."""
-    return await proposals.set_proposal_policy(*caller, wanted.accept)
+async def set_proposal_policy(caller: AdminCaller, body: PolicyRequest) -> ProposalPolicy:
+    """Set the kinds of proposals that are accepted at once."""
+    return await proposals.set_proposal_policy(*caller, body.accept)
 
 
 @router.get("/{proposal_id}", operation_id="get_proposal")
@@ -95,35 +95,35 @@ async def get_proposal(caller: AdminCaller, proposal_id: UUID) -> Proposal:
 
 
 @router.post("/{proposal_id}/accept", operation_id="accept_proposal", responses=VOID)
-async def accept_proposal(caller: AdminCaller, proposal_id: UUID, wanted: DecisionRequest) -> Proposal:
-    """Carry it out, whole or not at all."""
-    return await proposals.accept_proposal(*caller, proposal_id, reason=wanted.reason)
+async def accept_proposal(caller: AdminCaller, proposal_id: UUID, body: DecisionRequest) -> Proposal:
+    """Carry out a proposal."""
+    return await proposals.accept_proposal(*caller, proposal_id, reason=body.reason)
 
 
 @router.post("/{proposal_id}/reject", operation_id="reject_proposal", responses=VOID)
-async def reject_proposal(caller: AdminCaller, proposal_id: UUID, wanted: DecisionRequest) -> Proposal:
-    """Leave everything as it is; the same is not proposed again."""
-    return await proposals.reject_proposal(*caller, proposal_id, reason=wanted.reason)
+async def reject_proposal(caller: AdminCaller, proposal_id: UUID, body: DecisionRequest) -> Proposal:
+    """Reject a proposal; the same is not proposed again."""
+    return await proposals.reject_proposal(*caller, proposal_id, reason=body.reason)
 
 
 @router.post("/{proposal_id}/undo", operation_id="undo_proposal", responses=VOID)
-async def undo_proposal(caller: AdminCaller, proposal_id: UUID, wanted: DecisionRequest) -> Proposal:
-    """Take back what accepting it did, while nothing else was done to its items."""
-    return await proposals.undo_proposal(*caller, proposal_id, reason=wanted.reason)
+async def undo_proposal(caller: AdminCaller, proposal_id: UUID, body: DecisionRequest) -> Proposal:
+    """Undo an accepted proposal, unless its items changed since."""
+    return await proposals.undo_proposal(*caller, proposal_id, reason=body.reason)
 
 
 @sessions_router.post("/{session_id}/consolidate", operation_id="consolidate_session")
 async def consolidate_session(caller: AdminCaller, session_id: str) -> Consolidated:
-    """Let what a closed session taught outlive it, now instead of within the hour."""
+    """Learn from a closed session now instead of within the hour."""
     return await consolidate.consolidate_session(*caller, session_id)
 
 
 class WorkflowRequest(Strict):
     """A workflow to keep; another `spec` under the same name is a new version."""
 
-    agent_type: str = Field(min_length=1, max_length=200)
-    task_type: str = Field(min_length=1, max_length=200)
-    name: str = Field(min_length=1, max_length=200)
+    agent_type: Label
+    task_type: Label
+    name: Label
     spec: dict[str, Any]
     alpha: float | None = Field(default=None, gt=0)
     beta: float | None = Field(default=None, gt=0)
@@ -131,15 +131,15 @@ class WorkflowRequest(Strict):
 
 
 class ChoiceRequest(Strict):
-    """What to choose for."""
+    """The task to choose a workflow for."""
 
-    agent_type: str = Field(min_length=1, max_length=200)
-    task_type: str = Field(min_length=1, max_length=200)
+    agent_type: Label
+    task_type: Label
     seed: int | str | None = Field(default=None, description="The same seed and posteriors give the same choice.")
 
 
 class RewardRequest(Strict):
-    """How well a choice or a workflow did, from 0 to 1."""
+    """The score of a choice or a workflow."""
 
     target_id: UUID = Field(strict=False, description="A `choice_id` or a `workflow_id`.")
     score: float = Field(ge=0, le=1)
@@ -151,18 +151,11 @@ class RewardRequest(Strict):
     operation_id="save_workflow",
     responses={201: {"model": SavedWorkflow, "description": "A new version."}, **MISMATCH},
 )
-async def save_workflow(caller: AdminCaller, wanted: WorkflowRequest, response: Response) -> SavedWorkflow:
+async def save_workflow(caller: AdminCaller, body: WorkflowRequest, response: Response) -> SavedWorkflow:
     """Keep a workflow; a changed one supersedes its old version."""
-    prior = Posterior(alpha=wanted.alpha or 1.0, beta=wanted.beta or 1.0) if wanted.alpha or wanted.beta else None
-    saved = await workflows.save_workflow(
-        *caller,
-        wanted.name,
-        wanted.spec,
-        agent_type=wanted.agent_type,
-        task_type=wanted.task_type,
-        prior=prior,
-        expected_version=wanted.expected_version,
-    )
+    prior = Posterior(alpha=body.alpha or 1.0, beta=body.beta or 1.0)
+    arguments = body.model_dump(exclude={"alpha", "beta"})
+    saved = await workflows.save_workflow(*caller, **arguments, prior=prior)
     if saved.was_new:
         response.status_code = 201
     return saved
@@ -178,8 +171,8 @@ async def list_workflows(
     caller: AgentCaller, also_ended: bool = False, limit: Limit = 50, cursor: Cursor = None
 ) -> object:
     """Versions of all tasks, oldest first."""
-    found = await workflows.list_workflows(*caller, also_ended=also_ended, after=id_position(cursor), limit=limit + 1)
-    return page_of(found, limit, lambda workflow: workflow.workflow_id)
+    rows = await workflows.list_workflows(*caller, also_ended=also_ended, after=id_position(cursor), limit=limit + 1)
+    return page_of(rows, limit, lambda workflow: workflow.workflow_id)
 
 
 @workflows_router.get("/active", operation_id="active_workflows")
@@ -195,15 +188,15 @@ async def workflow_history(caller: AgentCaller, agent_type: Name, task_type: Nam
 
 
 @workflows_router.post("/choose", operation_id="choose")
-async def choose(caller: AgentCaller, wanted: ChoiceRequest) -> Choice:
+async def choose(caller: AgentCaller, body: ChoiceRequest) -> Choice:
     """Draw one of the active workflows, and record the choice."""
-    return await workflows.choose(*caller, wanted.agent_type, wanted.task_type, seed=wanted.seed)
+    return await workflows.choose(*caller, body.agent_type, body.task_type, seed=body.seed)
 
 
 @workflows_router.post("/reward", operation_id="reward")
-async def reward(caller: AgentCaller, wanted: RewardRequest) -> Rewarded:
-    """Say how well it did; the same outcome again changes nothing."""
-    return await workflows.reward(*caller, wanted.target_id, wanted.score, outcome_id=wanted.outcome_id)
+async def reward(caller: AgentCaller, body: RewardRequest) -> Rewarded:
+    """Score a choice or a workflow; the same outcome again changes nothing."""
+    return await workflows.reward(*caller, body.target_id, body.score, outcome_id=body.outcome_id)
 
 
 @workflows_router.get("/{workflow_id}", operation_id="get_workflow")
@@ -213,9 +206,9 @@ async def get_workflow(caller: AgentCaller, workflow_id: UUID) -> Workflow:
 
 
 @workflows_router.post("/{workflow_id}/retire", operation_id="retire_workflow")
-async def retire_workflow(caller: AdminCaller, workflow_id: UUID, wanted: DecisionRequest) -> Workflow:
-    """Never choose it again; it stays for the record."""
-    return await workflows.retire_workflow(*caller, workflow_id, reason=wanted.reason)
+async def retire_workflow(caller: AdminCaller, workflow_id: UUID, body: DecisionRequest) -> Workflow:
+    """Never choose this version again; it stays readable."""
+    return await workflows.retire_workflow(*caller, workflow_id, reason=body.reason)
 
 
 @workflows_router.get(
@@ -226,5 +219,5 @@ async def retire_workflow(caller: AdminCaller, workflow_id: UUID, wanted: Decisi
 )
 async def list_outcomes(caller: AgentCaller, workflow_id: UUID, limit: Limit = 50, cursor: Cursor = None) -> object:
     """Outcomes of a workflow, newest first."""
-    found = await workflows.list_outcomes(*caller, workflow_id, before=position(cursor), limit=limit + 1)
-    return page_of(found, limit, lambda outcome: outcome.outcome_id)
+    rows = await workflows.list_outcomes(*caller, workflow_id, before=position(cursor), limit=limit + 1)
+    return page_of(rows, limit, lambda outcome: outcome.outcome_id)

@@ -1,18 +1,18 @@
-"""Rows of closed sessions as something to learn from."""
+"""Rows of closed sessions, proposals, workflows, choices and outcomes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from recordari.core.identity import AgentId, Scope, SessionId, UserId
-from recordari.core.ids import new_id
-from recordari.core.items import Kind, Trust
+from recordari.core.checks import BEGINNING, END
+from recordari.core.identity import AgentId, SessionId, UserId
+from recordari.core.ids import FIRST, LAST, new_id
 from recordari.db.database import Transaction
-from recordari.db.queries import Queries
+from recordari.db.queries import Queries, Query, columns_of
 from recordari.learning.rules.patterns import Observed
 from recordari.learning.rules.proposals import (
     Input,
@@ -23,15 +23,18 @@ from recordari.learning.rules.proposals import (
     ProposalStatus,
     ReviewedItem,
 )
+from recordari.learning.rules.workflows import Choice, ChoiceRow, Outcome, Posterior, Workflow
 from recordari.memory.storage import thread_of
 
 queries = Queries(__name__)
 
 
+async def _item_ids(tx: Transaction, query: Query, **parameters: Any) -> list[UUID]:
+    return [row["item_id"] for row in await tx.dicts(query, **parameters)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """A session that is to be consolidated."""
-
     session_ref: UUID
     closed_at: datetime
 
@@ -46,175 +49,114 @@ class Closed:
     summary_ids: tuple[UUID, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SameTopic:
-    """A pattern about the same thing, and since when it holds."""
-
-    item_id: UUID
-    valid_at: datetime
-
-
 async def list_due(tx: Transaction, *, before: datetime, after: Due | None, limit: int) -> list[Due]:
-    """Sessions that were closed before a moment and not consolidated yet, after the one given."""
-    place = after or Due(session_ref=UUID(int=0), closed_at=datetime(1, 1, 1, tzinfo=UTC))
+    """Sessions that were closed before `before` and are not consolidated, after the session `after`."""
+    position = after or Due(session_ref=FIRST, closed_at=BEGINNING)
     return await tx.all(
-        queries.list_due, Due, before=before, after=place.closed_at, after_ref=place.session_ref, limit=limit
+        queries.list_due, Due, before=before, after=position.closed_at, after_ref=position.session_ref, limit=limit
     )
 
 
 async def lock_closed(tx: Transaction, session_ref: UUID) -> Closed | None:
-    """Lock a closed session; None when it is not closed, or was consolidated."""
+    """Lock a closed session; None when it is open or consolidated."""
     rows = await tx.dicts(queries.lock_closed, session_ref=session_ref)
     if not rows:
         return None
-    row = rows[0]
-    folds = row.pop("folds")
-    return Closed(**row, summary_ids=tuple(UUID(one["summary_id"]) for one in folds))
-
-
-def _observed(rows: Sequence[dict[str, Any]]) -> list[Observed]:
-    return [
-        Observed(**{**row, "kind": Kind(row["kind"]), "scope": Scope(row["scope"]), "trust": Trust(row["trust"])})
-        for row in rows
-    ]
+    folds = rows[0].pop("folds")
+    return Closed(**rows[0], summary_ids=tuple(UUID(fold["summary_id"]) for fold in folds))
 
 
 async def list_observed(tx: Transaction, session_id: SessionId, *, limit: int) -> list[Observed]:
-    """What was said and done in a session, as far as it may be learned from."""
-    return _observed(await tx.dicts(queries.list_observed, thread=thread_of(session_id), limit=limit))
+    return await tx.all(queries.list_observed, Observed, thread=thread_of(session_id), limit=limit)
 
 
 async def list_earlier(tx: Transaction, closed: Closed, *, limit: int) -> list[Observed]:
-    """What the session's agent did before it."""
-    rows = await tx.dicts(
-        queries.list_earlier,
-        agent_id=closed.agent_id,
-        user_id=closed.user_id,
-        session_id=closed.session_id,
-        limit=limit,
-    )
-    return _observed(rows)
+    return await tx.all(queries.list_earlier, Observed, **columns_of(closed), limit=limit)
 
 
-async def same_topic(tx: Transaction, item_id: UUID) -> list[SameTopic]:
-    """Live patterns of the same owner about the same thing."""
-    return await tx.all(queries.same_topic, SameTopic, item_id=item_id)
+async def same_topic(tx: Transaction, item_id: UUID) -> dict[UUID, datetime]:
+    """Since when each live pattern of the same owner about the same topic holds."""
+    return {row["item_id"]: row["valid_at"] for row in await tx.dicts(queries.same_topic, item_id=item_id)}
 
 
 async def archive_sources(tx: Transaction, item_ids: Sequence[UUID], *, now: datetime) -> list[UUID]:
-    """Take episodes out of recall; which those were."""
-    return [row["item_id"] for row in await tx.dicts(queries.archive_sources, item_ids=list(item_ids), now=now)]
+    """Take episodes out of recall. Return their ids."""
+    return await _item_ids(tx, queries.archive_sources, item_ids=list(item_ids), now=now)
 
 
 async def promote_summaries(tx: Transaction, item_ids: Sequence[UUID]) -> list[UUID]:
-    """Let summaries last that tell nothing from untrusted carriers; which those were."""
-    return [row["item_id"] for row in await tx.dicts(queries.promote_summaries, item_ids=list(item_ids))]
+    """Make summaries of trusted sources persistent. Return their ids."""
+    return await _item_ids(tx, queries.promote_summaries, item_ids=list(item_ids))
 
 
 async def promote_session_facts(tx: Transaction, session_id: SessionId, *, sources: int) -> list[UUID]:
-    """Let facts of a session last that so many separate sources bear out; which those were."""
-    rows = await tx.dicts(queries.promote_session_facts, session_id=session_id, sources=sources)
-    return [row["item_id"] for row in rows]
+    """Make facts of a session persistent that have at least `sources` separate sources. Return their ids."""
+    return await _item_ids(tx, queries.promote_session_facts, session_id=session_id, sources=sources)
 
 
 async def mark_consolidated(tx: Transaction, session_ref: UUID, *, now: datetime) -> None:
-    """Note that what is worth keeping was taken from a session."""
     await tx.run(queries.mark_consolidated, session_ref=session_ref, now=now)
-
-
-FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedProposal:
-    """A proposal that nobody else decides meanwhile."""
-
     inputs: int
-    links_made: list[UUID]
+    links_made: tuple[UUID, ...]
 
 
 async def find_mark(tx: Transaction) -> UUID:
-    """The last item that was compared with the others."""
-    found: UUID | None = await tx.value(queries.find_mark)
-    return found or FIRST
+    mark: UUID | None = await tx.value(queries.find_mark)
+    return mark or FIRST
 
 
 async def save_mark(tx: Transaction, examined_to: UUID, *, now: datetime) -> None:
-    """Note the last item that was compared with the others."""
     await tx.run(queries.save_mark, examined_to=examined_to, now=now)
 
 
 async def list_lasting(tx: Transaction, *, after: UUID, limit: int) -> list[UUID]:
-    """Live facts and procedures by id, after the one given."""
-    return [row["item_id"] for row in await tx.dicts(queries.list_lasting, after=after, limit=limit)]
+    return await _item_ids(tx, queries.list_lasting, after=after, limit=limit)
 
 
-async def weigh(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, ReviewedItem]:
-    """Items as they are weighed against each other."""
-    rows = await tx.dicts(queries.weigh, item_ids=list(item_ids))
-    return {row["item_id"]: ReviewedItem(**{**row, "trust": Trust(row["trust"])}) for row in rows}
+async def list_reviewed(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, ReviewedItem]:
+    items = await tx.all(queries.list_reviewed, ReviewedItem, item_ids=list(item_ids))
+    return {item.item_id: item for item in items}
 
 
 async def insert_proposal(tx: Transaction, new: NewProposal, *, now: datetime) -> UUID | None:
-    """Make a proposal; None when the same is open or was rejected, or when an input is gone."""
+    """Make a proposal; None when the same one is open or was rejected, or when an input is gone."""
     proposal_id = new_id()
-    inputs = sorted({*new.item_ids, *([new.successor_id] if new.successor_id is not None else [])})
-    made = await tx.run(
+    count = await tx.run(
         queries.insert_proposal,
         proposal_id=proposal_id,
         kind=str(new.kind),
         rule=new.rule,
         key=new.key,
         successor_id=new.successor_id,
-        inputs=inputs,
+        inputs=sorted(new.inputs),
         now=now,
     )
-    return proposal_id if made else None
-
-
-def _proposal(row: dict[str, Any]) -> Proposal:
-    return Proposal(
-        **{
-            **row,
-            "kind": ProposalKind(row["kind"]),
-            "status": ProposalStatus(row["status"]),
-            "item_ids": tuple(row["item_ids"]),
-        }
-    )
+    return proposal_id if count else None
 
 
 async def find_proposal(tx: Transaction, proposal_id: UUID) -> Proposal | None:
-    """One proposal."""
-    rows = await tx.dicts(queries.find_proposal, proposal_id=proposal_id)
-    return _proposal(rows[0]) if rows else None
+    return await tx.maybe(queries.find_proposal, Proposal, proposal_id=proposal_id)
 
 
 async def lock_proposal(tx: Transaction, proposal_id: UUID) -> LockedProposal | None:
-    """Lock a proposal until the transaction ends."""
     return await tx.maybe(queries.lock_proposal, LockedProposal, proposal_id=proposal_id)
 
 
 async def list_proposals(
     tx: Transaction, *, status: ProposalStatus | None, kind: ProposalKind | None, before: UUID | None, limit: int
 ) -> list[Proposal]:
-    """Proposals, newest first."""
-    rows = await tx.dicts(
-        queries.list_proposals,
-        status=str(status) if status is not None else None,
-        kind=str(kind) if kind is not None else None,
-        before=before or LAST,
-        limit=limit,
-    )
-    return [_proposal(row) for row in rows]
+    return await tx.all(queries.list_proposals, Proposal, status=status, kind=kind, before=before or LAST, limit=limit)
 
 
 async def inputs_of(tx: Transaction, proposal_id: UUID) -> list[Input]:
-    """The inputs of a proposal as they stood."""
     return await tx.all(queries.inputs_of, Input, proposal_id=proposal_id)
 
 
 async def inputs_now(tx: Transaction, item_ids: Sequence[UUID]) -> list[InputNow]:
-    """How items stand now."""
     return await tx.all(queries.inputs_now, InputNow, item_ids=list(item_ids))
 
 
@@ -227,7 +169,6 @@ async def decide(
     reason: str | None,
     links_made: Sequence[UUID] = (),
 ) -> None:
-    """Note what became of a proposal."""
     await tx.run(
         queries.decide,
         proposal_id=proposal_id,
@@ -240,17 +181,130 @@ async def decide(
 
 
 async def lend_links(tx: Transaction, item_ids: Sequence[UUID], *, successor_id: UUID) -> list[UUID]:
-    """Let an item rest on what others rested on; the sources that are new to it."""
+    """Give the sources of some items to their successor. Return the sources that are new to it."""
     rows = await tx.dicts(queries.lend_links, item_ids=list(item_ids), successor_id=successor_id)
     return [row["source_item_id"] for row in rows]
 
 
 async def return_links(tx: Transaction, source_ids: Sequence[UUID], *, successor_id: UUID) -> None:
-    """Let an item no longer rest on what it was lent."""
     await tx.run(queries.return_links, source_ids=list(source_ids), successor_id=successor_id)
 
 
 async def set_tier(tx: Transaction, item_ids: Sequence[UUID], *, was: str, tier: str) -> list[UUID]:
-    """Move items from one tier to another; which those were."""
-    rows = await tx.dicts(queries.set_tier, item_ids=list(item_ids), was=was, tier=tier)
-    return [row["item_id"] for row in rows]
+    """Move items from one tier to another. Return the ids of those that moved."""
+    return await _item_ids(tx, queries.set_tier, item_ids=list(item_ids), was=was, tier=tier)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """The name that all versions of a workflow share."""
+
+    agent_type: str
+    task_type: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Current:
+    """The active version of a workflow."""
+
+    workflow_id: UUID
+    version: int
+    spec_hash: bytes
+
+
+async def lock_current(tx: Transaction, named: Named) -> Current | None:
+    """The active version; nobody else makes a version until the transaction ends."""
+    await tx.value(queries.lock_name, **columns_of(named))
+    # A statement of its own: one that waited for the lock would not see the version made meanwhile.
+    return await tx.maybe(queries.find_current, Current, **columns_of(named))
+
+
+async def last_version(tx: Transaction, named: Named) -> int:
+    """The highest version that ever was; 0 when there was none."""
+    return int(await tx.value(queries.last_version, **columns_of(named)))
+
+
+async def insert_workflow(
+    tx: Transaction,
+    workflow_id: UUID,
+    named: Named,
+    *,
+    version: int,
+    spec: str,
+    spec_hash: bytes,
+    prior: Posterior,
+    now: datetime,
+) -> Workflow:
+    (workflow,) = await tx.all(
+        queries.insert_workflow,
+        Workflow,
+        workflow_id=workflow_id,
+        version=version,
+        spec=spec,
+        spec_hash=spec_hash,
+        now=now,
+        **columns_of(named),
+        **columns_of(prior),
+    )
+    return workflow
+
+
+async def end_workflow(tx: Transaction, workflow_id: UUID, *, superseded_by: UUID | None, now: datetime) -> bool:
+    """End an active version; False when it is not active."""
+    return await tx.run(queries.end_workflow, workflow_id=workflow_id, superseded_by=superseded_by, now=now) == 1
+
+
+async def find_workflow(tx: Transaction, workflow_id: UUID) -> Workflow | None:
+    return await tx.maybe(queries.find_workflow, Workflow, workflow_id=workflow_id)
+
+
+async def list_active(tx: Transaction, *, agent_type: str, task_type: str) -> list[Workflow]:
+    return await tx.all(queries.list_active, Workflow, agent_type=agent_type, task_type=task_type)
+
+
+async def list_history(tx: Transaction, named: Named) -> list[Workflow]:
+    return await tx.all(queries.list_history, Workflow, **columns_of(named))
+
+
+async def list_workflows(tx: Transaction, *, also_ended: bool, after: UUID | None, limit: int) -> list[Workflow]:
+    return await tx.all(queries.list_workflows, Workflow, also_ended=also_ended, after=after or FIRST, limit=limit)
+
+
+async def insert_choice(tx: Transaction, choice: Choice) -> None:
+    caller = tx.identity
+    await tx.run(
+        queries.insert_choice,
+        choice_id=choice.choice_id,
+        workflow_id=choice.workflow.workflow_id,
+        agent_id=caller.agent_id,
+        session_id=caller.session_id,
+        run_id=caller.run_id,
+        sample=choice.sample,
+        candidates=choice.candidates,
+        chosen_at=choice.chosen_at,
+    )
+
+
+async def find_choice(tx: Transaction, choice_id: UUID) -> ChoiceRow | None:
+    return await tx.maybe(queries.find_choice, ChoiceRow, choice_id=choice_id)
+
+
+async def reward(tx: Transaction, outcome: Outcome) -> bool:
+    """Record an outcome and update the posterior; False when an outcome of that id exists."""
+    return await tx.run(queries.reward, **columns_of(outcome)) == 1
+
+
+async def find_outcome(tx: Transaction, outcome_id: str) -> Outcome | None:
+    return await tx.maybe(queries.find_outcome, Outcome, outcome_id=outcome_id)
+
+
+async def list_outcomes(tx: Transaction, workflow_id: UUID, *, before: Outcome | None, limit: int) -> list[Outcome]:
+    before_at, before_id = (before.rewarded_at, before.outcome_id) if before else (END, "")
+    return await tx.all(
+        queries.list_outcomes, Outcome, workflow_id=workflow_id, before_at=before_at, before_id=before_id, limit=limit
+    )
+
+
+async def delete_choices(tx: Transaction, *, before: datetime, limit: int) -> int:
+    return await tx.run(queries.delete_choices, before=before, limit=limit)

@@ -1,18 +1,18 @@
 -- name: list_due
--- Sessions that were closed before the moment given and not consolidated yet, in the order they were closed.
+-- Sessions that were closed before a moment and are not consolidated, in the order they were closed.
 SELECT session_ref, closed_at FROM sessions
 WHERE tenant_id = %(tenant_id)s AND status = 'closed' AND consolidated_at IS NULL AND closed_at <= %(before)s
     AND (closed_at, session_ref) > (%(after)s, %(after_ref)s)
 ORDER BY closed_at, session_ref LIMIT %(limit)s
 
 -- name: lock_closed
--- A closed session that was not consolidated yet, locked; its ids, and its lasting summaries.
+-- A closed session that is not consolidated, locked, with its lasting summaries.
 SELECT session_id, user_id, agent_id, folds FROM sessions
 WHERE tenant_id = %(tenant_id)s AND session_ref = %(session_ref)s AND status = 'closed' AND consolidated_at IS NULL
 FOR UPDATE
 
 -- name: list_observed
--- What was said and done in a session by carriers that may be learned from, in order.
+-- Messages and episodes of a session by trusted carriers, in order.
 SELECT item_id, kind, scope, trust, speaker, content, event_time FROM items
 WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND kind IN ('chat_message', 'episode')
     AND trust IN ('user', 'agent') AND invalid_at IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL
@@ -20,7 +20,7 @@ WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND kind IN ('chat_messa
 ORDER BY position, item_id LIMIT %(limit)s
 
 -- name: list_earlier
--- What an agent did in other sessions lately, oldest first.
+-- The latest episodes of an agent in other sessions, oldest first.
 SELECT * FROM (
     SELECT item_id, kind, scope, trust, speaker, content, event_time FROM items
     WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND agent_id = %(agent_id)s AND trust IN ('user', 'agent')
@@ -30,7 +30,7 @@ SELECT * FROM (
 ORDER BY event_time, item_id
 
 -- name: same_topic
--- Live patterns of the same owner about the same thing.
+-- Live patterns of the same owner about the same topic.
 SELECT i.item_id, i.valid_at FROM items m
 JOIN items i ON i.tenant_id = m.tenant_id AND i.subject = m.subject AND i.predicate = m.predicate AND i.kind = m.kind
     AND i.scope = m.scope AND i.item_id <> m.item_id AND i.live
@@ -38,7 +38,7 @@ JOIN items i ON i.tenant_id = m.tenant_id AND i.subject = m.subject AND i.predic
 WHERE m.tenant_id = %(tenant_id)s AND m.item_id = %(item_id)s AND m.live
 
 -- name: archive_sources
--- Take episodes out of recall that something lasting rests on now; their vectors follow.
+-- Take episodes out of recall, with their vectors; a procedure rests on them now.
 WITH archived AS (
     UPDATE items SET archived_at = %(now)s
     WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND kind = 'episode' AND live AND pinned_at IS NULL
@@ -49,17 +49,17 @@ WITH archived AS (
 SELECT item_id FROM archived
 
 -- name: promote_summaries
--- Let summaries of a session last, as far as all that they tell came from trusted carriers.
+-- Make summaries persistent whose text came from trusted carriers alone.
 UPDATE items SET tier = 'persistent'
 WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND kind = 'session_summary' AND tier = 'recent' AND live
     AND trust IN ('user', 'agent')
 RETURNING item_id
 
 -- name: promote_session_facts
--- Let facts of a session last that separate trusted sources bear out.
+-- Make facts of a session persistent that have enough separate trusted sources.
 UPDATE items i SET tier = 'persistent', session_id = NULL
 WHERE i.tenant_id = %(tenant_id)s AND i.session_id = %(session_id)s AND i.kind = 'fact' AND i.tier = 'session' AND i.live
-    AND i.anonymized_at IS NULL  -- told twice, so that the index of transient items is used
+    AND i.anonymized_at IS NULL  -- repeated, so that the index of transient items is used
     AND i.trust IN ('user', 'agent') AND (
         SELECT count(DISTINCT COALESCE(s.session_id, s.item_id::text)) FROM evidence e
         JOIN items s ON s.tenant_id = e.tenant_id AND s.item_id = e.source_item_id
@@ -67,15 +67,15 @@ WHERE i.tenant_id = %(tenant_id)s AND i.session_id = %(session_id)s AND i.kind =
 RETURNING i.item_id
 
 -- name: mark_consolidated
--- What is worth keeping was taken from a session.
+-- The session is consolidated.
 UPDATE sessions SET consolidated_at = %(now)s WHERE tenant_id = %(tenant_id)s AND session_ref = %(session_ref)s
 
 -- name: find_mark
--- Up to which item the tenant's memory was compared with itself.
+-- The last item that a review compared with the others.
 SELECT examined_to FROM reviews WHERE tenant_id = %(tenant_id)s
 
 -- name: save_mark
--- Note up to which item the tenant's memory was compared with itself.
+-- Record the last item that a review compared with the others.
 INSERT INTO reviews (tenant_id, examined_to, reviewed_at) VALUES (%(tenant_id)s, %(examined_to)s, %(now)s)
 ON CONFLICT (tenant_id) DO UPDATE SET
     examined_to = GREATEST(reviews.examined_to, excluded.examined_to), reviewed_at = excluded.reviewed_at
@@ -86,8 +86,8 @@ SELECT item_id FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id > %(after)s AND kind IN ('fact', 'procedure') AND live AND shared_from IS NULL
 ORDER BY item_id LIMIT %(limit)s
 
--- name: weigh
--- Items as they are weighed against each other.
+-- name: list_reviewed
+-- Items with their evidence, feedback, accesses and holds.
 SELECT i.item_id, i.content, i.trust, i.valid_at, i.created_at, i.confidence, i.pinned_at IS NOT NULL AS is_pinned,
     i.speaker, i.subject, i.predicate, i.object, COALESCE(a.times, 0) AS accesses, a.last_at,
     (SELECT count(*) FROM evidence e WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id) AS sources,
@@ -98,21 +98,21 @@ FROM items i LEFT JOIN access a ON a.tenant_id = i.tenant_id AND a.item_id = i.i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.live AND i.shared_from IS NULL
 
 -- name: insert_proposal
--- A proposal with its inputs as they stand; nothing when it is open or was refused, or when an input is gone.
-WITH found AS (
+-- A proposal with the present state of its inputs; nothing when the same one is open or was rejected, or an input is gone.
+WITH given AS (
     SELECT i.item_id, i.tier, i.confidence, (
         SELECT count(*) FROM evidence e WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id) AS sources
     FROM items i
     WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(inputs)s) AND i.live AND i.shared_from IS NULL
-), made AS (
+), added AS (
     INSERT INTO proposals (tenant_id, proposal_id, kind, rule, key, successor_id, inputs, proposed_at)
-    SELECT %(tenant_id)s, %(proposal_id)s, %(kind)s, %(rule)s, %(key)s, %(successor_id)s, count(*), %(now)s FROM found
+    SELECT %(tenant_id)s, %(proposal_id)s, %(kind)s, %(rule)s, %(key)s, %(successor_id)s, count(*), %(now)s FROM given
     HAVING count(*) = cardinality(%(inputs)s::uuid[])
     ON CONFLICT (tenant_id, key) WHERE status IN ('open', 'rejected', 'undone') DO NOTHING
     RETURNING proposal_id
 )
 INSERT INTO proposal_inputs (tenant_id, proposal_id, item_id, tier, sources, confidence)
-SELECT %(tenant_id)s, m.proposal_id, f.item_id, f.tier, f.sources, f.confidence FROM made m CROSS JOIN found f
+SELECT %(tenant_id)s, m.proposal_id, g.item_id, g.tier, g.sources, g.confidence FROM added m CROSS JOIN given g
 
 -- name: find_proposal
 -- One proposal with its inputs.
@@ -122,7 +122,7 @@ SELECT p.proposal_id, p.kind, p.status, p.rule, p.successor_id, p.proposed_at, p
 FROM proposals p WHERE p.tenant_id = %(tenant_id)s AND p.proposal_id = %(proposal_id)s
 
 -- name: lock_proposal
--- A proposal that nobody else decides meanwhile: how many inputs it had, and the evidence that accepting it made.
+-- Lock a proposal: its number of inputs, and the evidence that accepting it made.
 SELECT inputs, links_made FROM proposals
 WHERE tenant_id = %(tenant_id)s AND proposal_id = %(proposal_id)s FOR UPDATE
 
@@ -137,12 +137,12 @@ WHERE p.tenant_id = %(tenant_id)s AND p.proposal_id < %(before)s AND (%(status)s
 ORDER BY p.proposal_id DESC LIMIT %(limit)s
 
 -- name: inputs_of
--- The inputs of a proposal as they stood when it was made.
+-- The inputs of a proposal, with their state when it was made.
 SELECT item_id, tier, sources, confidence FROM proposal_inputs
 WHERE tenant_id = %(tenant_id)s AND proposal_id = %(proposal_id)s ORDER BY item_id
 
 -- name: inputs_now
--- How items stand now; they are locked before.
+-- The present state of items, which are locked before.
 SELECT i.item_id, i.live, i.pinned_at IS NOT NULL AS is_pinned, i.tier, i.confidence, a.last_at,
     EXISTS (SELECT FROM holds h WHERE h.tenant_id = i.tenant_id AND h.item_id = i.item_id) AS is_held,
     (SELECT count(*) FROM evidence e WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id) AS sources
@@ -150,13 +150,13 @@ FROM items i LEFT JOIN access a ON a.tenant_id = i.tenant_id AND a.item_id = i.i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s)
 
 -- name: decide
--- What became of a proposal, and who said so.
+-- The decision on a proposal, and its author.
 UPDATE proposals SET status = %(status)s, decided_at = %(now)s, decided_by = %(decided_by)s, reason = %(reason)s,
     links_made = %(links_made)s
 WHERE tenant_id = %(tenant_id)s AND proposal_id = %(proposal_id)s
 
 -- name: lend_links
--- Let an item rest on what others rested on; the sources that it did not rest on before.
+-- Give the sources of some items to their successor; returns those that are new to it.
 INSERT INTO evidence (tenant_id, item_id, source_item_id, event_time)
 SELECT DISTINCT ON (source_item_id) tenant_id, %(successor_id)s::uuid, source_item_id, event_time FROM evidence
 WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND source_item_id <> %(successor_id)s
@@ -165,12 +165,117 @@ ON CONFLICT (tenant_id, item_id, source_item_id) DO NOTHING
 RETURNING source_item_id
 
 -- name: return_links
--- Let an item no longer rest on what it was lent.
+-- Remove the sources that an item was given.
 DELETE FROM evidence
 WHERE tenant_id = %(tenant_id)s AND item_id = %(successor_id)s AND source_item_id = ANY(%(source_ids)s)
 
 -- name: set_tier
--- Let items last, or let them fade again.
+-- Move live items from one tier to another.
 UPDATE items SET tier = %(tier)s
 WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND live AND tier = %(was)s
 RETURNING item_id
+
+-- name: lock_name
+-- One writer at a time makes versions of a workflow, until its transaction ends.
+SELECT pg_advisory_xact_lock(hashtextextended(
+    concat_ws(E'\x1f', 'recordari workflow', %(tenant_id)s::text, %(agent_type)s::text, %(task_type)s::text,
+        %(name)s::text), 0))
+
+-- name: find_current
+-- The version of a workflow that is active now, with the hash of its spec.
+SELECT workflow_id, version, spec_hash FROM workflows
+WHERE tenant_id = %(tenant_id)s AND agent_type = %(agent_type)s AND task_type = %(task_type)s AND name = %(name)s
+    AND invalid_at IS NULL
+
+-- name: last_version
+-- The highest version that a workflow ever had.
+SELECT COALESCE(max(version), 0) FROM workflows
+WHERE tenant_id = %(tenant_id)s AND agent_type = %(agent_type)s AND task_type = %(task_type)s AND name = %(name)s
+
+-- name: insert_workflow
+-- A new version.
+INSERT INTO workflows (
+    tenant_id, workflow_id, agent_type, task_type, name, version, spec, spec_hash, alpha, beta, valid_at)
+VALUES (
+    %(tenant_id)s, %(workflow_id)s, %(agent_type)s, %(task_type)s, %(name)s, %(version)s, %(spec)s::json,
+    %(spec_hash)s, %(alpha)s::float8::numeric, %(beta)s::float8::numeric, %(now)s)
+RETURNING workflow_id, agent_type, task_type, name, version, spec, alpha::float8 AS alpha, beta::float8 AS beta,
+    rewards, valid_at, invalid_at, superseded_by
+
+-- name: end_workflow
+-- End an active version, with or without a successor.
+UPDATE workflows SET invalid_at = %(now)s, superseded_by = %(superseded_by)s
+WHERE tenant_id = %(tenant_id)s AND workflow_id = %(workflow_id)s AND invalid_at IS NULL
+
+-- name: find_workflow
+-- One version.
+SELECT workflow_id, agent_type, task_type, name, version, spec, alpha::float8 AS alpha, beta::float8 AS beta,
+    rewards, valid_at, invalid_at, superseded_by
+FROM workflows WHERE tenant_id = %(tenant_id)s AND workflow_id = %(workflow_id)s
+
+-- name: list_active
+-- The versions that can be chosen for a task, always in the same order.
+SELECT workflow_id, agent_type, task_type, name, version, spec, alpha::float8 AS alpha, beta::float8 AS beta,
+    rewards, valid_at, invalid_at, superseded_by
+FROM workflows
+WHERE tenant_id = %(tenant_id)s AND agent_type = %(agent_type)s AND task_type = %(task_type)s AND invalid_at IS NULL
+ORDER BY name
+
+-- name: list_history
+-- Every version of one workflow, newest first.
+SELECT workflow_id, agent_type, task_type, name, version, spec, alpha::float8 AS alpha, beta::float8 AS beta,
+    rewards, valid_at, invalid_at, superseded_by
+FROM workflows
+WHERE tenant_id = %(tenant_id)s AND agent_type = %(agent_type)s AND task_type = %(task_type)s AND name = %(name)s
+ORDER BY version DESC
+
+-- name: list_workflows
+-- Versions of all tasks, oldest first, a page at a time.
+SELECT workflow_id, agent_type, task_type, name, version, spec, alpha::float8 AS alpha, beta::float8 AS beta,
+    rewards, valid_at, invalid_at, superseded_by
+FROM workflows
+WHERE tenant_id = %(tenant_id)s AND workflow_id > %(after)s AND (%(also_ended)s OR invalid_at IS NULL)
+ORDER BY workflow_id LIMIT %(limit)s
+
+-- name: insert_choice
+-- The workflow that was drawn, and the caller.
+INSERT INTO choices (
+    tenant_id, choice_id, workflow_id, agent_id, session_id, run_id, sample, candidates, chosen_at)
+VALUES (
+    %(tenant_id)s, %(choice_id)s, %(workflow_id)s, %(agent_id)s, %(session_id)s, %(run_id)s, %(sample)s,
+    %(candidates)s, %(chosen_at)s)
+
+-- name: find_choice
+-- One choice.
+SELECT choice_id, workflow_id, agent_id, session_id, run_id, sample, candidates, chosen_at FROM choices
+WHERE tenant_id = %(tenant_id)s AND choice_id = %(choice_id)s
+
+-- name: reward
+-- Record a new outcome and update the posterior, in one step; nothing when the outcome exists.
+WITH added AS (
+    INSERT INTO outcomes (tenant_id, outcome_id, workflow_id, choice_id, score, rewarded_at)
+    VALUES (
+        %(tenant_id)s, %(outcome_id)s, %(workflow_id)s, %(choice_id)s, %(score)s::float8::numeric, %(rewarded_at)s)
+    ON CONFLICT (tenant_id, outcome_id) DO NOTHING
+    RETURNING workflow_id, score
+)
+UPDATE workflows w SET alpha = w.alpha + added.score, beta = w.beta + 1 - added.score, rewards = w.rewards + 1
+FROM added WHERE w.tenant_id = %(tenant_id)s AND w.workflow_id = added.workflow_id
+
+-- name: find_outcome
+-- One outcome.
+SELECT outcome_id, workflow_id, choice_id, score::float8 AS score, rewarded_at FROM outcomes
+WHERE tenant_id = %(tenant_id)s AND outcome_id = %(outcome_id)s
+
+-- name: list_outcomes
+-- Outcomes of a workflow, newest first, before a position.
+SELECT outcome_id, workflow_id, choice_id, score::float8 AS score, rewarded_at FROM outcomes
+WHERE tenant_id = %(tenant_id)s AND workflow_id = %(workflow_id)s
+    AND (rewarded_at, outcome_id) < (%(before_at)s, %(before_id)s)
+ORDER BY rewarded_at DESC, outcome_id DESC LIMIT %(limit)s
+
+-- name: delete_choices
+-- Forget choices made long ago, some at a time; outcomes stay.
+DELETE FROM choices WHERE tenant_id = %(tenant_id)s AND choice_id IN (
+    SELECT choice_id FROM choices WHERE tenant_id = %(tenant_id)s AND chosen_at < %(before)s
+    ORDER BY chosen_at LIMIT %(limit)s)

@@ -1,1 +1,1 @@
-"""Items: remembered, indexed by words and meaning, versioned, read one by one."""
+"""Items: remembered, indexed by words and meaning, versioned, read."""

@@ -1,4 +1,4 @@
-"""What the commands that write many items share: a progress bar, and waiting until the items are embedded."""
+"""Shared by the commands that write many items: a progress bar, and waiting until the items are embedded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from recordari.memory.index import EMBED_TOPIC
 
 T = TypeVar("T")
 
-PATIENCE = 30.0  # seconds without headway after which the rest is left to a worker
+PATIENCE = 30.0  # seconds without progress, then a worker does the rest
 
 
 def ask_and_embed(
@@ -29,45 +29,45 @@ def ask_and_embed(
     agent: str | None = None,
     session: str | None = None,
 ) -> tuple[T, int]:
-    """Do what writes many items, wait while they are embedded, and say how many are not; with progress bars."""
+    """Run a verb that writes many items, and wait until they are embedded. Return its answer, and how many are not."""
 
     async def run(caller: Caller) -> tuple[T, int]:
         with progress_bar(name) as progress:
-            done = await verb(caller, progress)
+            answer = await verb(caller, progress)
         with progress_bar("vectors") as progress:
-            return done, await settle(caller, patience=PATIENCE, progress=progress)
+            return answer, await settle(caller, patience=PATIENCE, progress=progress)
 
     return ask(run, tenant, user=user, agent=agent, session=session, worker=True)
 
 
 async def settle(caller: Caller, *, patience: float, progress: Progress | None = None) -> int:
-    """Wait while items are embedded, until none is left or nothing moves any more; how many are left.
+    """Wait until all items are embedded, or until there is no progress for `patience` seconds. Return how many are not.
 
-    Background work of other processes is not waited for.
+    Without a worker in this process, it does not wait.
     """
-    most = left = await _waiting(caller)
-    moved = time.monotonic()
-    while left and caller.resources.settings.worker and time.monotonic() - moved < patience:
+    total = rest = await _pending(caller)
+    progress_at = time.monotonic()
+    while rest and caller.resources.settings.worker and time.monotonic() - progress_at < patience:
         if progress is not None:
-            progress(most - left, most)
+            progress(total - rest, total)
         await asyncio.sleep(0.05)
-        now = await _waiting(caller)
-        if now < left:
-            moved = time.monotonic()
-        most, left = max(most, now), now
-    return left
+        before, rest = rest, await _pending(caller)
+        if rest < before:
+            progress_at = time.monotonic()
+        total = max(total, rest)
+    return rest
 
 
-def left_to_worker(left: int) -> Note | None:
-    """Say how many items a worker has to embed."""
-    if not left:
+def left_to_worker(rest: int) -> Note | None:
+    """A note on the items that a worker has to embed."""
+    if not rest:
         return None
-    return Note(f"{counted(left, 'item')} still to be embedded; `recordari worker` or a running server does it")
+    return Note(f"{counted(rest, 'item')} still to be embedded; `recordari worker` or a running server does it")
 
 
 @contextmanager
 def progress_bar(name: str, *, hidden: bool = False) -> Iterator[Progress]:
-    """Draw how many items are done, on standard error if it is a terminal; nothing of it stays."""
+    """Show a progress bar on standard error if it is a terminal; it disappears at the end."""
     from rich import progress as rich
 
     terminal = console(stderr=True)
@@ -77,6 +77,6 @@ def progress_bar(name: str, *, hidden: bool = False) -> Iterator[Progress]:
         yield lambda done, total: bar.update(task, completed=done, total=total or None)
 
 
-async def _waiting(caller: Caller) -> int:
+async def _pending(caller: Caller) -> int:
     async with caller.resources.database.transaction(caller.identity) as tx:
         return await outbox.pending(tx, EMBED_TOPIC)

@@ -1,8 +1,9 @@
-"""Deriving what recall needs from items: index columns, vectors, entities, vector indexes; and doing it all again."""
+"""Derive index columns, vectors, entities and vector indexes from items, and derive them again."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,7 +27,6 @@ from recordari.kit.resources import Resources
 from recordari.memory import vector_storage
 from recordari.memory.rules import (
     PREVIOUS_HEAD,
-    Entity,
     Extraction,
     Indexed,
     embedded_text,
@@ -44,16 +44,16 @@ from recordari.tenants.tenants import require_admin
 
 EMBED_TOPIC = "embed"
 FULL_BATCH = 200
-IMPORTED = 64  # so many at once are part of an import
+IMPORTED = 64  # a batch of this size is part of an import
 PAGE = 500
 INDEX_SECONDS = 3_600.0
 MOST_TOKENS = 256
-INLINE_TEXTS = 8  # more than these are tokenised in a thread, so that the event loop goes on
+INLINE_TEXTS = 8  # more texts are tokenised in a thread, so that the event loop continues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reembedding:
-    """How far a change of the embedding model has come."""
+    """The progress of a move to another embedding model."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -61,11 +61,11 @@ class Reembedding:
     done: int
     total: int
     switched: bool
-    """False: recall still uses the model before."""
+    """False: recall still uses the old model."""
 
 
 async def derive(resources: Resources, texts: Sequence[tuple[str, str | None]], *, language: str) -> list[Indexed]:
-    """Index columns of texts, each given with its speaker."""
+    """The index columns of texts with their speakers."""
     if len(texts) <= INLINE_TEXTS:
         return _derived(resources, texts, language)
     return await asyncio.to_thread(_derived, resources, texts, language)
@@ -75,13 +75,13 @@ def _derived(resources: Resources, texts: Sequence[tuple[str, str | None]], lang
     tokens = resources.static_tokens
     ids = tokens.token_ids([content for content, _ in texts]) if tokens is not None else [None] * len(texts)
     return [
-        indexed(content, speaker=speaker, language=language, tokens=_kept(found))
-        for (content, speaker), found in zip(texts, ids, strict=True)
+        indexed(content, speaker=speaker, language=language, tokens=_distinct(token_ids))
+        for (content, speaker), token_ids in zip(texts, ids, strict=True)
     ]
 
 
-def _kept(tokens: TokenIds | None) -> bytes:
-    """The distinct tokens of a text in order of appearance: late interaction asks only which are there."""
+def _distinct(tokens: TokenIds | None) -> bytes:
+    """The distinct tokens of a text in order of appearance; late interaction needs no counts."""
     if tokens is None:
         return b""
     distinct = list(dict.fromkeys(tokens.tolist()))
@@ -89,30 +89,28 @@ def _kept(tokens: TokenIds | None) -> bytes:
 
 
 async def embed(resources: Resources, identity: Identity, batch: Batch) -> None:
-    """Embed the items of a batch with the tenant's model, and note what they name. A job of the outbox."""
+    """Embed the items of a batch with the tenant's model, and save their entities. A job of the outbox."""
     async with resources.database.transaction(identity) as tx:
         models = await vector_storage.find_models(tx)
         texts = await vector_storage.texts_to_embed(tx, batch.refs, head=PREVIOUS_HEAD)
     primary = resources.embedders.primary
-    wanted = dict.fromkeys([models.active or (primary.model_id if primary else None), models.target])
+    model_ids = dict.fromkeys([models.active or (primary.model_id if primary else None), models.target])
     matrices = {}
-    for model_id in filter(None, wanted):
+    for model_id in filter(None, model_ids):
         embedder = resources.embedders.of(model_id)
         if embedder is None:
             raise ProviderError(
                 "the tenant's embedding model is not available here", model_id=model_id, service="the embedding model"
             )
         matrices[model_id] = await _vectors_of(embedder, texts)
-    named: list[tuple[UUID, Entity]] = [
-        (text.item_id, entity) for text in texts for entity in entities_in(text.content, speaker=text.speaker)
-    ]
+    named = [(text.item_id, entity) for text in texts for entity in entities_in(text.content, speaker=text.speaker)]
     async with resources.database.transaction(identity) as tx:
         for model_id, matrix in matrices.items():
             await vector_storage.save_vectors(tx, model_id, texts, matrix)
         if models.active is None and matrices:
             await vector_storage.choose_model(tx, next(iter(matrices)))
         await vector_storage.save_entities(tx, named)
-        topics = await _ask_for_more(tx, texts, extraction_of(models.settings))
+        topics = await _add_next_work(tx, texts, extraction_of(models.settings))
         if len(batch) >= IMPORTED:
             await look_later(resources, tx)
         await outbox.done(tx, batch)
@@ -120,15 +118,15 @@ async def embed(resources: Resources, identity: Identity, batch: Batch) -> None:
         resources.wake(topic)
 
 
-async def _ask_for_more(
+async def _add_next_work(
     tx: Transaction, texts: Sequence[vector_storage.TextToEmbed], extraction: Extraction
 ) -> set[str]:
-    """Ask for what follows the embedding of these items; the topics to wake after the commit."""
-    following: dict[str, list[UUID]] = {}
+    """Add outbox entries for the work after the embedding. Return the topics to wake after the commit."""
+    following: defaultdict[str, list[UUID]] = defaultdict(list)
     for text in texts:
         topic = KINDS[Kind(text.kind)].next_topic
         if topic is not None and not (topic == EXTRACT_TOPIC and extraction is Extraction.OFF):
-            following.setdefault(topic, []).append(text.item_id)
+            following[topic].append(text.item_id)
     for topic, item_ids in following.items():
         await outbox.add(tx, topic, item_ids)
     return set(following)
@@ -151,13 +149,13 @@ async def _vectors_of(embedder: Embedder, texts: Sequence[vector_storage.TextToE
 
 
 def find_embedder(resources: Resources, model_id: str | None) -> Embedder:
-    """The embedder of a model (None: the configured one); an error that says what to do when there is none."""
+    """The embedder of a model (None: the configured one), or an error that says what to do."""
     if resources.embedders.primary is None:
         raise ConfigurationError("embedding is switched off; set RECORDARI_EMBEDDING_PROVIDER")
     embedder = resources.embedders.of(model_id)
     if embedder is None:
         raise InvalidInput(
-            "there is no such embedding model; `recordari models list` shows what can be used", field="model_id"
+            "there is no such embedding model; `recordari models list` shows those that you can use", field="model_id"
         )
     return embedder
 
@@ -167,7 +165,7 @@ async def reembed(
 ) -> Reembedding:
     """Move the tenant to another embedding model; recall uses the old one until every item has its new vector.
 
-    It can be stopped and started again at any time: what is embedded already is not done twice.
+    You can stop it and start it again: nothing is embedded twice.
     """
     require_admin(identity)
     embedder = find_embedder(resources, model_id)
@@ -193,30 +191,30 @@ async def reembed(
     async with resources.database.transaction(identity) as tx:
         await vector_storage.switch_model(tx, embedder.model_id)
         await vector_storage.delete_other_vectors(tx, embedder.model_id)
-        # What was written with its vector while the target was being set: embedded like everything that is new.
-        await outbox.add(
-            tx, EMBED_TOPIC, await vector_storage.items_without_vector(tx, embedder.model_id, after=FIRST, limit=PAGE)
-        )
+        # Items that were written with a vector of the old model while the target was set.
+        missing = await vector_storage.items_without_vector(tx, embedder.model_id, after=FIRST, limit=PAGE)
+        await outbox.add(tx, EMBED_TOPIC, missing)
         await audit.record(tx, "index.reembed", "tenant", identity.tenant_id, model_id=embedder.model_id, items=done)
         await look_later(resources, tx)
     resources.forget_tenant(identity.tenant_id)
-    everything = max(total, before + done)  # some may have been written meanwhile
-    return Reembedding(model_id=embedder.model_id, done=before + done, total=everything, switched=True)
+    done += before
+    total = max(total, done)  # some may have been written meanwhile
+    return Reembedding(model_id=embedder.model_id, done=done, total=total, switched=True)
 
 
 async def embedding_state(resources: Resources, identity: Identity) -> tuple[str | None, Reembedding | None]:
-    """The model that recall uses, and how far the move to another one has come where there is one."""
+    """The model that recall uses, and the progress of a move to another one."""
     async with resources.database.transaction(identity) as tx:
         models = await vector_storage.find_models(tx)
         if models.target is None or models.target == models.active:
             return models.active, None
         total = await vector_storage.count_items(tx)
-        left = await vector_storage.count_without_vector(tx, models.target)
-    return models.active, Reembedding(model_id=models.target, done=total - left, total=total, switched=False)
+        rest = await vector_storage.count_without_vector(tx, models.target)
+    return models.active, Reembedding(model_id=models.target, done=total - rest, total=total, switched=False)
 
 
 async def reindex(resources: Resources, identity: Identity, *, progress: Progress | None = None) -> int:
-    """Derive everything again from the rows: index columns, then vectors and entities. How many items."""
+    """Derive the index columns again from the rows, then vectors and entities. Returns the number of items."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         tenant = await tenants_storage.find_tenant(tx)
@@ -234,7 +232,7 @@ async def reindex(resources: Resources, identity: Identity, *, progress: Progres
         item_ids = [text.item_id for text in page]
         async with resources.database.transaction(identity) as tx:
             await vector_storage.save_index(tx, list(zip(item_ids, columns, strict=True)))
-            await vector_storage.delete_mentions(tx, item_ids)  # also what other rules found
+            await vector_storage.delete_mentions(tx, item_ids)  # also those of older rules
             await outbox.add(tx, EMBED_TOPIC, item_ids)
         resources.wake(EMBED_TOPIC)
         after, done = page[-1].item_id, done + len(page)
@@ -250,8 +248,6 @@ MOST_THREADS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LastMessage:
-    """The last message of a thread."""
-
     item_id: UUID
     content_hash: bytes
     scope: Scope
@@ -260,13 +256,12 @@ class LastMessage:
 
 
 class Threads:
-    """Keeps the last message of the threads written to lately; whether it still is the last, only the database knows."""
+    """Caches the last message of recent threads. Only the database knows whether it still is the last."""
 
     def __init__(self) -> None:
         self._last: BoundedMap[tuple[TenantId, str], LastMessage] = BoundedMap(MOST_THREADS)
 
     def note(self, tenant_id: TenantId, row: Row) -> None:
-        """A row was written at the end of its thread."""
         if row.thread is None:
             return
         key, item = (tenant_id, row.thread), row.item
@@ -277,11 +272,11 @@ class Threads:
             self._last.pop(key)
 
     def before(self, tenant_id: TenantId, row: Row) -> LastMessage | None:
-        """The message that a row follows, as far as this process knows."""
+        """The message before a row, if this process knows it."""
         if row.thread is None or row.item.kind is not Kind.CHAT_MESSAGE:
             return None
-        said = self._last.get((tenant_id, row.thread))
-        return said if said is not None and said.scope is row.item.scope else None
+        message = self._last.get((tenant_id, row.thread))
+        return message if message is not None and message.scope is row.item.scope else None
 
 
 log = get_log(__name__)
@@ -289,37 +284,36 @@ log = get_log(__name__)
 JOB = "vector_index"
 MOST_INDEXES = 50
 LATER = timedelta(minutes=1)
-CLEARLY_LARGER = 1.2  # by which a tenant must exceed the smallest indexed one to take its place: no back and forth
+CLEARLY_LARGER = 1.2  # times the smallest indexed tenant, to take its place: no back and forth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What to do: drop first, then build."""
+    """Indexes to drop first, and to build then."""
 
     drop: tuple[VectorIndex, ...] = ()
     build: tuple[IndexSpec, ...] = ()
 
 
 async def maintain(resources: Resources, identity: Identity, **_: Any) -> None:
-    """Build the tenant's index, or drop it, or do nothing: whatever its size asks for. A job."""
+    """Build or drop the tenant's vector index, according to its size. A job."""
     async with resources.database.transaction(identity) as tx:
         specs = await _specs(tx)
         existing = await vector_storage.list_indexes(tx)
-    settings = resources.settings
-    changes = decide(identity, specs, existing, least=settings.vector_index_from, most=MOST_INDEXES)
+    changes = decide(identity, specs, existing, least=resources.settings.vector_index_from, most=MOST_INDEXES)
     if changes == Changes():
         return
     indexes = resources.find(VectorIndexes)
     if indexes is None:
         log.info("vector_index_not_changed", reason="the owner's connection is not known")
-    elif not await _made(indexes, identity, changes):
-        # Another index is being built: come back later instead of keeping a worker waiting.
+    elif not await _apply(indexes, identity, changes):
+        # Another index is being built: try later instead of blocking a worker.
         async with resources.database.transaction(identity) as tx:
             await look_later(resources, tx)
 
 
 async def look_later(resources: Resources, tx: Transaction) -> None:
-    """Have the job run in a minute, once, however often this is called meanwhile: many vectors are coming in."""
+    """Run the job once in a minute, however often this is called meanwhile."""
     name = f"{JOB}:{tx.identity.tenant_id}"
     await jobs.defer(tx, JOB, queueing_lock=name, lock=name, schedule_at=resources.clock() + LATER)
 
@@ -327,7 +321,7 @@ async def look_later(resources: Resources, tx: Transaction) -> None:
 def decide(
     identity: Identity, specs: Sequence[IndexSpec], existing: Sequence[VectorIndex], *, least: int, most: int
 ) -> Changes:
-    """Compare what the tenant should have with what the catalogue holds."""
+    """Compare the indexes that the tenant should have with the catalogue."""
     prefix = vector_storage.tenant_prefix(identity)
     own = {index.name: index for index in existing if index.name.startswith(prefix)}
     others = sorted((index for index in existing if index.name not in own), key=lambda index: index.rows)
@@ -352,7 +346,7 @@ def decide(
 
 
 async def _specs(tx: Transaction) -> list[IndexSpec]:
-    """Indexes that the tenant's models could have: the one in use, and the one it is being moved to."""
+    """The possible indexes of the tenant's models: the one in use, and the one that it moves to."""
     models = await vector_storage.find_models(tx)
     specs = []
     for model_id in dict.fromkeys(filter(None, [models.active, models.target])):
@@ -363,8 +357,8 @@ async def _specs(tx: Transaction) -> list[IndexSpec]:
     return specs
 
 
-async def _made(indexes: VectorIndexes, identity: Identity, changes: Changes) -> bool:
-    """Make the changes; False when another build stands in the way."""
+async def _apply(indexes: VectorIndexes, identity: Identity, changes: Changes) -> bool:
+    """Drop and build; False when another build is running."""
     for index in changes.drop:
         if not await indexes.drop(index):
             return False

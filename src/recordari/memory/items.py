@@ -1,4 +1,4 @@
-"""Reading single items, and the whole text behind a preview."""
+"""Read single items, and the whole text behind a preview."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from recordari.kit.resources import Resources
 from recordari.memory import storage
 from recordari.memory.objects import Objects
 
-NO_SUCH_OUTPUT = (
-    "there is no such tool output; its key is the payload_key of an item, and it is read where that item is seen"
-)
+NO_SUCH_OUTPUT = "there is no such tool output; its key is the payload_key of an item that you can see"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOutput:
-    """The whole body behind an elided item, or a range of it."""
+    """The whole body behind a preview, or a range of it."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -33,15 +31,15 @@ class ToolOutput:
     total_bytes: int
     is_whole: bool
     next_start: int | None = None
-    """Where to go on reading; null: this is the end."""
+    """The start of the next range; null at the end."""
 
 
 async def read_tool_output(
     resources: Resources, identity: Identity, key: str, *, start: int = 0, length: int | None = None
 ) -> ToolOutput:
-    """The whole body behind an elided item; `start` and `length` count bytes, for very large ones.
+    """Read the whole body behind a preview, or a range of it in bytes.
 
-    A range holds the characters that begin in it, so that no character is lost where two ranges meet.
+    A range has the characters that begin in it, so no character is lost between two ranges.
     """
     if start < 0 or (length is not None and length < 1):
         raise InvalidInput("start must not be negative, and length must be at least 1")
@@ -49,15 +47,14 @@ async def read_tool_output(
         payload = await storage.find_payload(tx, key, session_ids=await storage.line_of(tx, identity.session_id))
     if payload is None:
         raise NotFound(NO_SUCH_OUTPUT)
-    left = max(0, payload.size - start)
-    wanted = left if length is None else min(length + LONGEST_CHARACTER - 1, left)
+    rest = max(0, payload.size - start)
+    size = rest if length is None else min(length + LONGEST_CHARACTER - 1, rest)
+    body = b""
     if payload.body is not None:
-        body = payload.body[start : start + wanted]
-    elif wanted:
+        body = payload.body[start : start + size]
+    elif size:
         assert payload.object_key is not None
-        body = await resources.get(Objects).get(payload.object_key, start=start, length=wanted)
-    else:
-        body = b""
+        body = await resources.get(Objects).get(payload.object_key, start=start, length=size)
     first, past = characters_begun(body, length)
     return ToolOutput(
         key=key,
@@ -70,16 +67,16 @@ async def read_tool_output(
 
 
 async def get_item(resources: Resources, identity: Identity, item_id: UUID) -> Item:
-    """One item that the identity may see."""
+    """One item that you may see."""
     async with resources.database.transaction(identity) as tx:
-        found = await storage.find_item(tx, item_id)
-        if found is None or not await _may_see(tx, found):
+        item = await storage.find_item(tx, item_id)
+        if item is None or not await _may_see(tx, item):
             raise NotFound("there is no such item")
-    return found
+    return item
 
 
 def refuse_shared(item: Item) -> None:
-    """Raise `Conflict` for a copy of what another tenant shares: only its owner changes it."""
+    """Raise `Conflict` for a copy of a shared item: only its owner changes it."""
     if item.shared_from is not None:
         raise Conflict(READ_ONLY, shared_from=item.shared_from)
 
@@ -88,7 +85,7 @@ async def _may_see(tx: Transaction, item: Item) -> bool:
     identity = tx.identity
     if identity.role is Role.ADMIN:
         return True
-    match Scope(item.scope):
+    match item.scope:
         case Scope.TENANT:
             return True
         case Scope.USER:

@@ -1,7 +1,7 @@
-"""Where large bodies live: objects named by whose they are and what they hold, in a local folder or an S3 bucket (S4).
+"""The object store: large bodies in a local folder or an S3 bucket (S4).
 
-A key is `<owner's tenant>/<hash>`: the same bytes of one owner are one object, of two owners two, so that removing one's
-body cannot take another's; and the objects of a tenant can be listed, to find those that no row points to any more.
+A key is `<tenant>/<hash of owner and body>`. The same bytes of two owners are two objects, so deleting one leaves the
+other. The objects of a tenant can be listed, to find those that no row points to.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from recordari.errors import ConfigurationError, ProviderError
 
-# The second form is that of objects written before keys had their tenant in them.
+# The second form is older: without the tenant.
 _KEY = re.compile(r"[0-9a-f-]{36}/[0-9a-f]{64}|[0-9a-f]{64}")
 _TENANT = re.compile(r"[0-9a-f-]{36}")
 S3_SECONDS = 30
@@ -29,103 +29,106 @@ LEFT_OVER = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObject:
-    """An object as a listing shows it."""
-
     key: str
     modified_at: datetime
 
 
 class Objects(Protocol):
-    """Keeps bodies by owner and content: the same bytes of one owner are one object, of two owners two."""
+    """Keeps bodies by owner and content."""
 
     async def put(self, body: bytes, *, owner: str) -> str:
-        """Keep a body durably, and as one that was written just now even if it was here; its key.
+        """Keep a body durably and return its key. A body that exists counts as written just now.
 
-        `owner` is the tenant's id, then a slash and whatever tells its bodies apart.
+        `owner` is the tenant's id, then a slash and a name for the body.
         """
 
     async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
         """A body, or a range of it."""
 
     async def delete(self, key: str) -> None:
-        """Remove a body; nothing when it is gone."""
+        """Delete a body if it exists."""
 
     async def delete_older(self, key: str, before: datetime) -> bool:
-        """Remove a body unless it was written since; whether it was removed."""
+        """Delete a body unless it was written since. Return whether it was deleted."""
 
     def list_of(self, tenant: str) -> AsyncIterator[StoredObject]:
         """The objects of a tenant."""
 
 
 def key_of(owner: str, body: bytes) -> str:
-    """The key of an owner's body."""
     tenant = owner.partition("/")[0]
     if not _TENANT.fullmatch(tenant):
-        raise ProviderError("an object belongs to a tenant", service="the object store")
+        raise _failure("an object belongs to a tenant")
     digest = hashlib.sha256(owner.encode() + b"\x00" + body).hexdigest()
     return f"{tenant}/{digest}"
 
 
 def checked_key(key: str) -> str:
-    """The key, if it is one: nothing else names a file."""
+    """Check a key, because it becomes the name of a file."""
     if not _KEY.fullmatch(key):
-        raise ProviderError("not the key of an object", service="the object store")
+        raise _failure("not the key of an object")
     return key
 
 
-class LocalObjects:
-    """Objects in a local folder, written to a temporary name, synced, then renamed."""
+def _failure(message: str) -> ProviderError:
+    return ProviderError(message, service="the object store")
+
+
+class StoresByKey(Objects, Protocol):
+    """A store that also takes a body under a given key."""
+
+    async def put(self, body: bytes, *, owner: str) -> str:
+        return await self.put_at(key_of(owner, body), body)
+
+    async def put_at(self, key: str, body: bytes) -> str:
+        """Keep a body under a key. Written again even if it exists, which renews its time."""
+
+
+class LocalObjects(StoresByKey):
+    """Objects in a local folder: written under a temporary name, synced, renamed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def put(self, body: bytes, *, owner: str) -> str:
-        """Keep a body durably; its key."""
-        return await self.put_at(key_of(owner, body), body)
-
     async def put_at(self, key: str, body: bytes) -> str:
-        """Keep a body under a key."""
         await asyncio.to_thread(self._write, self._path(key), body)
         return key
 
     async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """A body, or a range of it."""
         return await asyncio.to_thread(self._read, self._path(key), start, length)
 
     async def delete(self, key: str) -> None:
-        """Remove a body; nothing when it is gone."""
         await asyncio.to_thread(self._path(key).unlink, missing_ok=True)
 
     async def delete_older(self, key: str, before: datetime) -> bool:
-        """Remove a body unless it was written since."""
         return await asyncio.to_thread(self._remove_older, self._path(key), before.timestamp())
 
     async def list_of(self, tenant: str) -> AsyncIterator[StoredObject]:
-        """The objects of a tenant."""
-        for found in await asyncio.to_thread(self._listed, tenant):
-            yield found
+        for stored in await asyncio.to_thread(self._list, tenant):
+            yield stored
 
     def _path(self, key: str) -> Path:
         tenant, _, digest = checked_key(key).rpartition("/")
         folder = self._folder / tenant if tenant else self._folder
         return folder / digest[:2] / digest
 
-    def _listed(self, tenant: str) -> list[StoredObject]:
-        found = []
+    def _list(self, tenant: str) -> list[StoredObject]:
+        objects = []
         for path in (self._folder / tenant).glob("??/*"):
             try:
                 modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
             except FileNotFoundError:
                 continue
             if _KEY.fullmatch(key := f"{tenant}/{path.name}"):
-                found.append(StoredObject(key=key, modified_at=modified))
+                objects.append(StoredObject(key=key, modified_at=modified))
             elif path.name.startswith(".") and datetime.now(UTC) - modified > LEFT_OVER:
-                path.unlink(missing_ok=True)  # a crash left it half written or half removed
-        return found
+                path.unlink(missing_ok=True)  # a crash left it half written or half deleted
+        return objects
 
     @staticmethod
     def _write(path: Path, body: bytes) -> None:
-        if _is_renewed(path):
+        with suppress(OSError):
+            os.utime(path)  # it exists: renew its time
             return
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
@@ -137,14 +140,12 @@ class LocalObjects:
             temporary.replace(path)
         except OSError as error:
             temporary.unlink(missing_ok=True)
-            raise ProviderError(
-                f"the object store cannot be written: {error.strerror}", service="the object store"
-            ) from error
+            raise _failure(f"the object store cannot be written: {error.strerror}") from error
 
     @staticmethod
     def _remove_older(path: Path, before: float) -> bool:
-        """Move the file aside, look at its time once more, and only then remove it: a writer either renewed it before
-        it was moved, which shows now, or finds it gone and writes it again.
+        """Rename the file, check its time once more, then delete it: a writer either renewed it before the rename, which
+        shows now, or finds it gone and writes it again.
         """
         aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
@@ -167,23 +168,12 @@ class LocalObjects:
                 file.seek(start)
                 return file.read(-1 if length is None else length)
         except OSError as error:
-            raise ProviderError(
-                f"the object store cannot be read: {error.strerror}", service="the object store"
-            ) from error
-
-
-def _is_renewed(path: Path) -> bool:
-    """Whether the file is here, written just now from here on, so that nobody takes it for left over."""
-    try:
-        os.utime(path)
-    except OSError:
-        return False
-    return True
+            raise _failure(f"the object store cannot be read: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Spec:
-    """A bucket and how to reach it; what is None comes from the environment as other S3 tools read it."""
+    """A bucket and its address; a field that is None comes from the environment, as in other S3 tools."""
 
     bucket: str
     prefix: str = ""
@@ -193,7 +183,7 @@ class S3Spec:
     secret_key: str | None = None
 
 
-class S3Objects:
+class S3Objects(StoresByKey):
     """Objects in a bucket of any service that speaks S3."""
 
     def __init__(self, spec: S3Spec) -> None:
@@ -205,90 +195,71 @@ class S3Objects:
             raise ConfigurationError(
                 "an S3 bucket needs a package; install it with: pip install 'recordari[s3]'"
             ) from None
-        given = {
+        settings = {
             "endpoint": spec.endpoint,
             "region": spec.region,
             "access_key_id": spec.access_key,
             "secret_access_key": spec.secret_key,
         }
-        # Plain HTTP only where it was asked for by name, as with a store on this machine.
+        # Plain HTTP only where the endpoint says so, as for a store on this machine.
         options: Any = {"timeout": f"{S3_SECONDS}s", "allow_http": (spec.endpoint or "").startswith("http://")}
-        config: Any = {name: value for name, value in given.items() if value is not None}
+        config: Any = {name: value for name, value in settings.items() if value is not None}
         try:
             self._store = S3Store(spec.bucket, prefix=spec.prefix or None, client_options=options, **config)
         except (BaseError, ValueError) as error:
-            raise ConfigurationError(f"the S3 bucket is not configured rightly ({type(error).__name__})") from None
+            raise ConfigurationError(f"the settings of the S3 bucket are wrong ({type(error).__name__})") from None
         self._obstore = obstore
         self._error = BaseError
 
-    async def put(self, body: bytes, *, owner: str) -> str:
-        """Keep a body durably; its key."""
-        return await self.put_at(key_of(owner, body), body)
-
     async def put_at(self, key: str, body: bytes) -> str:
-        """Keep a body under a key; written again even if it is there, which renews its time."""
         with self._translated("written"):
             await self._obstore.put_async(self._store, checked_key(key), body)
         return key
 
     async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """A body, or a range of it."""
         if length is not None and length > 0:
             try:
-                found = await self._obstore.get_range_async(self._store, checked_key(key), start=start, length=length)
-                return bytes(found)
+                return bytes(
+                    await self._obstore.get_range_async(self._store, checked_key(key), start=start, length=length)
+                )
             except (self._error, OSError):
-                pass  # past its end, or a service that does not know ranges: all of it is read instead
+                pass  # past the end, or a service without ranges: read all of it instead
         with self._translated("read"):
             answer = await self._obstore.get_async(self._store, checked_key(key))
             body = bytes(await answer.bytes_async())
         return body[start : None if length is None else start + length]
 
     async def delete(self, key: str) -> None:
-        """Remove a body; nothing when it is gone."""
         with self._translated("written"), suppress(FileNotFoundError):
             await self._obstore.delete_async(self._store, checked_key(key))
 
     async def delete_older(self, key: str, before: datetime) -> bool:
-        """Remove a body unless it was written since."""
         with self._translated("read"):
             try:
-                found = await self._obstore.head_async(self._store, checked_key(key))
+                head = await self._obstore.head_async(self._store, checked_key(key))
             except FileNotFoundError:
                 return False
-        if found["last_modified"] >= before:
+        if head["last_modified"] >= before:
             return False
         await self.delete(key)
         return True
 
     async def list_of(self, tenant: str) -> AsyncIterator[StoredObject]:
-        """The objects of a tenant."""
         with self._translated("read"):
             async for page in self._obstore.list(self._store, prefix=f"{tenant}/"):
-                for found in page:
-                    if _KEY.fullmatch(found["path"]):
-                        yield StoredObject(key=found["path"], modified_at=found["last_modified"])
+                for entry in page:
+                    if _KEY.fullmatch(entry["path"]):
+                        yield StoredObject(key=entry["path"], modified_at=entry["last_modified"])
 
     @contextmanager
     def _translated(self, verb: str) -> Iterator[None]:
-        """Our error for one of the store; it names the kind of error alone, which carries no key and no secret."""
+        """Translate an error of the store; only its type is shown, because its text may have a key or a secret."""
         try:
             yield
         except FileNotFoundError:
-            raise ProviderError(
-                f"the object store cannot be {verb}: the object is not there", service="the object store"
-            ) from None
+            raise _failure(f"the object store cannot be {verb}: the object is not there") from None
         except (self._error, OSError) as error:
-            raise ProviderError(
-                f"the object store cannot be {verb} ({type(error).__name__})", service="the object store"
-            ) from None
-
-
-class StoresByKey(Objects, Protocol):
-    """A store that also takes a body under a key that was made elsewhere."""
-
-    async def put_at(self, key: str, body: bytes) -> str:
-        """Keep a body under a key."""
+            raise _failure(f"the object store cannot be {verb} ({type(error).__name__})") from None
 
 
 _MARK = b"RCE1"
@@ -298,10 +269,10 @@ KEY_BYTES = 32
 
 
 class EncryptedObjects:
-    """Objects that their store cannot read: AES-256-GCM under the first key, readable under any of them.
+    """Objects encrypted with AES-256-GCM: written with the first key, read with any of them.
 
-    To change keys, put the new one first and leave the old ones in the list for as long as objects of theirs are kept.
-    Objects from before encryption was switched on stay readable.
+    To change keys, put the new one first and keep the old ones in the list while their objects exist. Objects that were
+    written without encryption stay readable.
     """
 
     def __init__(self, store: StoresByKey, keys: tuple[bytes, ...]) -> None:
@@ -314,31 +285,27 @@ class EncryptedObjects:
         self._first = _key_id(keys[0])
 
     async def put(self, body: bytes, *, owner: str) -> str:
-        """Keep a body, encrypted; its key is that of what it says."""
         key = key_of(owner, body)
         sealed = await asyncio.to_thread(self._sealed, key, body)
         return await self._store.put_at(key, sealed)
 
     async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """A body, or a range of it; all of it is read, because only all of it can be checked."""
+        """Reads the whole body, because only the whole can be verified."""
         body = await asyncio.to_thread(self._opened, key, await self._store.get(key))
         return body[start : None if length is None else start + length]
 
     async def delete(self, key: str) -> None:
-        """Remove a body; nothing when it is gone."""
         await self._store.delete(key)
 
     async def delete_older(self, key: str, before: datetime) -> bool:
-        """Remove a body unless it was written since."""
         return await self._store.delete_older(key, before)
 
     def list_of(self, tenant: str) -> AsyncIterator[StoredObject]:
-        """The objects of a tenant."""
         return self._store.list_of(tenant)
 
     def _sealed(self, key: str, body: bytes) -> bytes:
         nonce = secrets.token_bytes(_NONCE)
-        # The key is sealed in: an object put in another's place is not opened.
+        # The key is authenticated too: an object in the place of another cannot be opened.
         sealed: bytes = self._ciphers[self._first].encrypt(nonce, body, key.encode())
         return _MARK + self._first + nonce + sealed
 
@@ -350,15 +317,11 @@ class EncryptedObjects:
         head = len(_MARK) + _KEY_ID
         cipher = self._ciphers.get(stored[len(_MARK) : head])
         if cipher is None:
-            raise ProviderError(
-                "this object was encrypted with a key that RECORDARI_OBJECT_KEYS lacks", service="the object store"
-            )
+            raise _failure("this object was encrypted with a key that RECORDARI_OBJECT_KEYS lacks")
         try:
             body: bytes = cipher.decrypt(stored[head : head + _NONCE], stored[head + _NONCE :], key.encode())
         except InvalidTag:
-            raise ProviderError(
-                "an object was changed in its store and is not shown", service="the object store"
-            ) from None
+            raise _failure("an object was changed in its store and is not shown") from None
         return body
 
 

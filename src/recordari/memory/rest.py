@@ -1,4 +1,4 @@
-"""What is remembered: one item, many at once, facts, and whole histories line by line."""
+"""Routes that remember: one item, many at once, facts, and whole histories line by line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_DEPTH = 32
 router = APIRouter(prefix="/v1", tags=["items"], responses=PROBLEMS)
 
 CONFLICT: dict[int | str, dict[str, Any]] = {
-    409: {"model": Problem, "description": "Its `source_ref` stands for another text already."}
+    409: {"model": Problem, "description": "Its `source_ref` belongs to another text."}
 }
 
 # Strict models take an enum only from its member; in JSON a member is its text.
@@ -40,10 +40,10 @@ SourceRef = Annotated[
     Field(
         min_length=1,
         max_length=MAX_SOURCE_REF,
-        description="Your own key for it: the same kind and key again is the same item.",
+        description="Your own key: the same kind and key again is the same item.",
     ),
 ]
-Metadata = Annotated[dict[str, Any], Field(max_length=100, description="Any JSON of yours, kept as it is.")]
+Metadata = Annotated[dict[str, Any], Field(max_length=100, description="Any JSON of yours, stored unchanged.")]
 ITEM_EXAMPLE: JsonDict = {
     "content": "The launch is on 14 May",
     "kind": "chat_message",
@@ -55,12 +55,12 @@ ITEM_EXAMPLE: JsonDict = {
 
 
 class ItemRequest(Strict):
-    """Something to remember; what is left out follows from the kind and from who asks."""
+    """An item to remember. Defaults come from its kind and the caller."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [ITEM_EXAMPLE]})
 
     content: str = Field(
-        min_length=1, description="The text. Over 16 KiB the item carries a preview, and all of it can be read."
+        min_length=1, description="The text. Over 16 KiB the item has a preview, and you can read the whole."
     )
     kind: KindName = Kind.CHAT_MESSAGE
     scope: ScopeName | None = Field(default=None, description="Who may see it.")
@@ -80,27 +80,22 @@ class ItemRequest(Strict):
     metadata: Metadata = Field(default_factory=dict)
 
     def new_item(self) -> NewItem:
-        """What the library takes."""
         return NewItem(**dict(self))
 
 
 class ImportedItem(ItemRequest):
-    """One line of an import. Its key is required: with it an import that was cut short can be sent again."""
+    """One line of an import. Its key is required, so that you can send an interrupted import again."""
 
     source_ref: SourceRef
 
 
 class ItemBatch(Strict):
-    """Items to remember together."""
-
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [ITEM_EXAMPLE]}]})
 
     items: list[ItemRequest] = Field(min_length=1, max_length=MAX_BATCH)
 
 
 class BatchShown(BaseModel):
-    """The answer for each item, in the order given."""
-
     items: list[Remembered]
 
 
@@ -117,38 +112,33 @@ class FactRequest(Strict):
 
 
 class ImportSummary(BaseModel):
-    """What an import did."""
+    """The counts of an import."""
 
     read: int = Field(description="Lines with an item on them.")
     new: int
-    existing: int = Field(description="Items that were here already.")
+    existing: int = Field(description="Items that existed already.")
 
 
 LINE_SCHEMA = ImportedItem.model_json_schema(ref_template="#/components/schemas/{model}")
-del LINE_SCHEMA["$defs"]  # they stand among the components
+del LINE_SCHEMA["$defs"]  # they are among the components
 
 
 @router.post(
     "/items",
     operation_id="remember",
     status_code=201,
-    responses={200: {"model": Remembered, "description": "It was here already."}, **CONFLICT},
+    responses={200: {"model": Remembered, "description": "It existed already."}, **CONFLICT},
 )
 async def remember(caller: AgentCaller, item: ItemRequest, response: Response) -> Remembered:
-    """Remember one item of any kind. It can be found by keyword at once, and by meaning moments later."""
+    """Remember one item of any kind. Recall finds it by its words at once, and by meaning moments later."""
     (remembered,) = await remember_verbs.remember_many(*caller, [item.new_item()])
-    return _answered(remembered, response)
+    return _with_status(remembered, response)
 
 
-@router.post(
-    "/items/batch",
-    operation_id="remember_many",
-    openapi_extra=client(part="items"),
-    responses=CONFLICT,
-)
+@router.post("/items/batch", operation_id="remember_many", openapi_extra=client(part="items"), responses=CONFLICT)
 async def remember_many(caller: AgentCaller, batch: ItemBatch) -> BatchShown:
-    """Remember up to 1,000 items in the order given, all of them or none."""
-    with _named_by_place():
+    """Remember up to 1,000 items in order, all of them or none."""
+    with _naming_item():
         return BatchShown(items=await remember_verbs.remember_many(*caller, [item.new_item() for item in batch.items]))
 
 
@@ -160,8 +150,7 @@ async def remember_many(caller: AgentCaller, batch: ItemBatch) -> BatchShown:
 )
 async def remember_fact(caller: AgentCaller, fact: FactRequest, response: Response) -> Remembered:
     """Keep a fact of a user or an agent across sessions; stating it again finds the same item."""
-    remembered = await remember_verbs.remember_fact(*caller, **dict(fact))
-    return _answered(remembered, response)
+    return _with_status(await remember_verbs.remember_fact(*caller, **dict(fact)), response)
 
 
 @router.post(
@@ -179,8 +168,8 @@ async def remember_fact(caller: AgentCaller, fact: FactRequest, response: Respon
 async def import_items(caller: AgentCaller, request: Request) -> ImportSummary:
     """Remember any number of items while they arrive, one JSON object per line.
 
-    An error names its line, and what stands before that line stays. The whole can be sent again at any time: what is
-    here already is passed over.
+    An error names its line; the lines before it are kept. You can send everything again at any time: items that exist
+    are skipped.
     """
     lines = Lines()
     items = lines.read_stream(request.stream(), max_bytes=caller.resources.settings.max_body_bytes)
@@ -188,41 +177,39 @@ async def import_items(caller: AgentCaller, request: Request) -> ImportSummary:
         return await lines.summed(remember_verbs.import_items(*caller, items))
 
 
-def _answered(remembered: Remembered, response: Response) -> Remembered:
+def _with_status(remembered: Remembered, response: Response) -> Remembered:
     if not remembered.was_new:
         response.status_code = 200
     return remembered
 
 
 @contextmanager
-def _named_by_place() -> Iterator[None]:
-    """Say which item of the body an error is about."""
+def _naming_item() -> Iterator[None]:
+    """Add the item of the body to an error."""
     try:
         yield
     except RecordariError as error:
         index = error.details.pop("index", None)
         if index is None:
             raise
-        place = f"items.{index}"
-        field = error.details.get("field")
-        raise type(error)(f"{place}: {error.message}", field=f"{place}.{field}" if field else place) from error
+        item, field = f"items.{index}", error.details.get("field")
+        raise type(error)(f"{item}: {error.message}", field=f"{item}.{field}" if field else item) from error
 
 
 class Lines:
-    """Reads items off lines and remembers which line each stood on.
+    """Reads items from lines and knows the line of each.
 
-    A line that cannot be read ends the reading: what stands before it is imported, then `finish` raises.
+    A bad line ends the reading: the items before it are imported, then `finish` raises.
     """
 
     def __init__(self) -> None:
         self._number = 0
         self._items = 0
-        # An item that is refused is one of the last batch.
+        # A refused item is one of the last batch.
         self._numbers: deque[int] = deque(maxlen=IMPORT_BATCH)
         self._bad: RecordariError | None = None
 
     def read(self, lines: Iterable[bytes]) -> Iterator[NewItem]:
-        """The items of lines at hand."""
         for line in lines:
             if self._bad is not None:
                 return
@@ -230,7 +217,7 @@ class Lines:
                 yield new
 
     async def read_stream(self, chunks: AsyncIterable[bytes], *, max_bytes: int) -> AsyncGenerator[NewItem, None]:
-        """The items of lines that arrive in pieces; a line may have `max_bytes`."""
+        """The items of lines that arrive in chunks; a line may have `max_bytes`."""
         rest = bytearray()
         async for chunk in chunks:
             rest += chunk
@@ -247,11 +234,11 @@ class Lines:
         for new in self.read([bytes(rest)]):
             yield new
 
-    async def summed(self, kept: AsyncIterable[list[Remembered]]) -> ImportSummary:
-        """What became of the items while they are kept batch by batch; an error names the line it is about."""
+    async def summed(self, batches: AsyncIterable[list[Remembered]]) -> ImportSummary:
+        """Count the items while they are kept batch by batch; an error names its line."""
         read = new = 0
         try:
-            async for batch in kept:
+            async for batch in batches:
                 read += len(batch)
                 new += sum(remembered.was_new for remembered in batch)
         except RecordariError as error:
@@ -260,16 +247,13 @@ class Lines:
         return ImportSummary(read=read, new=new, existing=read - new)
 
     def finish(self) -> None:
-        """Raise what was wrong with the line at which the reading stopped."""
         if self._bad is not None:
             raise self._bad
 
     def located(self, error: RecordariError) -> RecordariError:
-        """The error of an import with the line that it is about."""
+        """The error of an import, with its line."""
         index = error.details.get("index")
-        if index is None:
-            return error
-        return _at_line(error, self._numbers[index - self._items])
+        return error if index is None else _at_line(error, self._numbers[index - self._items])
 
     def _item(self, line: bytes) -> NewItem | None:
         self._number += 1
@@ -279,8 +263,8 @@ class Lines:
             check_json(line, max_depth=MAX_DEPTH)
             new = ImportedItem.model_validate_json(line).new_item()
         except ValidationError as error:
-            found = field_errors(error.errors())
-            reasons = "; ".join(f"{each.field}: {each.message}" if each.field else each.message for each in found[:5])
+            fields = field_errors(error.errors())[:5]
+            reasons = "; ".join(f"{each.field}: {each.message}" if each.field else each.message for each in fields)
             self._refuse(InvalidInput(reasons))
             return None
         except InvalidInput as error:
@@ -296,6 +280,6 @@ class Lines:
 
 def _at_line(error: RecordariError, number: int) -> RecordariError:
     return type(error)(
-        f"line {number}: {error.message}; what stands before it is kept: correct it and send everything again",
+        f"line {number}: {error.message}; the lines before it are kept: correct it and send everything again",
         field=f"line {number}",
     )

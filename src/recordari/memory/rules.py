@@ -1,9 +1,9 @@
-"""What is derived from an item's text so that it can be found: all of it can be dropped and made again."""
+"""Data derived from the text of an item to find it: index columns, traits, entities. All of it can be derived again."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntFlag, StrEnum
@@ -16,13 +16,11 @@ from recordari.core import text
 from recordari.core.items import Kind
 from recordari.core.text import STOP_WORDS, terms
 
-PREVIOUS_HEAD = 200  # characters of the turn before that are embedded with a turn
+PREVIOUS_HEAD = 200  # characters of the message before that are embedded with a message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indexed:
-    """The index columns of an item."""
-
     tsv: str
     terms: bytes
     tokens: bytes
@@ -30,18 +28,18 @@ class Indexed:
 
 
 def indexed(content: str, *, speaker: str | None, language: str, tokens: bytes) -> Indexed:
-    """Derive the index columns. The speaker can be searched for, but is not part of what was said."""
-    said = text.terms(content, language)
+    """Derive the index columns. You can search for the speaker, who is not part of the content."""
+    words = text.terms(content, language)
     return Indexed(
-        tsv=text.tsvector_literal([*said, *text.terms(speaker or "", language)]),
-        terms=text.hashes(said).tobytes(),
+        tsv=text.tsvector_literal([*words, *text.terms(speaker or "", language)]),
+        terms=text.hashes(words).tobytes(),
         tokens=tokens,
         traits=int(traits_of(content)),
     )
 
 
 def searched_text(kind: str, content: str, metadata: dict[str, Any]) -> str:
-    """The text that words are found in: what it says, of a document's chunk under the title that it stands under."""
+    """The text that is searched by words: the content, and the title of a document's chunk."""
     title = _title(metadata) if kind == Kind.DOCUMENT_CHUNK else None
     return f"{title}\n{content}" if title else content
 
@@ -55,15 +53,14 @@ def embedded_text(
     previous_head: str | None = None,
     metadata: dict[str, Any] | None = None,
 ) -> str:
-    """The text whose meaning is embedded: its date, the head of what was said before, who says it, what is said."""
-    said = f"{speaker}: {content}" if speaker else content
+    """The text that is embedded: date, title, head of the message before, speaker, content."""
+    lines = [f"{speaker}: {content}" if speaker else content]
     if previous_head:
-        before = f"{previous_speaker}: {previous_head}" if previous_speaker else previous_head
-        said = f"{before}\n{said}"
-    title = _title(metadata or {})
-    if title:
-        said = f"{title}\n{said}"
-    return f"[{event_time.day} {event_time:%B %Y}] {said}" if event_time is not None else said
+        lines.insert(0, f"{previous_speaker}: {previous_head}" if previous_speaker else previous_head)
+    if title := _title(metadata or {}):
+        lines.insert(0, title)
+    date = f"[{event_time.day} {event_time:%B %Y}] " if event_time is not None else ""
+    return date + "\n".join(lines)
 
 
 def _title(metadata: dict[str, Any]) -> str | None:
@@ -71,23 +68,23 @@ def _title(metadata: dict[str, Any]) -> str | None:
     return title if isinstance(title, str) else None
 
 
-EXAMINED_WORDING = 1_500  # characters; what a turn is about shows at its beginning
+EXAMINED_WORDING = 1_500  # characters; the beginning of a message shows its topic
 
 
 class Trait(IntFlag):
-    """What stands out about an item's wording; written with the item."""
+    """Marks of an item's wording; written with the item."""
 
     ASKS = 1
-    """It is a question itself, and rarely answers one."""
+    """A question, which rarely answers another one."""
     DATED = 2
-    """It says when something was or will be."""
+    """It says when something happened or will happen."""
     DISCLOSES_ONE = 4
     DISCLOSES_TWO = 8
-    """How much its speaker tells of themselves, 0 to 3 in two bits."""
+    """How much its speaker discloses, 0 to 3 in two bits."""
 
 
 _TRAILING_NOTE = re.compile(r"\[[^\[\]]{0,400}\]\s{0,20}$")  # such as [image: a sunset]
-# These two read what is in lower case: a pattern for either case takes twice as long.
+# These two match lower case only: ignoring case takes twice as long.
 _WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _MONTH = (
     "jan(?:uary)?|feb(?:ruary)?|april|june|july|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
@@ -115,7 +112,7 @@ _ASKS_WHEN = re.compile(
     r"\s{0,20}(?:when|what (?:date|day|month|year)|how long|which (?:month|year|date))\b", re.IGNORECASE
 )
 
-# A question of how things stand: what was said last about the matter answers it, unless it names another time.
+# A question about the present: the last statement answers it, unless it names another time.
 _ASKS_NOW = re.compile(
     r"\b(?:currently|current|now|nowadays|these days|at the moment|at present|still|so far|to date|as of today|latest|newest"
     r"|most recent(?:ly)?|any ?more|lately)\b",
@@ -135,7 +132,7 @@ _PRESENT = re.compile(r"\b(?:do|does|am|is|are|have|has|can)\b|'(?:m|re|ve|s)\b"
 # How plainly the wording asks for the present, from 0 to 1.
 _NOW, _MY_STATE, _A_STATE, _MY_PAST = 1.0, 0.4, 0.2, 0.15
 
-# Words that phrase a request and say nothing of its subject.
+# Words of a request that say nothing about its subject.
 _REQUEST_WORDS = """suggest suggestion suggestions recommend recommended recommendation recommendations advice tip tips idea
     ideas remind tell know think thinking thought want wanted wonder wondering look looking going back previous previously
     conversation conversations discussion chat talked discussed follow mention mentioned please help total number many much
@@ -145,29 +142,27 @@ REQUEST_TERMS = frozenset(terms(_REQUEST_WORDS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionWording:
-    """What a question's wording asks for."""
+    """The marks of a question's wording."""
 
     about_the_speaker: bool
-    """First person, and not about what the assistant said: the answer is likely the user's own words."""
+    """First person, and not about the assistant's words: the answer is likely in the user's own words."""
     when: bool
     present: float = 0.0
-    """How plainly it asks how things stand now, from 0 to 1: then the last of several answers is the one that holds."""
+    """How plainly it asks about the present, from 0 to 1: then the last of several answers holds."""
 
 
 def traits_of(text: str) -> Trait:
-    """What stands out about an item's wording."""
     plain = text[:EXAMINED_WORDING].replace("’", "'").lower()
-    found = Trait(0)
+    traits = Trait(0)
     if _TRAILING_NOTE.sub("", text[-EXAMINED_WORDING:]).rstrip().endswith("?"):
-        found |= Trait.ASKS
+        traits |= Trait.ASKS
     if _DATED.search(plain):
-        found |= Trait.DATED
-    told = min(sum(1 for _ in _DISCLOSES.finditer(plain)), 3)
-    return found | Trait(told * Trait.DISCLOSES_ONE)
+        traits |= Trait.DATED
+    disclosures = min(sum(1 for _ in _DISCLOSES.finditer(plain)), 3)
+    return traits | Trait(disclosures * Trait.DISCLOSES_ONE)
 
 
 def asked_by(question: str) -> QuestionWording:
-    """What a question's wording asks for."""
     plain = question[:EXAMINED_WORDING].replace("’", "'")
     about_the_speaker = _FIRST_PERSON.search(plain) is not None and _ABOUT_THE_ASSISTANT.search(plain) is None
     when = _ASKS_WHEN.match(plain) is not None
@@ -179,7 +174,6 @@ def asked_by(question: str) -> QuestionWording:
 
 
 def _present(plain: str, about_the_speaker: bool) -> float:
-    """How plainly a question asks for the present."""
     if any(other.search(plain) for other in (_ASKS_BEFORE, _ASKS_ADVICE, _ABOUT_THE_ASSISTANT)):
         return 0.0
     if _ASKS_NOW.search(plain):
@@ -196,8 +190,6 @@ MAX_ENTITIES = 24
 
 
 class EntityKind(StrEnum):
-    """What sort of thing is named."""
-
     PERSON = "person"
     NAME = "name"
     EMAIL = "email"
@@ -207,14 +199,13 @@ class EntityKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Something named, and the key under which every spelling of it meets."""
+    """A name; its key is the same for every spelling."""
 
     kind: EntityKind
     name: str
 
     @property
     def key(self) -> str:
-        """The same for every way of writing the name."""
         return " ".join(self.name.casefold().split())
 
 
@@ -235,31 +226,33 @@ _NOT_NAMES = STOP_WORDS | frozenset(
 
 
 def entities_in(text: str, *, speaker: str | None = None) -> tuple[Entity, ...]:
-    """What the text names, and who says it; each once, in order of appearance."""
-    examined = text[:EXAMINED]
-    found: dict[str, Entity] = {}
+    """The names in a text, and its speaker; each once, in order of appearance."""
+    entities: dict[str, Entity] = {}
+    for entity in _all_entities(text[:EXAMINED], speaker):
+        if len(entity.key) > 1:
+            entities.setdefault(entity.key, entity)
+    return tuple(entities.values())[:MAX_ENTITIES]
+
+
+def _all_entities(text: str, speaker: str | None) -> Iterator[Entity]:
     if speaker and speaker.casefold() not in {"user", "assistant", "system", "tool"}:
-        _add(found, Entity(EntityKind.PERSON, speaker))
-    for match in _EMAIL.finditer(examined):
-        _add(found, Entity(EntityKind.EMAIL, match.group()))
-    for match in _IDENTIFIER.finditer(examined):
-        _add(found, Entity(EntityKind.IDENTIFIER, match.group()))
-    for match in _QUOTED.finditer(examined):
-        _add(found, Entity(EntityKind.TERM, match.group(1).strip()))
-    for match in _NAME.finditer(examined):
-        name = _trimmed_name(match.group(), starts_sentence=_starts_sentence(examined, match.start()))
+        yield Entity(EntityKind.PERSON, speaker)
+    for match in _EMAIL.finditer(text):
+        yield Entity(EntityKind.EMAIL, match.group())
+    for match in _IDENTIFIER.finditer(text):
+        yield Entity(EntityKind.IDENTIFIER, match.group())
+    for match in _QUOTED.finditer(text):
+        yield Entity(EntityKind.TERM, match.group(1).strip())
+    for match in _NAME.finditer(text):
+        before = text[max(0, match.start() - 14) : match.start()]
+        name = _trimmed_name(match.group(), starts_sentence=_SENTENCE_START.search(before) is not None)
         if name:
-            _add(found, Entity(EntityKind.NAME, name))
-    return tuple(found.values())[:MAX_ENTITIES]
+            yield Entity(EntityKind.NAME, name)
 
 
-def _starts_sentence(text: str, index: int) -> bool:
-    return _SENTENCE_START.search(text[max(0, index - 14) : index]) is not None
-
-
-def _trimmed_name(found: str, *, starts_sentence: bool) -> str | None:
+def _trimmed_name(run: str, *, starts_sentence: bool) -> str | None:
     """The name inside a run of capitalised words; None when there is none."""
-    words = found.replace("’", "'").removesuffix("'s").split(" ")
+    words = run.replace("’", "'").removesuffix("'s").split(" ")
     while words and words[0].casefold().removesuffix("'s") in _NOT_NAMES:
         words = words[1:]
         starts_sentence = False
@@ -271,16 +264,11 @@ def _trimmed_name(found: str, *, starts_sentence: bool) -> str | None:
     return " ".join(words)
 
 
-def _add(found: dict[str, Entity], entity: Entity) -> None:
-    if len(entity.key) > 1:
-        found.setdefault(entity.key, entity)
-
-
 SETTING = "extraction"  # of a tenant
 
 
 class Extraction(StrEnum):
-    """Whose messages a tenant takes facts from."""
+    """The setting of a tenant: whose messages yield facts."""
 
     OFF = "off"
     USERS = "users"
@@ -288,7 +276,7 @@ class Extraction(StrEnum):
 
 
 def extraction_of(settings: Mapping[str, object]) -> Extraction:
-    """The tenant's choice; anything else than a known word counts as the default."""
+    """The tenant's choice; an unknown word counts as the default."""
     try:
         return Extraction(str(settings.get(SETTING, Extraction.USERS)))
     except ValueError:
@@ -297,7 +285,7 @@ def extraction_of(settings: Mapping[str, object]) -> Extraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
-    """What is known of all items of the tenant: how many, how long, and how rare each asked term is."""
+    """Statistics of a tenant's items, with the frequencies of the terms of a question."""
 
     items: int
     mean_length: float
@@ -305,13 +293,13 @@ class Collection:
 
     def rarity(self, term: str) -> float:
         """Inverse document frequency, never negative."""
-        found = min(self.frequencies.get(term, 0), self.items)
-        return float(np.log1p((self.items - found + 0.5) / (found + 0.5)))
+        count = min(self.frequencies.get(term, 0), self.items)
+        return float(np.log1p((self.items - count + 0.5) / (count + 0.5)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retirement:
-    """One statement that ends, by which other, and when it stopped being true."""
+    """The end of an item: its successor, the time, and the rule."""
 
     item_id: UUID
     superseded_by: UUID

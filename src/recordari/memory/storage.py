@@ -1,4 +1,4 @@
-"""Rows of items: written, replaced, read, ended; and their payloads."""
+"""Rows of items and their payloads: written, replaced, read, ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from recordari.core.identity import Identity, Role, Scope, SessionId
 from recordari.core.ids import new_id
 from recordari.core.items import WRITTEN_COLUMNS, Item, Kind, Prepared
 from recordari.core.text import tsquery_literal
-from recordari.db.database import BatchedQuery, Database, Transaction
+from recordari.db.database import BatchedQuery, Database, Transaction, reader
 from recordari.db.pipeline import Part
 from recordari.db.queries import Queries
 from recordari.memory.rules import Entity, Indexed, Retirement
@@ -27,8 +27,6 @@ queries = Queries(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """An item to insert."""
-
     item_id: UUID
     item: Prepared
     indexed: Indexed
@@ -39,7 +37,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """What stands behind a key."""
+    """The row of a kind and a `source_ref`, and its owner."""
 
     kind: str
     source_ref: str
@@ -51,9 +49,9 @@ class Key:
     session_id: str | None
 
     def belongs_to(self, item: Prepared, *, line: Sequence[SessionId] = ()) -> bool:
-        """Whether the row has the same owner as an item that would be written under its key.
+        """Whether the row has the owner of a new item with the same key.
 
-        `line` are sessions that go on in the item's: a message may come again after its session was closed.
+        `line` are the sessions that the item's session continues: a message may come again after its session was closed.
         """
         owner = {
             Scope.USER: self.user_id == item.user_id,
@@ -67,7 +65,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """The whole body behind an elided item: inside the row, or in the object store."""
+    """The whole body behind a preview: in the row, or in the object store."""
 
     payload_key: str
     item_id: UUID
@@ -78,18 +76,18 @@ class Payload:
 
 
 async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str) -> set[UUID]:
-    """Write the rows whose keys are new, ask for work of the topic on them, and say which those were."""
+    """Write the rows whose keys are new, with outbox entries of the topic. Return their ids."""
     if threads := [row.thread for row in rows if row.thread is not None]:
         await tx.run(queries.take_threads, threads=threads)
     values = [written_values(row) for row in rows]
-    columns = {name: [one[name] for one in values] for name in WRITTEN_COLUMNS}
+    columns = {name: [row[name] for row in values] for name in WRITTEN_COLUMNS}
     inserted = await tx.query_prepared(queries.insert_items, topic=topic, **columns)
     return {item_id for (item_id,) in inserted}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """What is derived from an item's text in time to be written with it, and what it was derived under."""
+    """The vector and the entities of an item, with the conditions under which they hold."""
 
     model_id: str
     embedding: np.ndarray
@@ -98,26 +96,18 @@ class Meaning:
     """The message whose head was embedded with it."""
     previous_hash: bytes | None
     following: str | None
-    """The topic of what is to be done with it next."""
+    """The topic of the next work on it."""
     unless: Mapping[str, str] | None
-    """The tenant's settings under which that is not wanted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """How an item was written: whether it can be found by meaning, and the topic that waits for it."""
-
-    is_embedded: bool
-    topic: str | None
+    """Settings of the tenant under which that work is not done."""
 
 
 async def insert_alone(
     database: Database, identity: Identity, row: Row, *, topic: str, meaning: Callable[[], Meaning | None]
-) -> Written | None:
-    """Write one row in a transaction of its own; None, and nothing is changed, when its key exists.
+) -> tuple[bool, str | None]:
+    """Write one row in a transaction of its own. Return whether it was written, and the topic of the next work on it.
 
-    Its meaning is made while the database is at work on the row. If it does not hold, it is not written, and work of the
-    topic is asked for instead.
+    False: its key exists, and nothing is changed. The meaning is computed while the database writes the row. When it does
+    not hold, it is not written, and the row gets an outbox entry of the topic.
     """
 
     def following() -> Iterator[Part]:
@@ -125,45 +115,30 @@ async def insert_alone(
 
     written = await database.pipeline(identity, queries.insert_alone, written_values(row), following, thread=row.thread)
     if not written:
-        return None
+        return False, None
     ((next_topic, is_embedded),) = written
-    return Written(is_embedded=is_embedded, topic=next_topic if is_embedded else topic)
+    return True, next_topic if is_embedded else topic
 
 
 def _derived(meaning: Meaning | None) -> dict[str, Any]:
-    if meaning is None:
-        return dict.fromkeys(_DERIVED)
-    named = sorted(meaning.entities, key=lambda entity: entity.key)  # one order for all writers: no deadlock
+    values = {column.name: getattr(meaning, column.name, None) for column in fields(Meaning)}
+    entities = sorted(values.pop("entities") or (), key=lambda entity: entity.key)  # as every writer: no deadlock
+    unless = Jsonb(values["unless"]) if values["unless"] is not None else None
+    return {**values, **entity_columns(entities), "unless": unless}
+
+
+def entity_columns(entities: Sequence[Entity]) -> dict[str, list[Any]]:
     return {
-        "model_id": meaning.model_id,
-        "embedding": meaning.embedding,
-        "previous_id": meaning.previous_id,
-        "previous_hash": meaning.previous_hash,
-        "following": meaning.following,
-        "unless": Jsonb(meaning.unless) if meaning.unless is not None else None,
-        "entity_ids": [new_id() for _ in named],
-        "entity_kinds": [str(entity.kind) for entity in named],
-        "entity_names": [entity.name for entity in named],
-        "entity_keys": [entity.key for entity in named],
+        "entity_ids": [new_id() for _ in entities],
+        "entity_kinds": [str(entity.kind) for entity in entities],
+        "entity_names": [entity.name for entity in entities],
+        "entity_keys": [entity.key for entity in entities],
     }
-
-
-_DERIVED = (
-    "model_id", "embedding", "previous_id", "previous_hash", "following", "unless",
-    "entity_ids", "entity_kinds", "entity_names", "entity_keys",
-)  # fmt: skip
 
 
 def written_values(row: Row) -> dict[str, Any]:
-    """The value of every written column."""
-    return {
-        name: str(value) if isinstance(value, StrEnum) else value
-        for name, value in ((name, read(row)) for name, read in _READERS.items())
-    }
-
-
-def _counts(row: Row) -> Jsonb | None:
-    return Jsonb(dict(row.masked)) if row.masked else None
+    values = {name: read(row) for name, read in _READERS.items()}
+    return {name: str(value) if isinstance(value, StrEnum) else value for name, value in values.items()}
 
 
 _OF_ITEM = {column.name for column in fields(Prepared)}
@@ -178,23 +153,18 @@ def _reader(name: str) -> Callable[[Row], Any]:
 
 _READERS = {name: _reader(name) for name in WRITTEN_COLUMNS} | {
     "metadata": lambda row: Jsonb(row.item.metadata),
-    "masked": _counts,
+    "masked": lambda row: Jsonb(dict(row.masked)) if row.masked else None,
 }
 
 
 async def find_keys(tx: Transaction, items: Sequence[Prepared]) -> dict[tuple[str, str], Key]:
-    """The rows behind the keys of these items."""
-    found = await tx.all(
-        queries.find_keys,
-        Key,
-        kinds=[str(item.kind) for item in items],
-        source_refs=[item.source_ref for item in items],
-    )
-    return {(key.kind, key.source_ref): key for key in found}
+    kinds, source_refs = [str(item.kind) for item in items], [item.source_ref for item in items]
+    keys = await tx.all(queries.find_keys, Key, kinds=kinds, source_refs=source_refs)
+    return {(key.kind, key.source_ref): key for key in keys}
 
 
 async def is_taken(tx: Transaction, item: Prepared) -> bool:
-    """Whether the key of an item stands for a row already, also for one that the identity may not see."""
+    """Whether the key of an item exists, also in rows that the identity may not see."""
     await tx.run(queries.act_for_the_tenant)
     taken = await tx.value(queries.is_taken, kind=item.kind, source_ref=item.source_ref)
     await tx.run(queries.act_for_the_user)
@@ -202,25 +172,22 @@ async def is_taken(tx: Transaction, item: Prepared) -> bool:
 
 
 async def replace_item(tx: Transaction, item_id: UUID, row: Row) -> None:
-    """Give a row another text."""
     await tx.run(queries.replace_item, **written_values(row) | {"item_id": item_id})
 
 
 async def find_item(tx: Transaction, item_id: UUID) -> Item | None:
-    """One item."""
     return await tx.maybe(queries.find_item, Item, item_id=item_id)
 
 
 async def find_items(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, Item]:
-    """Items by id."""
-    found = await tx.all(queries.find_items, Item, item_ids=list(item_ids))
-    return {item.item_id: item for item in found}
+    items = await tx.all(queries.find_items, Item, item_ids=list(item_ids))
+    return {item.item_id: item for item in items}
 
 
 def ask_items(item_ids: Sequence[UUID]) -> BatchedQuery[dict[UUID, Item]]:
-    """The same, sent along with others."""
+    read = reader(Item)
     return BatchedQuery(
-        queries.find_items, lambda rows: {row["item_id"]: Item(**row) for row in rows}, item_ids=list(item_ids)
+        queries.find_items, lambda rows: {row["item_id"]: read(**row) for row in rows}, item_ids=list(item_ids)
     )
 
 
@@ -234,7 +201,6 @@ async def insert_payload(
     body: bytes | None,
     object_key: str | None,
 ) -> None:
-    """Keep a whole body."""
     await tx.run(
         queries.insert_payload,
         item_id=item_id,
@@ -247,16 +213,16 @@ async def insert_payload(
 
 
 async def find_payload(tx: Transaction, payload_key: str, *, session_ids: Sequence[SessionId]) -> Payload | None:
-    """A body that the identity of the transaction, at work in these sessions, may see."""
-    who = tx.identity
+    """A body that the identity of the transaction may see in these sessions."""
+    caller = tx.identity
     return await tx.maybe(
         queries.find_payload,
         Payload,
         payload_key=payload_key,
-        user_id=who.user_id,
-        agent_id=who.agent_id,
+        user_id=caller.user_id,
+        agent_id=caller.agent_id,
         session_ids=list(session_ids),
-        is_admin=who.role is Role.ADMIN,
+        is_admin=caller.role is Role.ADMIN,
     )
 
 
@@ -264,61 +230,55 @@ MOST_IN_LINE = 200
 
 
 def thread_of(session_id: SessionId) -> str:
-    """The thread in which the messages of a session stand."""
     return f"session:{session_id}"
 
 
 async def line_of(tx: Transaction, session_id: SessionId | None) -> list[SessionId]:
-    """The sessions whose memory is one with that of a session: those it continues, and those that continue it."""
+    """The sessions that share memory with a session: those it continues, and those that continue it."""
     if session_id is None:
         return []
-    found = await tx.dicts(queries.line_of, session_id=session_id, limit=MOST_IN_LINE)
-    return [SessionId(row["session_id"]) for row in found] or [session_id]
+    rows = await tx.dicts(queries.line_of, session_id=session_id, limit=MOST_IN_LINE)
+    return [SessionId(row["session_id"]) for row in rows] or [session_id]
 
 
 async def read_line(database: Database, identity: Identity) -> list[SessionId]:
-    """The same for the session of an identity, in one round trip."""
     if identity.session_id is None:
         return []
-    found = await database.execute(identity, queries.line_of, session_id=identity.session_id, limit=MOST_IN_LINE)
-    return [SessionId(one) for (one,) in found] or [identity.session_id]
+    rows = await database.execute(identity, queries.line_of, session_id=identity.session_id, limit=MOST_IN_LINE)
+    return [SessionId(session_id) for (session_id,) in rows] or [identity.session_id]
 
 
 async def discard_object(tx: Transaction, object_key: str | None) -> None:
-    """Note an object that no row points to, if there is one, for the daily job to remove."""
+    """Let the daily job remove an object that no row points to."""
     if object_key is not None:
         await tx.run(queries.discard_object, object_key=object_key)
 
 
 async def find_buried(tx: Transaction, item: Prepared) -> UUID | None:
-    """The empty row of an item that was left out because it was forgotten."""
-    known_by = {
-        "kind": item.kind,
-        "source_ref": item.source_ref,
-        "scope": item.scope,
-        "user_id": item.user_id,
-        "agent_id": item.agent_id,
-        "session_id": item.session_id,
+    """The id of the redacted row, when the item was forgotten."""
+    names = ("kind", "source_ref", "scope", "user_id", "agent_id", "session_id")
+    columns = {name: getattr(item, name) for name in names} | {
         "event_time": item.event_time.isoformat(),
         "content_hash": "\\x" + item.content_hash.hex(),
     }
-    found: UUID | None = await tx.value(queries.find_buried, item=Jsonb(known_by))
-    return found
+    buried_id: UUID | None = await tx.value(queries.find_buried, item=Jsonb(columns))
+    return buried_id
 
 
 FREQUENCY_CAP = 20_000
 
 
 def ask_collection() -> BatchedQuery[tuple[int, int, float]]:
-    """How many live items the tenant has, how many of them repeat no other, and the mean length of these in terms."""
-    return BatchedQuery(queries.collection, lambda rows: (rows[0]["items"], rows[0]["told"], rows[0]["mean_length"]))
+    """The number of live items, the number without repetitions, and the mean length of these in terms."""
+    return BatchedQuery(
+        queries.collection, lambda rows: (rows[0]["items"], rows[0]["distinct_items"], rows[0]["mean_length"])
+    )
 
 
 async def document_frequencies(database: Database, identity: Identity, terms: Sequence[str]) -> dict[str, int]:
-    """In how many items that repeat no other each term stands, up to a cap."""
-    asked = [tsquery_literal([term]) for term in terms]
-    rows = await database.execute(identity, queries.document_frequencies, queries=asked, cap=FREQUENCY_CAP)
-    return {term: found for term, (found,) in zip(terms, rows, strict=True)}
+    literals = [tsquery_literal([term]) for term in terms]
+    rows = await database.execute(identity, queries.document_frequencies, queries=literals, cap=FREQUENCY_CAP)
+    return {term: count for term, (count,) in zip(terms, rows, strict=True)}
 
 
 MOST_VERSIONS = 200
@@ -326,8 +286,6 @@ MOST_VERSIONS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactState:
-    """How the fact behind a reference stands."""
-
     source_ref: str
     item_id: UUID
     live: bool
@@ -339,7 +297,7 @@ class FactState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locked:
-    """A row that nobody else changes until the transaction ends."""
+    """The state of a row, which nobody else changes until the transaction ends."""
 
     item_id: UUID
     live: bool
@@ -350,57 +308,47 @@ class Locked:
     is_forgotten: bool
 
 
-async def standing_of_refs(
-    tx: Transaction, source_refs: Sequence[str], *, kind: Kind = Kind.FACT
-) -> dict[str, FactState]:
-    """How the rows behind references stand, by reference."""
-    found = await tx.all(queries.standing_of_refs, FactState, kind=kind, source_refs=list(source_refs))
-    return {one.source_ref: one for one in found}
+async def fact_states(tx: Transaction, source_refs: Sequence[str], *, kind: Kind = Kind.FACT) -> dict[str, FactState]:
+    """The states of items by reference."""
+    states = await tx.all(queries.fact_states, FactState, kind=kind, source_refs=list(source_refs))
+    return {state.source_ref: state for state in states}
 
 
 async def set_aside(tx: Transaction, ended: Sequence[FactState]) -> None:
     """Let ended rows give up their references, unless they did meanwhile."""
-    await tx.run(
-        queries.set_aside, item_ids=[one.item_id for one in ended], source_refs=[one.source_ref for one in ended]
-    )
+    item_ids, source_refs = [fact.item_id for fact in ended], [fact.source_ref for fact in ended]
+    await tx.run(queries.set_aside, item_ids=item_ids, source_refs=source_refs)
 
 
 async def set_ref(tx: Transaction, item_id: UUID, source_ref: str) -> None:
-    """Give a row a reference that is free."""
     await tx.run(queries.set_ref, item_id=item_id, source_ref=source_ref)
 
 
 async def lock_items(tx: Transaction, item_ids: Sequence[UUID]) -> dict[UUID, Locked]:
-    """The rows of these ids, locked."""
-    found = await tx.all(queries.lock_items, Locked, item_ids=list(item_ids))
-    return {one.item_id: one for one in found}
+    rows = await tx.all(queries.lock_items, Locked, item_ids=list(item_ids))
+    return {row.item_id: row for row in rows}
 
 
 async def end_items(tx: Transaction, retirements: Sequence[Retirement]) -> None:
-    """End rows by their successors; at most one row each."""
     await tx.run(
         queries.end_items,
-        item_ids=[one.item_id for one in retirements],
-        successors=[one.superseded_by for one in retirements],
-        moments=[one.invalid_at for one in retirements],
+        item_ids=[retirement.item_id for retirement in retirements],
+        successors=[retirement.superseded_by for retirement in retirements],
+        moments=[retirement.invalid_at for retirement in retirements],
     )
 
 
 async def end_item(tx: Transaction, item_id: UUID, moment: datetime) -> None:
-    """End a row that has no successor."""
     await tx.run(queries.end_items, item_ids=[item_id], successors=[None], moments=[moment])
 
 
 async def revive_item(tx: Transaction, item_id: UUID) -> None:
-    """Make a row true again."""
     await tx.run(queries.revive_item, item_id=item_id)
 
 
 async def unarchive_items(tx: Transaction, item_ids: Sequence[UUID]) -> None:
-    """Bring rows that had only faded back into recall."""
     await tx.run(queries.unarchive_items, item_ids=list(item_ids))
 
 
 async def history(tx: Transaction, item_id: UUID) -> list[Item]:
-    """All versions that an item stands in line with, oldest first."""
     return await tx.all(queries.history, Item, item_id=item_id, limit=MOST_VERSIONS)

@@ -1,11 +1,11 @@
 -- name: take_threads
--- Wait for others that write to these threads, and hold them until the commit; in one order for all writers.
-SELECT pg_advisory_xact_lock(one.key) FROM (
-    SELECT DISTINCT thread_lock(%(tenant_id)s, thread) AS key FROM unnest(%(threads)s::text[]) AS thread ORDER BY 1 OFFSET 0) one
+-- Lock these threads until the commit, in one order for all writers.
+SELECT pg_advisory_xact_lock(lock.key) FROM (
+    SELECT DISTINCT thread_lock(%(tenant_id)s, thread) AS key FROM unnest(%(threads)s::text[]) AS thread ORDER BY 1 OFFSET 0) lock
 
 -- name: insert_items
--- New items in the order given, each at the next place of its thread, and work to be done on them; keys that exist are
--- left alone. Look-ups by key stand in LATERAL … OFFSET 0: a plan for every tenant would rather read all of a small one.
+-- New items in order, each at the next position of its thread, with outbox entries; existing keys are left alone.
+-- Look-ups by key are in LATERAL … OFFSET 0: a generic plan would otherwise read all rows of a small tenant.
 WITH given AS (
     SELECT * FROM unnest({written_arrays}) WITH ORDINALITY AS g ({written_columns}, ordinal)
 ), fresh AS (
@@ -37,13 +37,13 @@ FROM fresh f LEFT JOIN last ON last.thread = f.thread
 ORDER BY ordinal
 ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
 RETURNING item_id
-), asked AS (
+), queued AS (
     INSERT INTO outbox (topic, tenant_id, ref) SELECT %(topic)s::text, %(tenant_id)s::uuid, item_id FROM made
 )
 SELECT item_id FROM made
 
 -- name: insert_alone
--- One new item at the next place of its thread; a key that exists is left alone.
+-- One new item at the next position of its thread; an existing key is left alone.
 WITH noted AS (
     INSERT INTO users (tenant_id, user_id)
     SELECT %(tenant_id)s::uuid, %(user_id)s::text
@@ -61,8 +61,8 @@ SELECT
 ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
 
 -- name: insert_meaning
--- The vector and the names of an item that this transaction made, so that it is found by meaning at once; if the vector
--- does not hold, it is asked for. It holds if the tenant's one model made it with the head of the very message before.
+-- The vector and the entities of an item that this transaction made. The vector holds if it was made by the tenant's only
+-- model with the head of the message before; otherwise the item gets an outbox entry.
 WITH made AS MATERIALIZED (
     SELECT i.item_id, i.kind, i.scope, i.user_id, i.agent_id, i.session_id, i.event_time, i.thread, i.position
     FROM items i
@@ -78,7 +78,7 @@ WITH made AS MATERIALIZED (
     WHERE t.tenant_id = %(tenant_id)s AND t.embedding_model = %(model_id)s::text AND t.embedding_target IS NULL
         AND (made.kind <> 'chat_message' OR (last.item_id IS NOT DISTINCT FROM %(previous_id)s::uuid
             AND (last.item_id IS NULL OR last.content_hash = %(previous_hash)s::bytea)))
-), asked AS (
+), queued AS (
     INSERT INTO outbox (topic, tenant_id, ref)
     SELECT CASE WHEN EXISTS (SELECT FROM ready) THEN (SELECT ready.topic FROM ready) ELSE %(topic)s::text END,
         %(tenant_id)s::uuid, made.item_id
@@ -92,7 +92,7 @@ WITH made AS MATERIALIZED (
 ), known AS MATERIALIZED (
     SELECT e.entity_id, e.key FROM entities e WHERE e.tenant_id = %(tenant_id)s AND e.key = ANY(%(entity_keys)s::text[])
 ), met AS (
-    -- One that another writer makes at this moment is taken from there.
+    -- An entity that another writer adds at this moment comes from the conflict.
     INSERT INTO entities (tenant_id, entity_id, kind, name, key)
     SELECT %(tenant_id)s::uuid, g.entity_id, g.kind, g.name, g.key
     FROM made, ready, unnest(%(entity_ids)s::uuid[], %(entity_kinds)s::text[], %(entity_names)s::text[],
@@ -108,17 +108,17 @@ WITH made AS MATERIALIZED (
 SELECT (SELECT ready.topic FROM ready), EXISTS (SELECT FROM ready) FROM made
 
 -- name: find_keys
--- Which row stands behind each key, whose it is, and the hash of its text.
+-- The row of each key, its owner, and the hash of its text.
 SELECT i.kind, i.source_ref, i.item_id, i.content_hash, i.scope, i.user_id, i.agent_id, i.session_id
 FROM unnest(%(kinds)s::text[], %(source_refs)s::text[]) AS k (kind, source_ref)
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.kind = k.kind AND i.source_ref = k.source_ref
 
 -- name: act_for_the_tenant
--- Look past the user's own rows, as the role whose policy is the tenant alone.
+-- See all rows of the tenant, not only the user's.
 SET LOCAL ROLE recordari_retention
 
 -- name: is_taken
--- Whether any row of the tenant stands behind a key.
+-- Whether any row of the tenant has a key.
 SELECT EXISTS (SELECT FROM items WHERE tenant_id = %(tenant_id)s AND kind = %(kind)s AND source_ref = %(source_ref)s)
 
 -- name: act_for_the_user
@@ -126,7 +126,7 @@ SELECT EXISTS (SELECT FROM items WHERE tenant_id = %(tenant_id)s AND kind = %(ki
 SET LOCAL ROLE NONE
 
 -- name: replace_item
--- Give a row another text; what was derived from the old one goes.
+-- Give a row another text; rows derived from the old one are deleted.
 WITH gone AS (
     DELETE FROM vectors WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
 ), unmentioned AS (
@@ -151,14 +151,14 @@ SELECT {item_columns} FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND deleted_at IS NULL AND anonymized_at IS NULL
 
 -- name: insert_payload
--- The whole body behind an elided item; the same key keeps the newest body.
+-- The whole body behind a preview; the newest body of a key counts.
 INSERT INTO payloads (tenant_id, payload_key, item_id, bytes, sha256, body, object_key)
 VALUES (%(tenant_id)s, %(payload_key)s, %(item_id)s, %(bytes)s, %(sha256)s, %(body)s, %(object_key)s)
 ON CONFLICT (tenant_id, payload_key) DO UPDATE SET
     bytes = excluded.bytes, sha256 = excluded.sha256, body = excluded.body, object_key = excluded.object_key
 
 -- name: find_payload
--- A body that the identity may see, with the item it stands behind.
+-- A body that the identity may see, with its item.
 SELECT p.payload_key, p.item_id, p.media_type, p.bytes AS size, p.body, p.object_key
 FROM payloads p JOIN items i ON i.tenant_id = p.tenant_id AND i.item_id = p.item_id
 WHERE p.tenant_id = %(tenant_id)s AND p.payload_key = %(payload_key)s
@@ -168,7 +168,7 @@ WHERE p.tenant_id = %(tenant_id)s AND p.payload_key = %(payload_key)s
         OR (i.scope = 'session' AND i.session_id = ANY(%(session_ids)s)) OR %(is_admin)s)
 
 -- name: line_of
--- Every session of the line that one belongs to, the newest first: a session goes on in its successor.
+-- Every session of a line, newest first: a session continues in its successor.
 SELECT session_id FROM sessions
 WHERE tenant_id = %(tenant_id)s AND root_id = (
     SELECT root_id FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s)
@@ -180,18 +180,18 @@ INSERT INTO discarded_objects (tenant_id, object_key) VALUES (%(tenant_id)s, %(o
 ON CONFLICT (tenant_id, object_key) DO NOTHING
 
 -- name: find_buried
--- Which forgotten item an item is that was left out.
+-- The redacted row of a forgotten item.
 SELECT b.item_id FROM tenants n
 CROSS JOIN jsonb_populate_record(NULL::items, %(item)s) AS g
 JOIN tombstones b ON b.tenant_id = n.tenant_id AND b.hash = ANY(item_hashes(n.salt, g))
 WHERE n.tenant_id = %(tenant_id)s AND b.item_id IS NOT NULL LIMIT 1
 
 -- name: collection
--- How many live items the tenant has, how many of them are no repetition, and how many terms these have on average.
--- A fact says again what is said by the message that it was taken from; once that is gone, only the fact says it.
-SELECT count(*) AS items, count(*) FILTER (WHERE NOT r.is_repeated) AS told,
+-- The number of live items, the number without repetitions, and the mean number of terms of these.
+-- A fact repeats the message that it was taken from, while that message is live.
+SELECT count(*) AS items, count(*) FILTER (WHERE NOT r.is_repeated) AS distinct_items,
     COALESCE(avg(octet_length(i.terms) / 4) FILTER (WHERE NOT r.is_repeated), 0)::float8 AS mean_length
--- Facts are looked up one by one: joined, a plan made before an import was analysed would go through all of it for each.
+-- Facts are looked up singly: as a join, a plan from before an import was analysed would scan all of it for each.
 FROM items i CROSS JOIN LATERAL (
     SELECT i.kind = 'fact' AND EXISTS (
         SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id AND s.live
@@ -199,26 +199,26 @@ FROM items i CROSS JOIN LATERAL (
 WHERE i.tenant_id = %(tenant_id)s AND i.live
 
 -- name: document_frequencies
--- In how many items that are no repetition each term stands; beyond the cap a term counts as common.
+-- In how many items without repetitions each term occurs; beyond the cap a term counts as common.
 SELECT (SELECT count(*) FROM (
     SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query AND (i.kind <> 'fact' OR NOT EXISTS (
         SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id AND s.live
-        WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0)) LIMIT %(cap)s) s) AS found
-FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS t (query, place) ORDER BY place
+        WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0)) LIMIT %(cap)s) s) AS frequency
+FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS t (query, ordinal) ORDER BY ordinal
 
--- name: standing_of_refs
--- How the facts behind these references stand.
+-- name: fact_states
+-- The states of the items with these references.
 SELECT source_ref, item_id, live, invalid_at, superseded_by, archived_at IS NOT NULL AS is_archived,
     deleted_at IS NOT NULL OR anonymized_at IS NOT NULL AS is_forgotten
 FROM items WHERE tenant_id = %(tenant_id)s AND kind = %(kind)s AND source_ref = ANY(%(source_refs)s)
 
 -- name: set_aside
--- Ended rows give their reference up, for the row that says the same again; each gets one of its own.
+-- Ended rows give up their reference to a row that states the same again; each gets one of its own.
 UPDATE items SET source_ref = source_ref || '@' || item_id
 WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND source_ref = ANY(%(source_refs)s) AND NOT live
 
 -- name: set_ref
--- The reference under which a row is found when its words are stated again.
+-- The reference that finds a row when it is stated again.
 UPDATE items SET source_ref = %(source_ref)s WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
 
 -- name: lock_items
@@ -239,7 +239,7 @@ UPDATE items i SET invalid_at = g.invalid_at, superseded_by = g.superseded_by
 FROM given g WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id
 
 -- name: revive_item
--- A row that is true again, with its vectors, as far as nothing else ended it.
+-- A row that is true again, with its vectors unless it is archived.
 WITH shown AS (
     UPDATE vectors v SET live = i.archived_at IS NULL FROM items i
     WHERE v.tenant_id = %(tenant_id)s AND v.item_id = %(item_id)s AND i.tenant_id = v.tenant_id AND i.item_id = v.item_id
@@ -247,7 +247,7 @@ WITH shown AS (
 UPDATE items SET invalid_at = NULL, superseded_by = NULL WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
 
 -- name: unarchive_items
--- Rows that had only faded are in recall again, with their vectors.
+-- Archived rows are in recall again, with their vectors.
 WITH shown AS (
     UPDATE items SET archived_at = NULL
     WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND archived_at IS NOT NULL AND invalid_at IS NULL
@@ -257,7 +257,7 @@ WITH shown AS (
 UPDATE vectors v SET live = true FROM shown s WHERE v.tenant_id = %(tenant_id)s AND v.item_id = s.item_id
 
 -- name: history
--- Every version that one item stands in line with, oldest first.
+-- Every version of an item, oldest first.
 WITH RECURSIVE later AS (
     SELECT item_id, superseded_by FROM items WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
     UNION

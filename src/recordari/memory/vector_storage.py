@@ -1,4 +1,4 @@
-"""Rows of vectors and entities: all derived from items, and rebuilt from them."""
+"""Rows of vectors and entities, which are derived from items; and vector indexes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from pgvector import HalfVector
 from psycopg import sql
 
 from recordari.core.identity import Identity
-from recordari.core.ids import new_id
 from recordari.db.database import BatchedQuery, Transaction
 from recordari.db.queries import Queries
 from recordari.errors import DatabaseUnavailable
 from recordari.memory.rules import Entity, Indexed
+from recordari.memory.storage import entity_columns
 
 queries = Queries(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextToEmbed:
-    """An item's text, and the head of the one said before it."""
+    """An item's text, and the head of the message before it."""
 
     item_id: UUID
     kind: str
@@ -42,17 +42,15 @@ class TextToEmbed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """The model recall uses, and the one the tenant is being moved to; and what else the tenant has set."""
+    """The model that recall uses, the model that the tenant moves to, and the tenant's settings."""
 
-    active: str | None
-    target: str | None
+    active: str | None = None
+    target: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextToIndex:
-    """An item's text, to derive its index columns from."""
-
     item_id: UUID
     kind: str
     content: str
@@ -61,12 +59,10 @@ class TextToIndex:
 
 
 async def texts_to_embed(tx: Transaction, item_ids: Sequence[UUID], *, head: int) -> list[TextToEmbed]:
-    """The texts of these items, as far as they still exist."""
     return await tx.all(queries.texts_to_embed, TextToEmbed, item_ids=list(item_ids), head=head)
 
 
 async def save_vectors(tx: Transaction, model_id: str, texts: Sequence[TextToEmbed], matrix: np.ndarray) -> int:
-    """Keep the vectors of texts that have not changed meanwhile."""
     return await tx.run(
         queries.save_vectors,
         model_id=model_id,
@@ -77,152 +73,125 @@ async def save_vectors(tx: Transaction, model_id: str, texts: Sequence[TextToEmb
 
 
 async def save_entities(tx: Transaction, named: Sequence[tuple[UUID, Entity]]) -> None:
-    """Note which items mention which entities."""
     if not named:
         return
     ordered = sorted(named, key=lambda pair: pair[1].key)  # one order for all writers: no deadlock
     await tx.run(
         queries.save_entities,
-        entity_ids=[new_id() for _ in ordered],
-        kinds=[str(entity.kind) for _, entity in ordered],
-        names=[entity.name for _, entity in ordered],
-        keys=[entity.key for _, entity in ordered],
         item_ids=[item_id for item_id, _ in ordered],
+        **entity_columns([entity for _, entity in ordered]),
     )
 
 
 async def count_vectors(tx: Transaction, model_id: str) -> int:
-    """How many live vectors there are."""
     return int(await tx.value(queries.count_vectors, model_id=model_id))
 
 
 async def items_without_vector(tx: Transaction, model_id: str, *, after: UUID, limit: int) -> list[UUID]:
-    """Ids of items that the model has not embedded yet."""
     rows = await tx.dicts(queries.items_without_vector, model_id=model_id, after=after, limit=limit)
     return [row["item_id"] for row in rows]
 
 
 async def count_items(tx: Transaction) -> int:
-    """How many items can have a vector."""
     return int(await tx.value(queries.count_items))
 
 
 async def delete_mentions(tx: Transaction, item_ids: Sequence[UUID]) -> int:
-    """Take back what items are said to name, before it is found again."""
     return await tx.run(queries.delete_mentions, item_ids=list(item_ids))
 
 
 async def count_without_vector(tx: Transaction, model_id: str) -> int:
-    """How many items a model has not embedded yet."""
     return int(await tx.value(queries.count_without_vector, model_id=model_id))
 
 
 async def delete_other_vectors(tx: Transaction, model_id: str) -> int:
-    """Drop the vectors of all models but this one."""
     return await tx.run(queries.delete_other_vectors, model_id=model_id)
 
 
 async def delete_vectors(tx: Transaction, model_id: str) -> int:
-    """Drop the vectors of this model."""
     return await tx.run(queries.delete_vectors, model_id=model_id)
 
 
 async def texts_to_index(tx: Transaction, *, after: UUID, limit: int) -> list[TextToIndex]:
-    """The next texts by id."""
     return await tx.all(queries.texts_to_index, TextToIndex, after=after, limit=limit)
 
 
 async def save_index(tx: Transaction, indexed: Sequence[tuple[UUID, Indexed]]) -> None:
-    """Write index columns that were derived again."""
     await tx.run(
         queries.save_index,
         item_ids=[item_id for item_id, _ in indexed],
-        tsvs=[one.tsv for _, one in indexed],
-        terms=[one.terms for _, one in indexed],
-        tokens=[one.tokens for _, one in indexed],
-        traits=[one.traits for _, one in indexed],
+        tsvs=[columns.tsv for _, columns in indexed],
+        terms=[columns.terms for _, columns in indexed],
+        tokens=[columns.tokens for _, columns in indexed],
+        traits=[columns.traits for _, columns in indexed],
     )
 
 
 async def find_models(tx: Transaction) -> Models:
-    """The tenant's models."""
-    found = await tx.maybe(queries.find_models, Models)
-    return found or Models(active=None, target=None)
+    return await tx.maybe(queries.find_models, Models) or Models()
 
 
 def ask_models() -> BatchedQuery[Models]:
-    """The same, sent along with others."""
-    return BatchedQuery(
-        queries.find_models, lambda rows: Models(**rows[0]) if rows else Models(active=None, target=None)
-    )
+    return BatchedQuery(queries.find_models, lambda rows: Models(**rows[0]) if rows else Models())
 
 
 async def choose_model(tx: Transaction, model_id: str) -> None:
-    """Note the first model of the tenant; one that was noted before stays."""
     await tx.run(queries.choose_model, model_id=model_id)
 
 
 async def aim_at_model(tx: Transaction, model_id: str) -> None:
-    """Note that the tenant is being moved to a model: what is new is embedded with it too."""
+    """Record that the tenant moves to a model: new items are embedded with it too."""
     await tx.run(queries.aim_at_model, model_id=model_id)
 
 
 async def switch_model(tx: Transaction, model_id: str) -> None:
-    """Note that the tenant has moved to a model."""
     await tx.run(queries.switch_model, model_id=model_id)
 
 
 PREFIX = "vectors_hnsw_"
 BUILD_LOCK = 7_265_636_864  # beside the lock of migrations
 BUILD_SECONDS = 3_000.0
-EFFORT = 100  # candidates looked at when a vector is put in; more gives a better graph and a slower build
+EFFORT = 100  # candidates per inserted vector; more gives a better graph and a slower build
 LEAST_MEMORY, MOST_MEMORY = 64, 1_024  # megabytes
-BYTES_BESIDE_VECTOR = 700  # a generous guess at what the graph needs for each vector while it is built
+BYTES_BESIDE_VECTOR = 700  # a generous guess at the memory of the graph for each vector during the build
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorIndex:
-    """One index in the catalogue."""
-
     name: str
     is_valid: bool
-    """False for what an interrupted build left: it costs every write and helps no search."""
+    """False after an interrupted build: the index costs every write and helps no search."""
     rows: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSpec:
-    """What an index shall hold."""
-
     model_id: str
     dimensions: int
     rows: int
 
     def name(self, identity: Identity) -> str:
-        """Its name: the tenant's part, then the model's."""
         return f"{tenant_prefix(identity)}{_digest(f'{self.model_id}/{self.dimensions}', 8)}"
 
     @property
     def megabytes(self) -> int:
-        """Memory in which the build fits; with less it takes many times as long."""
+        """Memory for the build; with less it takes many times as long."""
         needed = self.rows * (2 * self.dimensions + BYTES_BESIDE_VECTOR) // 2**20 + 1
         return min(max(needed, LEAST_MEMORY), MOST_MEMORY)
 
 
 def tenant_prefix(identity: Identity) -> str:
-    """How the names of the tenant's indexes begin."""
     return f"{PREFIX}{_digest(str(identity.tenant_id), 16)}_"
 
 
 async def list_indexes(tx: Transaction) -> list[VectorIndex]:
-    """The indexes of all tenants: names and sizes, which tell nothing about who they belong to."""
+    """The indexes of all tenants; names and sizes do not reveal their tenants."""
     return await tx.all(queries.list_indexes, VectorIndex, prefix=PREFIX)
 
 
 async def vector_dimensions(tx: Transaction, model_id: str) -> int | None:
-    """How long the tenant's vectors of the model are; None when there are none."""
-    found: int | None = await tx.value(queries.vector_dimensions, model_id=model_id)
-    return found
+    dimensions: int | None = await tx.value(queries.vector_dimensions, model_id=model_id)
+    return dimensions
 
 
 class VectorIndexes:
@@ -232,9 +201,9 @@ class VectorIndexes:
         self._owner_dsn = owner_dsn
 
     async def build(self, identity: Identity, spec: IndexSpec) -> bool:
-        """Build the tenant's index while everybody reads and writes on; False when another build is under way.
+        """Build the tenant's index without blocking reads and writes; False when another build is running.
 
-        Cut short, it leaves an invalid index in the catalogue.
+        An interrupted build leaves an invalid index in the catalogue.
         """
         async with self._connection(spec.megabytes) as connection:
             if not await _lock(connection):
@@ -251,7 +220,7 @@ class VectorIndexes:
             return True
 
     async def drop(self, index: VectorIndex) -> bool:
-        """Drop an index; False when a build is under way."""
+        """Drop an index; False when a build is running."""
         async with self._connection(LEAST_MEMORY) as connection:
             if not await _lock(connection):
                 return False

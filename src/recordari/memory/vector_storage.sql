@@ -4,7 +4,7 @@ SELECT i.item_id, i.kind, i.content, i.content_hash, i.speaker, i.event_time, i.
     p.speaker AS previous_speaker, left(p.content, %(head)s) AS previous_head
 FROM items i
 LEFT JOIN LATERAL (
-    -- The last of them: what was said at the same moment may stand at the same place.
+    -- The last of them: messages of the same moment may have the same position.
     SELECT p.speaker, p.content FROM items p
     WHERE p.tenant_id = i.tenant_id AND p.thread = i.thread AND p.position = i.position - 1
         AND i.kind = 'chat_message' AND p.kind = 'chat_message'
@@ -26,33 +26,33 @@ FOR SHARE OF i  -- an item that is being forgotten is waited for, and then gets 
 ON CONFLICT (tenant_id, model_id, item_id) DO UPDATE SET embedding = excluded.embedding, live = excluded.live
 
 -- name: save_entities
--- Entities named by items, each once per tenant, and who mentions them.
-WITH kept AS MATERIALIZED (
+-- Entities of items, each once per tenant, and the items that mention them.
+WITH present AS MATERIALIZED (
     SELECT item_id FROM items
     WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND anonymized_at IS NULL
-    FOR SHARE  -- an item that is being forgotten is waited for, and then mentions nobody
+    FOR SHARE  -- an item that is being forgotten is waited for, and then mentions nothing
 ), given AS (
     SELECT g.* FROM unnest(
-        %(entity_ids)s::uuid[], %(kinds)s::text[], %(names)s::text[], %(keys)s::text[], %(item_ids)s::uuid[])
-        AS g (entity_id, kind, name, key, item_id) JOIN kept ON kept.item_id = g.item_id
+        %(entity_ids)s::uuid[], %(entity_kinds)s::text[], %(entity_names)s::text[], %(entity_keys)s::text[], %(item_ids)s::uuid[])
+        AS g (entity_id, kind, name, key, item_id) JOIN present ON present.item_id = g.item_id
 ), known AS MATERIALIZED (
     SELECT e.entity_id, e.key FROM entities e WHERE e.tenant_id = %(tenant_id)s AND e.key IN (SELECT key FROM given)
-), made AS (
-    -- One that another writer makes at this moment cannot be read yet: it is taken from there.
+), added AS (
+    -- An entity that another writer adds at this moment cannot be read yet: the conflict returns it.
     INSERT INTO entities (tenant_id, entity_id, kind, name, key)
     SELECT DISTINCT ON (key) %(tenant_id)s::uuid, entity_id, kind, name, key FROM given
     WHERE key NOT IN (SELECT key FROM known) ORDER BY key
     ON CONFLICT (tenant_id, key) DO UPDATE SET name = entities.name
     RETURNING entity_id, key
 ), named AS (
-    SELECT entity_id, key FROM known UNION ALL SELECT entity_id, key FROM made
+    SELECT entity_id, key FROM known UNION ALL SELECT entity_id, key FROM added
 )
 INSERT INTO mentions (tenant_id, entity_id, item_id)
 SELECT DISTINCT %(tenant_id)s::uuid, n.entity_id, g.item_id FROM given g JOIN named n USING (key)
 ON CONFLICT (tenant_id, entity_id, item_id) DO NOTHING
 
 -- name: delete_mentions
--- Take back what items are said to name, before it is found again.
+-- Delete the mentions of items, before they are found again.
 DELETE FROM mentions WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 
 -- name: count_vectors
@@ -102,23 +102,23 @@ FROM unnest(%(item_ids)s::uuid[], %(tsvs)s::text[], %(terms)s::bytea[], %(tokens
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
 
 -- name: find_models
--- Which model the tenant's recall uses, to which it is being moved, and its settings.
+-- The model that recall uses, the model that the tenant moves to, and the settings.
 SELECT embedding_model AS active, embedding_target AS target, settings FROM tenants WHERE tenant_id = %(tenant_id)s
 
 -- name: choose_model
--- Note which model recall uses, unless one was noted before.
+-- Set the model that recall uses, unless one is set.
 UPDATE tenants SET embedding_model = %(model_id)s WHERE tenant_id = %(tenant_id)s AND embedding_model IS NULL
 
 -- name: aim_at_model
--- Note to which model the tenant is being moved.
+-- Set the model that the tenant moves to.
 UPDATE tenants SET embedding_target = %(model_id)s WHERE tenant_id = %(tenant_id)s
 
 -- name: switch_model
--- Note that recall uses another model from now on.
+-- Recall uses another model from now on.
 UPDATE tenants SET embedding_model = %(model_id)s, embedding_target = NULL WHERE tenant_id = %(tenant_id)s
 
 -- name: list_indexes
--- Every index over one tenant's vectors, with about how many it holds; the catalogue is the only record of them.
+-- Every vector index of a tenant, with its approximate size; the catalogue is the only record of them.
 SELECT c.relname AS name, i.indisvalid AS is_valid, GREATEST(c.reltuples, 0)::bigint AS rows
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 WHERE i.indrelid = 'recordari.vectors'::regclass AND starts_with(c.relname, %(prefix)s)
@@ -134,15 +134,15 @@ SET ROLE recordari_owner; SET search_path = recordari, public; SET application_n
 SET max_parallel_maintenance_workers = 0; SET maintenance_work_mem = {memory}; SET statement_timeout = {timeout}
 
 -- name: try_lock
--- One build at a time. Asked for again and again, never waited for: a build waits for all who wait in a statement.
+-- One build at a time. Never waited for: a build would wait for every statement that waits.
 SELECT pg_try_advisory_lock({lock})
 
 -- name: create_index
--- The index of one tenant's live vectors of one model; nobody's writes wait for it.
+-- The index of one tenant's live vectors of one model; writes do not wait for it.
 CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON recordari.vectors
 USING hnsw ((embedding::halfvec({dimensions})) halfvec_ip_ops) WITH (m = 16, ef_construction = {effort})
 WHERE tenant_id = {tenant_id} AND model_id = {model_id} AND live
 
 -- name: drop_index
--- Take an index away; nobody's writes wait for it.
+-- Drop an index; writes do not wait for it.
 DROP INDEX CONCURRENTLY IF EXISTS recordari.{name}

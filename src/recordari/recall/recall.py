@@ -393,7 +393,7 @@ class _Recall:
     def _has_repetitions(self, view: TenantView) -> bool:
         """Whether facts are asked for beside the messages that they were taken from."""
         kinds = set(self.request.source_kinds or Kind)
-        return view.told < view.items and Kind.FACT in kinds and len(kinds) > 1
+        return view.distinct_items < view.items and Kind.FACT in kinds and len(kinds) > 1
 
     async def _reranked(self, best: list[Ranked], found: Mapping[UUID, Item]) -> tuple[list[Ranked], bool]:
         """The best candidates in the order of a cross-encoder blended with ours; as they were when it fails."""

@@ -1,1 +1,1 @@
-"""What counts as a fact, when two facts contradict each other, and how sure a fact is."""
+"""Rules that extract facts, find contradictions, and set the confidence of a fact."""

@@ -1,7 +1,7 @@
-"""What a short statement claims: whose it is, which relation, which value; by rules that run in linear time (English).
+"""Claims of short statements: subject, relation and value, by rules that run in linear time (English).
 
-Only relations that the rules know are named. A relation is *single-valued* where a new value ends the old one: somebody
-lives in one place, but likes many things. What is not recognised is no claim, and nothing follows from it.
+A relation is *single-valued* where a new value ends the old one: a person lives in one place, but likes many things.
+A statement that no rule recognises claims nothing. Also here: the trend of a fact, and its confidence after feedback.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _GENERIC_SPEAKERS = frozenset({"", "user", "human", "me"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Subject, predicate and object of a statement, and what its object is for, where it says so."""
+    """Subject, predicate and object of a statement, and the purpose of the object where it is stated."""
 
     subject: str
     predicate: str
     object: str
     complement: str = ""
     is_single: bool = False
-    """Whether a subject has only one value of this predicate (and complement) at a time."""
+    """A subject has only one value of this predicate (and complement) at a time."""
 
 
 _ADVERBS = (
@@ -46,59 +46,44 @@ _SUBJECT = (
 _REST = r"(?P<object>[^.;!?\n]{1,120})"
 # A name: "in a small town" does not contradict "in Lund".
 _PLACE = r"(?P<object>(?-i:[A-Z][\w'-]{1,40}(?:[ ,]{1,2}[A-Z][\w'-]{1,40}){0,3}))"
-# Of these a person has one. A budget or a deadline belongs to a matter that the sentence may not name.
+# A person has one of each. A budget or a deadline belongs to a matter that the sentence may not name.
 _ATTRIBUTE = (
     r"favou?rite(?:\s[\w-]{1,30}){1,3}|name|nickname|surname|age|birthday|birth date|(?:home )?address|e-?mail(?: address)?"
     r"|job|job title|employer|boss|manager|salary|phone(?: number)?|time ?zone|shoe size|weight|height|diet|landlord"
     r"|doctor|dentist|therapist|bedtime|major"
 )
 
-# (predicate, single-valued, pattern): the first that fits names the claim.
-_RELATIONS: tuple[tuple[str, bool, re.Pattern[str]], ...] = (
-    (
+
+def _relation(predicate: str, is_single: bool, pattern: str) -> tuple[str, bool, re.Pattern[str]]:
+    return predicate, is_single, re.compile(pattern, re.IGNORECASE)
+
+
+# The first that matches names the claim.
+_RELATIONS = (
+    _relation(
         "lives in",
         True,
-        re.compile(
-            rf"{_SUBJECT}\s(?:lives?|living|resides?|based|moved|relocated)(?:\sback)?\s(?:in|to)\s{_PLACE}",
-            re.IGNORECASE,
-        ),
+        rf"{_SUBJECT}\s(?:lives?|living|resides?|based|moved|relocated)(?:\sback)?\s(?:in|to)\s{_PLACE}",
     ),
-    (
-        "works at",
-        True,
-        re.compile(rf"{_SUBJECT}\s(?:(?:works?|working|employed)\s(?:at|for|by)|joined)\s{_PLACE}", re.IGNORECASE),
-    ),
-    (
+    _relation("works at", True, rf"{_SUBJECT}\s(?:(?:works?|working|employed)\s(?:at|for|by)|joined)\s{_PLACE}"),
+    _relation(
         "prefers",
         False,
-        re.compile(
-            rf"{_SUBJECT}\sprefers?\s(?P<object>[^.;!?\n,]{{1,80}}?)"
-            r"(?:\s(?:over|to|rather than|instead of)\s(?P<rejected>[^.;!?\n,]{1,60}))?(?=[.;!?\n,]|$)",
-            re.IGNORECASE,
-        ),
+        rf"{_SUBJECT}\sprefers?\s(?P<object>[^.;!?\n,]{{1,80}}?)"
+        r"(?:\s(?:over|to|rather than|instead of)\s(?P<rejected>[^.;!?\n,]{1,60}))?(?=[.;!?\n,]|$)",
     ),
-    (
+    _relation(
         "uses",
         True,
-        re.compile(
-            rf"{_SUBJECT}\s(?:uses?|using)\s(?P<object>[^.;!?\n,]{{1,60}}?)\s(?:for|as)\s(?P<complement>[^.;!?\n,]{{1,60}})",
-            re.IGNORECASE,
-        ),
+        rf"{_SUBJECT}\s(?:uses?|using)\s(?P<object>[^.;!?\n,]{{1,60}}?)\s(?:for|as)\s(?P<complement>[^.;!?\n,]{{1,60}})",
     ),
-    (
-        "likes",
-        False,
-        re.compile(rf"{_SUBJECT}\s(?:likes?|loves?|enjoys?|hates?|dislikes?)\s{_REST}", re.IGNORECASE),
-    ),
-    ("has", False, re.compile(rf"{_SUBJECT}\s(?:has|have|own|owns)\s(?!to\b|been\b|not\b){_REST}", re.IGNORECASE)),
-    (
+    _relation("likes", False, rf"{_SUBJECT}\s(?:likes?|loves?|enjoys?|hates?|dislikes?)\s{_REST}"),
+    _relation("has", False, rf"{_SUBJECT}\s(?:has|have|own|owns)\s(?!to\b|been\b|not\b){_REST}"),
+    _relation(
         "is",
         False,
-        re.compile(
-            rf"^(?P<subject>i|we|(?:the )?user|{_NAME})(?:'m|'re|\s(?:am|is|are)){_ADVERBS}{{0,2}}"
-            r"\s(?P<object>an?\s[^.;!?\n,]{1,80})",
-            re.IGNORECASE,
-        ),
+        rf"^(?P<subject>i|we|(?:the )?user|{_NAME})(?:'m|'re|\s(?:am|is|are)){_ADVERBS}{{0,2}}"
+        r"\s(?P<object>an?\s[^.;!?\n,]{1,80})",
     ),
 )
 _HAS_ATTRIBUTE = re.compile(
@@ -114,14 +99,12 @@ _CLAUSE = re.compile(r"(?:,\s{0,2}|\s)(?:and|but|so|because|although|which|since
 
 
 def claims_of(text: str, *, speaker: str | None = None) -> tuple[Claim, ...]:
-    """What the clauses of a statement claim; the first person is its speaker."""
-    me = SELF if (speaker or "").casefold() in _GENERIC_SPEAKERS else (speaker or "").casefold()
-    found = []
-    for clause in _CLAUSE.split(text[:EXAMINED].replace("’", "'")):
-        claim = _attribute_claim(clause.strip(), me) or _relation_claim(clause.strip(), me)
-        if claim is not None:
-            found.append(claim)
-    return tuple(found)
+    """The claims of a statement, clause by clause; the first person is its speaker."""
+    name = (speaker or "").casefold()
+    me = SELF if name in _GENERIC_SPEAKERS else name
+    clauses = (clause.strip() for clause in _CLAUSE.split(text[:EXAMINED].replace("’", "'")))
+    claims = (_attribute_claim(clause, me) or _relation_claim(clause, me) for clause in clauses)
+    return tuple(claim for claim in claims if claim is not None)
 
 
 def _attribute_claim(clause: str, me: str) -> Claim | None:
@@ -136,8 +119,7 @@ def _attribute_claim(clause: str, me: str) -> Claim | None:
 
 def _relation_claim(clause: str, me: str) -> Claim | None:
     for predicate, is_single, pattern in _RELATIONS:
-        match = pattern.search(clause)
-        if match is None:
+        if (match := pattern.search(clause)) is None:
             continue
         groups = match.groupdict()
         return Claim(
@@ -150,8 +132,8 @@ def _relation_claim(clause: str, me: str) -> Claim | None:
     return None
 
 
-def _subject(written: str, me: str) -> str:
-    name = written.casefold()
+def _subject(name: str, me: str) -> str:
+    name = name.casefold()
     if name in {"i", "we"}:
         return me
     if name in {"user", "the user"}:
@@ -167,9 +149,9 @@ SINGLE_PREDICATES = frozenset(
 
 
 def is_single(predicate: str) -> bool:
-    """Whether a predicate that a caller named has one value at a time, as far as is known."""
-    written = "_".join(predicate.casefold().replace("-", "_").split())
-    return written in SINGLE_PREDICATES or written.startswith(("favorite_", "favourite_", "current_", "preferred_"))
+    """Whether a predicate of a caller is known to have one value at a time."""
+    name = "_".join(predicate.casefold().replace("-", "_").split())
+    return name in SINGLE_PREDICATES or name.startswith(("favorite_", "favourite_", "current_", "preferred_"))
 
 
 RECENT = timedelta(days=30)
@@ -179,7 +161,7 @@ LEAST, MOST = 0.02, 0.98
 
 
 class Trend(StrEnum):
-    """How a fact fares: said for the first time, ever more often, as before, ever less often, no more."""
+    """How often a fact is stated: for the first time, more often, as before, less often, no more."""
 
     NEW = "new"
     STRENGTHENING = "strengthening"
@@ -189,8 +171,6 @@ class Trend(StrEnum):
 
 
 class Opinion(StrEnum):
-    """What somebody thinks of an item."""
-
     USEFUL = "useful"
     WRONG = "wrong"
 
@@ -201,7 +181,7 @@ _EFFECT = {Opinion.USEFUL: 0.7, Opinion.WRONG: -1.4}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceSource:
-    """Something that a fact was taken from, when it was said and in which session."""
+    """A message that a fact was taken from."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -210,15 +190,13 @@ class EvidenceSource:
     session_id: str | None
 
 
-def trend_of(said: Sequence[datetime], *, now: datetime) -> Trend:
-    """How a fact fares, from the moments at which it was said.
+def trend_of(times: Sequence[datetime], *, now: datetime) -> Trend:
+    """The trend of a fact, from the times at which it was stated.
 
-    The last 30 days are compared with the 30 days before them; what was not said for 180 days is stale.
+    The last 30 days are compared with the 30 days before them. A fact that was not stated for 180 days is stale.
     """
-    moments = sorted(moment for moment in said if moment <= now)
-    if not moments:
-        return Trend.STALE
-    if now - moments[-1] > STALE:
+    moments = sorted(moment for moment in times if moment <= now)
+    if not moments or now - moments[-1] > STALE:
         return Trend.STALE
     if now - moments[0] <= RECENT:
         return Trend.NEW if len(moments) == 1 else Trend.STRENGTHENING
@@ -232,7 +210,7 @@ def trend_of(said: Sequence[datetime], *, now: datetime) -> Trend:
 
 
 def revised_confidence(confidence: float | None, *, before: Opinion | None, opinion: Opinion) -> float:
-    """How sure an item is once an opinion took the place of an earlier one of the same person."""
-    sure = min(max(UNKNOWN_CONFIDENCE if confidence is None else confidence, LEAST), MOST)
-    odds = math.log(sure / (1 - sure)) - (_EFFECT[before] if before is not None else 0.0) + _EFFECT[opinion]
+    """The confidence of an item after an opinion replaced an earlier one of the same person."""
+    prior = min(max(UNKNOWN_CONFIDENCE if confidence is None else confidence, LEAST), MOST)
+    odds = math.log(prior / (1 - prior)) - (_EFFECT[before] if before is not None else 0.0) + _EFFECT[opinion]
     return round(min(max(1 / (1 + math.exp(-odds)), LEAST), MOST), 4)

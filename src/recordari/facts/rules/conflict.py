@@ -1,18 +1,19 @@
 """The offline judge: does a newer statement end an older one? Precise rather than eager: in doubt both stay.
 
-A statement is ended by another value of a relation that has one value at a time, by its own negation, by being named as
-what was given up ("switched from", "instead of", "no longer"), and by another number, time or day in the same frame.
-Things that happened are never ended: they accumulate.
+A statement ends by another value of a single-valued relation, by its negation, by being named as given up ("switched
+from", "instead of", "no longer"), and by another number, time or day in the same frame. Events never end: they accumulate.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
+from itertools import product
 from typing import Any
 from uuid import UUID
 
@@ -29,8 +30,6 @@ NAMED_PART, CLAIMED_PART = 0.25, 0.5
 
 
 class Verdict(StrEnum):
-    """What becomes of the older statement."""
-
     SUPERSEDE = "SUPERSEDE"
     KEEP = "KEEP"
 
@@ -55,7 +54,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """A verdict and the rule it rests on; the rule's name is audited, never the text."""
+    """A verdict and its rule; the name of the rule is audited, never the text."""
 
     verdict: Verdict
     rule: str
@@ -140,10 +139,9 @@ _QUOTED = re.compile(r"[\"“«]([^\"”»\n]{3,60})[\"”»]")
 
 
 def ruling(newer: Statement, older: Statement) -> Ruling:
-    """Whether the newer statement ends the older one."""
     if normalised(newer.content) == normalised(older.content):
         return KEEP
-    # A long text says several things at once: ending one of them would end all.
+    # A long text says several things: ending one of them would end all.
     if max(len(newer.content), len(older.content)) > EXAMINED:
         return KEEP
     new, old = _read(newer), _read(older)
@@ -157,17 +155,17 @@ def ruling(newer: Statement, older: Statement) -> Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """A statement with everything the rules look at."""
+    """A statement with everything the rules need."""
 
     text: str
     claims: tuple[Claim, ...]
     subject: str | None
     terms: frozenset[str]
-    """What it is about: without values, negations and words that pass."""
+    """Without values, negations and passing words."""
     values: Mapping[tuple[str, str], frozenset[float | str]]
     quoted: frozenset[str]
     numbered: frozenset[str]
-    """Things that it names by their number."""
+    """Things named by a number."""
     names: frozenset[str]
     """Words written like names."""
     is_negated: bool
@@ -176,17 +174,17 @@ class _Read:
 
 @lru_cache(maxsize=2_000)
 def _read(statement: Statement) -> _Read:
-    """Read a statement once: it is compared with several others."""
+    """Cached, because a statement is compared with several others."""
     text = statement.content.replace("’", "'")
     claims = claims_of(text, speaker=statement.speaker)
     if statement.subject and statement.predicate and statement.object:
-        named = Claim(
+        stated = Claim(
             subject=normalised(statement.subject),
             predicate=normalised(statement.predicate),
             object=statement.object,
             is_single=is_single(statement.predicate),
         )
-        claims = (named, *(claim for claim in claims if claim.subject != named.subject or not named.is_single))
+        claims = (stated, *(claim for claim in claims if claim.subject != stated.subject or not stated.is_single))
     rest = _VALUE.sub(lambda match: " " if _is_value(match) else match[0], text)
     subject = normalised(statement.subject) if statement.subject else claims[0].subject if claims else None
     return _Read(
@@ -195,7 +193,7 @@ def _read(statement: Statement) -> _Read:
         subject=subject,
         terms=frozenset(terms(rest)) - _NEGATION_TERMS - _PASSING_TERMS,
         values=_values(text),
-        quoted=frozenset(normalised(found) for found in _QUOTED.findall(text)),
+        quoted=frozenset(map(normalised, _QUOTED.findall(text))),
         numbered=_numbered(rest),
         names=_names(text),
         is_negated=_NEGATION.search(text) is not None,
@@ -205,24 +203,22 @@ def _read(statement: Statement) -> _Read:
 
 def _values(text: str) -> dict[tuple[str, str], frozenset[float | str]]:
     """Numbers, times and days by what they measure."""
-    found: dict[tuple[str, str], set[float | str]] = {}
-    for match in _VALUE.finditer(text):
-        if not _is_value(match):
-            continue
+    values: defaultdict[tuple[str, str], set[float | str]] = defaultdict(set)
+    for match in filter(_is_value, _VALUE.finditer(text)):
         kind = match.lastgroup
         if match["labelled"]:
-            found.setdefault(("label", match["label"].casefold()), set()).add(float(match["labelled"]))
+            values["label", match["label"].casefold()].add(float(match["labelled"]))
         elif match["count"]:
             number, unit = match["count"].casefold(), " ".join(terms(match["unit"]))
             value = 1.0 if number in {"a", "an"} else _NUMBER_WORDS.get(number)
-            found.setdefault(("count", unit), set()).add(float(number.replace(",", "")) if value is None else value)
+            values["count", unit].add(float(number.replace(",", "")) if value is None else value)
         elif kind is not None:
-            found.setdefault((kind, ""), set()).add(_WRITTEN.sub("", match[kind].casefold().rstrip("s")))
-    return {key: frozenset(values) for key, values in found.items()}
+            values[kind, ""].add(_WRITTEN.sub("", match[kind].casefold().rstrip("s")))
+    return {key: frozenset(group) for key, group in values.items()}
 
 
 def _is_value(match: re.Match[str]) -> bool:
-    """Whether it is a quantity, a time or a day. What is counted is named in the plural: "4 answered" is no quantity."""
+    """Whether it is a quantity, a time or a day. A quantity counts a plural: "4 answered" is none."""
     if match["count"] is None:
         return True
     number, unit = match["count"].casefold(), match["unit"].casefold()
@@ -232,7 +228,7 @@ def _is_value(match: re.Match[str]) -> bool:
 
 
 def _numbered(text: str) -> frozenset[str]:
-    """What a text names by number: contact 4, order 17."""
+    """Things named by a number: contact 4, order 17."""
     return frozenset(
         f"{what} {match['number']}"
         for match in _NAMED_BY_NUMBER.finditer(text)
@@ -241,7 +237,7 @@ def _numbered(text: str) -> frozenset[str]:
 
 
 def _names(text: str) -> frozenset[str]:
-    """Words written like names; the first of a sentence only where the next word shows that it acts or owns."""
+    """Words written like names. The first word of a sentence counts only before a verb, or with an apostrophe."""
     return frozenset(
         name
         for match in _CAPITALISED.finditer(text)
@@ -251,7 +247,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 def _differ(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether each names something that the other does not."""
+    """Whether each has something that the other lacks."""
     return bool(one - other) and bool(other - one)
 
 
@@ -268,36 +264,32 @@ def _other_value(new: _Read, old: _Read) -> bool:
     """Same subject and single-valued predicate with another object."""
     if new.is_negated or old.is_negated:
         return False
-    for claim in new.claims:
-        for before in old.claims:
-            if not (claim.is_single and before.is_single):
-                continue
-            if (claim.subject, claim.predicate) != (before.subject, before.predicate):
-                continue
-            if set(terms(claim.complement)) != set(terms(before.complement)):
-                continue
-            one, other = frozenset(terms(claim.object)), frozenset(terms(before.object))
-            # One inside the other says the same more or less exactly: Lund, and Lund in Sweden.
-            if one and other and not one <= other and not other <= one:
-                return True
+    for claim, before in product(new.claims, old.claims):
+        if not (claim.is_single and before.is_single):
+            continue
+        if (claim.subject, claim.predicate) != (before.subject, before.predicate):
+            continue
+        # One object inside the other says the same more exactly: Lund, and Lund in Sweden.
+        same_purpose = set(terms(claim.complement)) == set(terms(before.complement))
+        if same_purpose and _differ(frozenset(terms(claim.object)), frozenset(terms(before.object))):
+            return True
     return False
 
 
 def _other_preference(new: _Read, old: _Read) -> bool:
     """ "Prefers tea to coffee" after "prefers coffee to tea"; "light mode" after "dark mode"."""
-    for claim in new.claims:
-        for before in old.claims:
-            if claim.predicate != "prefers" or before.predicate != "prefers" or claim.subject != before.subject:
-                continue
-            if new.is_negated or old.is_negated:
-                continue
-            one, other = terms(claim.object), terms(before.object)
-            rejected, rejected_before = terms(claim.complement), terms(before.complement)
-            if rejected and (set(rejected) == set(other) or (set(one) == set(rejected_before))):
-                return True
-            two_words = 2 <= len(one) <= 3 and 2 <= len(other) <= 3
-            if two_words and one[-1] == other[-1] and not set(one[:-1]) & set(other[:-1]):
-                return True
+    if new.is_negated or old.is_negated:
+        return False
+    for claim, before in product(new.claims, old.claims):
+        if claim.predicate != "prefers" or before.predicate != "prefers" or claim.subject != before.subject:
+            continue
+        one, other = terms(claim.object), terms(before.object)
+        rejected, rejected_before = terms(claim.complement), terms(before.complement)
+        if rejected and (set(rejected) == set(other) or set(one) == set(rejected_before)):
+            return True
+        two_words = 2 <= len(one) <= 3 and 2 <= len(other) <= 3
+        if two_words and one[-1] == other[-1] and not set(one[:-1]) & set(other[:-1]):
+            return True
     return False
 
 
@@ -312,18 +304,18 @@ def _negated(new: _Read, old: _Read) -> bool:
 
 
 def _given_up(new: _Read, old: _Read) -> bool:
-    """The newer names what the older states as given up."""
+    """The newer says that the state of the older was given up."""
     if old.is_negated or old.is_event or _STATE_VERB.search(old.text) is None or not _same_subject(new, old):
         return False
-    if _GIVEN_UP.search(old.text):  # it tells of the same change, or of another one
+    if _GIVEN_UP.search(old.text):  # it reports the same change, or another one
         return False
     for match in _GIVEN_UP.finditer(new.text):
-        left = frozenset(terms(match["from"] or match["instead"] or match["longer"] or ""))
-        named = left - _PASSING_TERMS - _STATE_TERMS
+        ended = frozenset(terms(match["from"] or match["instead"] or match["longer"] or ""))
+        named = ended - _PASSING_TERMS - _STATE_TERMS
         if not named or not named <= old.terms:
             continue
         claimed = frozenset(term for claim in old.claims for term in terms(claim.object))
-        # It is what the older claims, or a good part of what it says, and they share more than its name.
+        # The older claims it, or it is a good part of the older and they share more than its name.
         if named <= claimed and len(named) >= CLAIMED_PART * len(claimed):
             return True
         if len(named) >= NAMED_PART * len(old.terms) and (new.terms & old.terms) - named:
@@ -341,22 +333,19 @@ def _same_subject(new: _Read, old: _Read) -> bool:
 
 
 def _other_number(new: _Read, old: _Read) -> bool:
-    """Another number, time or day in the same frame; things that happened keep theirs."""
+    """Another number, time or day in the same frame; events keep theirs."""
     if new.is_negated != old.is_negated or (new.is_event and old.is_event) or not _same_subject(new, old):
         return False
     if _differ(new.names, old.names):
         return False
-    for key, values in new.values.items():
-        before = old.values.get(key)
-        if before is None or len(values) != 1 or len(before) != 1 or values == before:
-            continue
-        shared = new.terms & old.terms
-        enough = ANCHORED_FRAME if new.quoted & old.quoted else SAME_FRAME
-        if new.terms == old.terms and (shared or key[1]):
-            return True
-        if len(shared) >= FEWEST_SHARED and _overlap(new.terms, old.terms) >= enough:
-            return True
-    return False
+    shared = new.terms & old.terms
+    enough = ANCHORED_FRAME if new.quoted & old.quoted else SAME_FRAME
+    is_alike = len(shared) >= FEWEST_SHARED and _overlap(new.terms, old.terms) >= enough
+    return any(
+        len(values) == 1 and len(old.values.get(key, ())) == 1 and values != old.values[key]
+        for key, values in new.values.items()
+        if is_alike or (new.terms == old.terms and (shared or key[1]))
+    )
 
 
 _RULES = (
@@ -369,7 +358,7 @@ _RULES = (
 
 
 def is_newer(one: Statement, other: Statement) -> bool:
-    """Which of two was true later; written at the same moment, the one written last."""
+    """Whether one was true later than the other; at the same moment, whether it was written later."""
     return (one.valid_at, one.item_id) > (other.valid_at, other.item_id)
 
 
@@ -380,7 +369,7 @@ def retirements(
     *,
     most: int,
 ) -> list[Retirement]:
-    """What ends: older statements by the new one, and the new one itself by the earliest that came after it."""
+    """Older statements end by the new one; the new one ends by the earliest that came after it."""
     ended = [
         Retirement(item_id=old.item_id, superseded_by=new.item_id, invalid_at=new.valid_at, rule=rule)
         for old, rule in sorted(ended_by_new, key=lambda pair: pair[0].valid_at, reverse=True)[:most]

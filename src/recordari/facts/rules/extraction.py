@@ -1,8 +1,7 @@
-"""The offline extractor: what somebody states about themselves, word for word (English).
+"""The offline extractor: statements of speakers about themselves, word for word (English).
 
-A fact is a span of the text: nothing is put into words that were not said, and who said it is kept beside it. Questions,
-quoted text, code and blocks that were pasted in are passed over, so that what memory once handed out is never learned
-again as if it were new. Every rule runs in linear time.
+A fact is a span of the text; no words are added, and the speaker is kept beside it. Questions, quoted text, code and
+pasted blocks are skipped, so that recalled memory is never extracted again as new. Every rule runs in linear time.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ NOT_PEOPLE = frozenset({"assistant", "ai", "bot", "system", "tool", "agent", "mo
 
 
 class Category(StrEnum):
-    """What sort of thing a fact says about its speaker."""
-
     PERSONAL = "personal"
     WORKFLOW = "workflow"
     PREFERENCE = "preference"
@@ -33,8 +30,6 @@ class Category(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractedFact:
-    """A fact found in a text."""
-
     content: str
     category: Category
     confidence: float
@@ -47,69 +42,57 @@ _ME = (
     r"\b(?:i|we)(?:'ve|'m|'re|'d| have| am| are| had| was)?"
     r"(?: (?:just|recently|also|already|finally|actually|really|usually|always|still))?"
 )
-# The first that fits names the category; the confidence says how rarely such a sentence means something else.
-_CATEGORIES: tuple[tuple[Category, float, re.Pattern[str]], ...] = (
-    (
+
+
+def _category(category: Category, confidence: float, pattern: str) -> tuple[Category, float, re.Pattern[str]]:
+    return category, confidence, re.compile(pattern, re.IGNORECASE)
+
+
+# The first pattern that matches names the category. The confidence: how rarely such a sentence means something else.
+_CATEGORIES = (
+    _category(
         Category.DECISION,
         0.8,
-        re.compile(
-            rf"{_ME} (?:decided|chosen|chose|agreed|settled on|opted|concluded|going with|sticking with)\b"
-            r"|\b(?:let's|we'll|i'll) (?:go|stick) with\b|\b(?:our|the|my) (?:final )?(?:decision|choice) is\b",
-            re.IGNORECASE,
-        ),
+        rf"{_ME} (?:decided|chosen|chose|agreed|settled on|opted|concluded|going with|sticking with)\b"
+        r"|\b(?:let's|we'll|i'll) (?:go|stick) with\b|\b(?:our|the|my) (?:final )?(?:decision|choice) is\b",
     ),
-    (
+    _category(
         Category.PREFERENCE,
         0.8,
-        re.compile(
-            rf"{_ME} (?:do not |don't |never )?(?:prefer|like|love|enjoy|hate|dislike|favor|adore|fond of|a fan of|into)\b"
-            rf"|{_ME} (?:can't stand|allergic to|vegetarian|vegan)\b|\bmy (?:all-time )?favou?rite\b"
-            r"|\bplease (?:always|never)\b|\bi'd rather\b",
-            re.IGNORECASE,
-        ),
+        rf"{_ME} (?:do not |don't |never )?(?:prefer|like|love|enjoy|hate|dislike|favor|adore|fond of|a fan of|into)\b"
+        rf"|{_ME} (?:can't stand|allergic to|vegetarian|vegan)\b|\bmy (?:all-time )?favou?rite\b"
+        r"|\bplease (?:always|never)\b|\bi'd rather\b",
     ),
-    (
+    _category(
         Category.LEARNING,
         0.7,
-        re.compile(
-            rf"{_ME} (?:learned|learnt|realized|realised|discovered|found out|figured out|noticed)\b"
-            r"|\bit turns out\b|\bturned out\b",
-            re.IGNORECASE,
-        ),
+        rf"{_ME} (?:learned|learnt|realized|realised|discovered|found out|figured out|noticed)\b"
+        r"|\bit turns out\b|\bturned out\b",
     ),
-    (
+    _category(
         Category.WORKFLOW,
         0.7,
-        re.compile(
-            r"\b(?:i|we)(?:'m|'ve)? (?:usually|always|normally|typically|generally|regularly|often)\b"
-            rf"|{_ME} (?:use|run|deploy)\b"
-            r"|\bmy (?:\w{2,20} )?(?:routine|schedule|workflow|process|setup)\b"
-            r"|\b(?:every|each) (?:day|morning|evening|night|week|month|mon|tues|wednes|thurs|fri|satur|sun)"
-            r"|\b(?:todo|to-do|action item|next step)s?\b\s?[:–-]"
-            r"|\b(?:i|we) (?:need|have|must|plan|promised)(?: to)? \w{2,20}\b|\bremind me to\b|\bdon't forget to\b",
-            re.IGNORECASE,
-        ),
+        r"\b(?:i|we)(?:'m|'ve)? (?:usually|always|normally|typically|generally|regularly|often)\b"
+        rf"|{_ME} (?:use|run|deploy)\b"
+        r"|\bmy (?:\w{2,20} )?(?:routine|schedule|workflow|process|setup)\b"
+        r"|\b(?:every|each) (?:day|morning|evening|night|week|month|mon|tues|wednes|thurs|fri|satur|sun)"
+        r"|\b(?:todo|to-do|action item|next step)s?\b\s?[:–-]"
+        r"|\b(?:i|we) (?:need|have|must|plan|promised)(?: to)? \w{2,20}\b|\bremind me to\b|\bdon't forget to\b",
     ),
-    (
+    _category(
         Category.PERSONAL,
         0.75,
-        re.compile(
-            r"\bmy name is\b|\bcall me\b|\bi(?:'m| am) (?:an?|from|based|named|currently|now|\d{1,3}) "
-            rf"|{_ME} (?:live|work|moved|own|have|study|was born|grew up|started|joined|bought|got|adopted|married)\b",
-            re.IGNORECASE,
-        ),
+        r"\bmy name is\b|\bcall me\b|\bi(?:'m| am) (?:an?|from|based|named|currently|now|\d{1,3}) "
+        rf"|{_ME} (?:live|work|moved|own|have|study|was born|grew up|started|joined|bought|got|adopted|married)\b",
     ),
-    (
+    _category(
         Category.PERSONAL,
         0.6,
-        re.compile(
-            r"\b(?:i|we)(?:'ve|'m|'re| have| am| are| had| just| recently| also| already| finally| actually| still"
-            r"| currently| now){0,3} (?:\w{3,30}ed|\w{2,30}ing|been|went|had|was|were|made|did|took|saw|met|found|began|keep"
-            r"|kept|go|play|read|gave|wrote|won|lost|left|came|ran|spent|told|heard|flew|drove|ate|built|taught|sold|brought"
-            r"|on|at|in)\b|\bmy (?:new|old|recent|current|own|first|last|next|\w{2,20}'s) \w{2,30}\b"
-            r"|\bmy \w{2,30} (?:is|are|was|were|has|have)\b",
-            re.IGNORECASE,
-        ),
+        r"\b(?:i|we)(?:'ve|'m|'re| have| am| are| had| just| recently| also| already| finally| actually| still"
+        r"| currently| now){0,3} (?:\w{3,30}ed|\w{2,30}ing|been|went|had|was|were|made|did|took|saw|met|found|began|keep"
+        r"|kept|go|play|read|gave|wrote|won|lost|left|came|ran|spent|told|heard|flew|drove|ate|built|taught|sold|brought"
+        r"|on|at|in)\b|\bmy (?:new|old|recent|current|own|first|last|next|\w{2,20}'s) \w{2,30}\b"
+        r"|\bmy \w{2,30} (?:is|are|was|were|has|have)\b",
     ),
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"”')\]]{0,2}\s{1,20}|\n{1,20}")
@@ -123,7 +106,7 @@ _LEAD = re.compile(
 _ASIDE = re.compile(
     r"\bmy (?:[\w'-]{2,30} ){0,3}[\w'-]{2,30}, which (?:i|we|is|are|was|has)\b[^.?!;\n]{8,200}", re.IGNORECASE
 )
-# What follows a statement and asks for something.
+# A request after a statement.
 _REQUEST_TAIL = re.compile(
     r"[,;]?\s(?:(?:and|so|but)\s)?"
     r"(?:i was wondering|i wonder|can you|could you|would you|do you|what|are there|is there)\b[^.!]{0,400}$",
@@ -153,67 +136,64 @@ FENCE = "```"
 
 
 def facts_in(text: str, *, speaker: str | None = None) -> tuple[ExtractedFact, ...]:
-    """What the speaker states about themselves, in the order said; nothing when the speaker is no person."""
+    """The facts that the speaker states, in order; none when the speaker is no person."""
     if (speaker or "").casefold() in NOT_PEOPLE:
         return ()
-    found: dict[str, ExtractedFact] = {}
-    for sentence in _SENTENCE_END.split(own_words(text[:EXAMINED].replace("’", "'"))):
-        extracted = _fact(sentence.strip(), speaker)
-        if extracted is not None:
-            found.setdefault(extracted.content.casefold(), extracted)
-        if len(found) == MOST_FACTS:
+    facts: dict[str, ExtractedFact] = {}
+    for sentence in sentences_of(text):
+        fact = _fact(sentence.strip(), speaker)
+        if fact is not None:
+            facts.setdefault(fact.content.casefold(), fact)
+        if len(facts) == MOST_FACTS:
             break
-    return tuple(found.values())
+    return tuple(facts.values())
 
 
-def own_words(text: str) -> str:
-    """The text without what was pasted into it: code, quoted lines, and blocks inside tags."""
-    parts = text.split(FENCE)
-    kept = "\n".join(parts[::2])
-    kept = "\n".join(line for line in kept.split("\n") if not line.lstrip().startswith((">", "|")))
-    pieces, place = [], 0
-    for match in _OPENING_TAG.finditer(kept):
-        if match.start() < place:
+def sentences_of(text: str) -> list[str]:
+    """The sentences of a text without what was pasted into it."""
+    return _SENTENCE_END.split(_without_pasted(text[:EXAMINED].replace("’", "'")))
+
+
+def _without_pasted(text: str) -> str:
+    """Remove code, quoted lines, and blocks inside tags."""
+    text = "\n".join(text.split(FENCE)[::2])
+    text = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith((">", "|")))
+    pieces, position = [], 0
+    for match in _OPENING_TAG.finditer(text):
+        if match.start() < position:
             continue
-        end = kept.find(f"</{match[1]}>", match.end())
-        pieces.append(kept[place : match.start()])
-        # A tag that nothing closes may hold anything that follows.
-        place = len(kept) if end < 0 else end + len(match[1]) + 3
-        if end < 0:
-            break
-    return "".join([*pieces, kept[place:]])
+        end = text.find(f"</{match[1]}>", match.end())
+        pieces.append(text[position : match.start()])
+        if end < 0:  # an unclosed tag may hold everything that follows
+            return "".join(pieces)
+        position = end + len(match[1]) + 3
+    return "".join([*pieces, text[position:]])
 
 
 def _fact(sentence: str, speaker: str | None) -> ExtractedFact | None:
-    stated = _LEAD.sub("", sentence).strip(" -–—*•\t")
-    if stated.endswith("?") or _NO_FACT.search(stated):
-        aside = _ASIDE.search(stated)
-        stated = aside.group() if aside is not None else _REQUEST_TAIL.sub("", stated)
-    else:
-        stated = _REQUEST_TAIL.sub("", stated)
-    if stated.endswith("?"):
+    content = _LEAD.sub("", sentence).strip(" -–—*•\t")
+    is_question = content.endswith("?") or _NO_FACT.search(content)
+    aside = _ASIDE.search(content) if is_question else None
+    content = aside.group() if aside is not None else _REQUEST_TAIL.sub("", content)
+    if not content or content.endswith("?") or len(content) > LONGEST:
         return None
-    if not stated or _NO_FACT.search(stated) or _FIRST_PERSON.search(stated) is None or len(stated) > LONGEST:
+    if _NO_FACT.search(content) or _FIRST_PERSON.search(content) is None:
         return None
-    if len(set(terms(stated))) < FEWEST_TERMS and not claims_of(stated, speaker=speaker):
+    claims = claims_of(content, speaker=speaker)
+    if len(set(terms(content))) < FEWEST_TERMS and not claims:
         return None
     for category, confidence, pattern in _CATEGORIES:
-        if pattern.search(stated):
-            return _categorised(stated, category, confidence, speaker)
-    return None
-
-
-def _categorised(stated: str, category: Category, confidence: float, speaker: str | None) -> ExtractedFact:
-    claim = next(iter(claims_of(stated, speaker=speaker)), None)
-    if claim is not None:
+        if not pattern.search(content):
+            continue
+        if not claims:
+            predicate = "to do" if _ACTION.search(content) else None
+            return ExtractedFact(content=content, category=category, confidence=confidence, predicate=predicate)
         return ExtractedFact(
-            content=stated,
+            content=content,
             category=category,
             confidence=min(confidence + 0.1, 0.9),
-            subject=claim.subject,
-            predicate=claim.predicate,
-            object=claim.object,
+            subject=claims[0].subject,
+            predicate=claims[0].predicate,
+            object=claims[0].object,
         )
-    if _ACTION.search(stated):
-        return ExtractedFact(content=stated, category=category, confidence=confidence, predicate="to do")
-    return ExtractedFact(content=stated, category=category, confidence=confidence)
+    return None

@@ -1,1 +1,1 @@
-"""How patterns are found, what is proposed, and how a workflow is drawn."""
+"""Rules that find patterns, propose changes, and choose a workflow."""

@@ -1,7 +1,7 @@
-"""Proposals: changes that consolidation would make, and what must hold for them still to be made (X5).
+"""Proposals: changes that a review would make, and the conditions under which they can still be made (X5).
 
-A proposal names its inputs and how each stood when it was made. Nothing happens to them before it is accepted; and where one
-of them changed meanwhile, the proposal is void, because it was made about something else.
+A proposal records its inputs and their state. Nothing happens to them before it is accepted. When an input changes
+meanwhile, the proposal is void.
 """
 
 from __future__ import annotations
@@ -30,16 +30,12 @@ DOUBTED_BELOW = 0.3
 
 
 class ProposalKind(StrEnum):
-    """What is proposed."""
-
     MERGE = "merge"
     RETIRE = "retire"
     PROMOTE = "promote"
 
 
 class ProposalStatus(StrEnum):
-    """What became of a proposal."""
-
     OPEN = "open"
     ACCEPTED = "accepted"
     REJECTED = "rejected"
@@ -48,12 +44,12 @@ class ProposalStatus(StrEnum):
 
 
 BY_POLICY = frozenset({ProposalKind.MERGE, ProposalKind.RETIRE})
-"""What a tenant may have accepted by itself. Promotion is a review: a person does it."""
+"""Kinds that a policy may accept. Promotion is a review, so a person does it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """One item that a proposal is about, as it stood."""
+    """An item of a proposal, with its state when the proposal was made."""
 
     item_id: UUID
     tier: str
@@ -63,7 +59,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A change that waits for a decision, or had it."""
+    """A change of memory that waits for a decision, or had one."""
 
     __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
 
@@ -73,36 +69,45 @@ class Proposal:
     rule: str
     """Why: `same`, `doubted`, `unused`, `contradicted`, `carrier` or `uncorroborated`."""
     item_ids: tuple[UUID, ...]
-    """What ends, or lasts, by it."""
+    """The items that end, or become persistent."""
     successor_id: UUID | None
-    """What stays in the place of what ends."""
+    """The item that takes their place."""
     proposed_at: datetime
     decided_at: datetime | None
     decided_by: str | None
     reason: str | None
 
+    @property
+    def inputs(self) -> set[UUID]:
+        return _inputs(self.item_ids, self.successor_id)
+
+
+def _inputs(item_ids: Collection[UUID], successor_id: UUID | None) -> set[UUID]:
+    return {*item_ids, *([successor_id] if successor_id is not None else [])}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewProposal:
-    """A proposal to be made."""
-
     kind: ProposalKind
     rule: str
     item_ids: tuple[UUID, ...]
     successor_id: UUID | None = None
     needs_person: bool = False
-    """Whether no policy may accept it: text from an untrusted carrier would end what a person said."""
+    """No policy may accept it: text from an untrusted carrier would end what a person said."""
+
+    @property
+    def inputs(self) -> set[UUID]:
+        return _inputs(self.item_ids, self.successor_id)
 
     @property
     def key(self) -> bytes:
-        """What it is about: the same again is not proposed while it is open, nor after it was refused."""
-        inputs = sorted({*self.item_ids, *([self.successor_id] if self.successor_id else [])})
-        return hashlib.sha256("\x1f".join([self.kind, *map(str, inputs)]).encode()).digest()
+        """The same key is not proposed again while it is open, nor after it was rejected."""
+        return hashlib.sha256("\x1f".join([self.kind, *map(str, sorted(self.inputs))]).encode()).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewedItem:
-    """A fact or procedure as it is weighed against others."""
+    """A fact or procedure as a review sees it."""
 
     item_id: UUID
     content: str
@@ -125,7 +130,7 @@ class ReviewedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputNow:
-    """How an input stands now."""
+    """The present state of an input."""
 
     item_id: UUID
     live: bool
@@ -139,28 +144,27 @@ class InputNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalPolicy:
-    """Which proposals a tenant accepts by itself."""
+    """The kinds of proposals that a tenant accepts at once."""
 
     __pydantic_config__ = ConfigDict(json_schema_serialization_defaults_required=True)
 
     accept: tuple[ProposalKind, ...] = ()
 
     def written(self) -> dict[str, Any]:
-        """The policy as it stands in a tenant's settings."""
         return {"accept": list(self.accept)}
 
 
 def checked_accept(kinds: Collection[str]) -> tuple[ProposalKind, ...]:
-    """The kinds that a policy may name, or an error that says which."""
+    """Check the kinds of a policy."""
     if isinstance(kinds, str) or any(kind not in BY_POLICY for kind in kinds):
         raise InvalidInput(f"accept can name {', '.join(sorted(BY_POLICY))}; a person promotes", field="accept")
     return tuple(sorted({ProposalKind(kind) for kind in kinds}))
 
 
 def proposal_policy(settings: Mapping[str, Any]) -> ProposalPolicy:
-    """Read the policy from a tenant's settings; what makes no sense accepts nothing."""
-    given = settings.get(SETTING)
-    accept = given.get("accept") if isinstance(given, dict) else None
+    """Read the policy from a tenant's settings; an invalid one accepts nothing."""
+    setting = settings.get(SETTING)
+    accept = setting.get("accept") if isinstance(setting, dict) else None
     try:
         return ProposalPolicy(accept=checked_accept(accept) if isinstance(accept, list) else ())
     except (InvalidInput, TypeError):
@@ -172,9 +176,9 @@ _NEGATION = re.compile(r"\b(?:not|never|no|longer|without|\w{2,10}n't|cannot)\b"
 
 
 def says_the_same(one: str, other: str) -> bool:
-    """Whether two texts say the same in other words; precise rather than eager, since one of them will end.
+    """Whether two texts say the same in other words. Precise rather than eager, because one of them will end.
 
-    Every number and every negation must be in both, and so must what they claim, where the rules know it.
+    Both must have the same numbers, negations and claims (where the rules recognise a claim).
     """
     if sorted(_VALUE.findall(one)) != sorted(_VALUE.findall(other)):
         return False
@@ -182,48 +186,50 @@ def says_the_same(one: str, other: str) -> bool:
         return False
     if normalised(one) == normalised(other):
         return True
-    claimed, also = _claims(one), _claims(other)
-    if claimed and also:
-        return claimed == also
-    mine, theirs = set(terms(one)), set(terms(other))
-    return bool(mine) and len(mine & theirs) >= SAME_WORDS * len(mine | theirs)
+    claims, other_claims = _claims(one), _claims(other)
+    if claims and other_claims:
+        return claims == other_claims
+    words, other_words = set(terms(one)), set(terms(other))
+    return bool(words) and len(words & other_words) >= SAME_WORDS * len(words | other_words)
 
 
 def _claims(text: str) -> set[tuple[str, str, tuple[str, ...]]]:
     return {(claim.subject, claim.predicate, tuple(terms(claim.object))) for claim in claims_of(text)}
 
 
-def merge_of(one: ReviewedItem, others: Sequence[ReviewedItem]) -> NewProposal | None:
-    """The proposal to merge what says the same: the best borne out stays, the others end by it."""
-    same = [one, *(other for other in others if says_the_same(one.content, other.content))]
+def merge_of(item: ReviewedItem, others: Sequence[ReviewedItem]) -> NewProposal | None:
+    """Propose to merge items that say the same: the one with the best evidence stays, the others end."""
+    same = [item, *(other for other in others if says_the_same(item.content, other.content))]
     if len(same) < 2:
         return None
-    kept = max(same, key=lambda each: (each.is_pinned, _carried(each), each.sources, len(each.content), each.item_id))
-    ended = tuple(sorted(each.item_id for each in same if each is not kept and not each.is_pinned))
+    best = max(
+        same, key=lambda each: (each.is_pinned, _is_trusted(each), each.sources, len(each.content), each.item_id)
+    )
+    ended = tuple(sorted(each.item_id for each in same if each is not best and not each.is_pinned))
     if not ended:
         return None
-    return NewProposal(kind=ProposalKind.MERGE, rule="same", item_ids=ended, successor_id=kept.item_id)
+    return NewProposal(kind=ProposalKind.MERGE, rule="same", item_ids=ended, successor_id=best.item_id)
 
 
-def _carried(one: ReviewedItem) -> int:
-    """What a person or their agent stated goes before what came by another carrier."""
-    return 1 if one.trust in {Trust.USER, Trust.AGENT} else 0
+def _is_trusted(item: ReviewedItem) -> bool:
+    """Whether a person or their agent stated it."""
+    return item.trust in {Trust.USER, Trust.AGENT}
 
 
-def retirement_of(one: ReviewedItem, *, now: datetime) -> NewProposal | None:
-    """The proposal to retire what people found wrong, or what nobody said or asked for in half a year."""
-    if one.is_pinned or one.is_held:
+def retirement_of(item: ReviewedItem, *, now: datetime) -> NewProposal | None:
+    """Propose to retire an item that people found wrong, or that was neither said nor recalled for half a year."""
+    if item.is_pinned or item.is_held:
         return None
-    if one.wrong > one.useful and (one.confidence or 0.0) < DOUBTED_BELOW:
-        return NewProposal(kind=ProposalKind.RETIRE, rule="doubted", item_ids=(one.item_id,))
-    touched = max(filter(None, (one.created_at, one.valid_at, one.last_at)))
-    if now - touched > UNUSED_FOR and one.sources < 2 and one.useful == 0:
-        return NewProposal(kind=ProposalKind.RETIRE, rule="unused", item_ids=(one.item_id,))
+    if item.wrong > item.useful and (item.confidence or 0.0) < DOUBTED_BELOW:
+        return NewProposal(kind=ProposalKind.RETIRE, rule="doubted", item_ids=(item.item_id,))
+    touched = max(filter(None, (item.created_at, item.valid_at, item.last_at)))
+    if now - touched > UNUSED_FOR and item.sources < 2 and item.useful == 0:
+        return NewProposal(kind=ProposalKind.RETIRE, rule="unused", item_ids=(item.item_id,))
     return None
 
 
 def contradiction_of(older: ReviewedItem, newer: ReviewedItem) -> NewProposal | None:
-    """The proposal to retire what a newer statement contradicts although both still stand."""
+    """Propose to retire an item that a newer one contradicts while both are live."""
     if older.is_pinned or older.is_held:
         return None
     return NewProposal(
@@ -231,30 +237,28 @@ def contradiction_of(older: ReviewedItem, newer: ReviewedItem) -> NewProposal | 
         rule="contradicted",
         item_ids=(older.item_id,),
         successor_id=newer.item_id,
-        needs_person=_carried(newer) < _carried(older),
+        needs_person=_is_trusted(newer) < _is_trusted(older),
     )
 
 
 def changed(proposal: Proposal, before: Sequence[Input], now: Sequence[InputNow]) -> str | None:
-    """Why a proposal is void: which of its inputs changed, and how; None while all stand as they did."""
-    standing = {one.item_id: one for one in now}
-    wanted = {*proposal.item_ids, *([proposal.successor_id] if proposal.successor_id else [])}
-    if wanted - {one.item_id for one in before}:
+    """Why a proposal is void: an input changed. None while all inputs are unchanged."""
+    states = {state.item_id: state for state in now}
+    if proposal.inputs - {item.item_id for item in before}:
         return "an item was removed"
-    for one in before:
-        found = standing.get(one.item_id)
-        if found is None or not found.live:
+    for item in before:
+        state = states.get(item.item_id)
+        if state is None or not state.live:
             return "an item has ended"
-        ends = proposal.kind is not ProposalKind.PROMOTE and one.item_id in proposal.item_ids
-        if ends and (found.is_pinned or found.is_held):
+        ends = proposal.kind is not ProposalKind.PROMOTE and item.item_id in proposal.item_ids
+        if ends and (state.is_pinned or state.is_held):
             return "an item was pinned, or an action rests on it"
-        if found.tier != one.tier:
+        if state.tier != item.tier:
             return "an item has another tier"
-        if found.sources != one.sources:
+        if state.sources != item.sources:
             return "an item was said again, or a source of it was forgotten"
-        if found.confidence != one.confidence:
-            return "people spoke about an item"
-        used = found.last_at is not None and found.last_at > proposal.proposed_at
-        if proposal.rule == "unused" and used:
+        if state.confidence != item.confidence:
+            return "an item got feedback"
+        if proposal.rule == "unused" and state.last_at is not None and state.last_at > proposal.proposed_at:
             return "an item was recalled"
     return None

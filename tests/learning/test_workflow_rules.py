@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recordari.errors import InvalidInput
-from recordari.learning.rules.bandit import Posterior, checked_prior, checked_score, thompson
+from recordari.learning.rules.workflows import Posterior, checked_prior, checked_score, thompson
 
 parameters = st.floats(min_value=0.05, max_value=2_000)
 
