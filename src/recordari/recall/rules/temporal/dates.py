@@ -5,6 +5,7 @@ from datetime import date, timedelta
 
 from recordari.recall.rules.temporal.calendar import (
     DAY,
+    SEASON_MONTHS,
     WEEK,
     Period,
     day,
@@ -14,7 +15,6 @@ from recordari.recall.rules.temporal.calendar import (
     months,
     period,
     relative_unit,
-    season,
     shift,
     weekly,
     yearly,
@@ -55,20 +55,22 @@ def _day_of_month(found: Match) -> Period | None:
     if found.has("u") and found.text("u") != "day":  # "the first week of June"
         return None
     month, number = found.number("m"), found.number("d")
-    if found.has("y"):
-        return day(date(found.number("y"), month, number))
     if found.has("yy"):
         short = found.number("yy")
         return day(date(short + (2000 if short < 70 else 1900), month, number))
+    return _day_in_year(found, month, number)
+
+
+def _day_in_year(found: Match, month: int, number: int) -> Period | None:
+    """A day of the year that the text names, or else of the nearest one."""
+    if found.has("y"):
+        return day(date(found.number("y"), month, number))
     return yearly_day(found.clock.today, found.clock.prefer, month, number)
 
 
 @RULES.add("1", r"(?P<k>k),?(?P<y>y)", r"(?<=[tIJBFGK])(?P<k>k)", *(2 * (r"(?<=1[,b])(?P<k>k)",)))
 def _slash_date(found: Match) -> Period | None:
-    month, number = found.numbers("k")
-    if found.has("y"):
-        return day(date(found.number("y"), month, number))
-    return yearly_day(found.clock.today, found.clock.prefer, month, number)
+    return _day_in_year(found, *found.numbers("k"))
 
 
 @RULES.add(
@@ -79,17 +81,18 @@ def _slash_date(found: Match) -> Period | None:
     r"h(?P<c>C)(?![xU])",
 )
 def _feast(found: Match) -> Period | None:
-    return _feast_as(found, lambda year: day(holiday(year, found.text("c"))))
+    return _occurrence(found, lambda year: day(holiday(year, found.text("c"))))
 
 
 @RULES.add("3", r"(?P<rel>[LNH])?(?P<c>C)(?P<u>U)(?:[,fi]?(?P<y>y))?")
 def _feast_weekend(found: Match) -> Period | None:
     if found.text("u") != "weekend":
         return None
-    return _feast_as(found, lambda year: long_weekend(holiday(year, found.text("c"))))
+    return _occurrence(found, lambda year: long_weekend(holiday(year, found.text("c"))))
 
 
-def _feast_as(found: Match, make: Callable[[int], Period]) -> Period | None:
+def _occurrence(found: Match, make: Callable[[int], Period], *, over: date | None = None) -> Period | None:
+    """One that comes every year: of the year named, this, the next or the last; the last one began by the day `over`."""
     today = found.clock.today
     if found.has("y"):
         return make(found.number("y"))
@@ -101,7 +104,7 @@ def _feast_as(found: Match, make: Callable[[int], Period]) -> Period | None:
         case "next" | "coming" | "upcoming" | "following":
             return yearly(make, today + DAY, "future")
         case _:
-            return yearly(make, today - DAY, "past")
+            return yearly(make, over or today - DAY, "past")
 
 
 # Weekdays and near days
@@ -112,21 +115,22 @@ def _weekday_and_date(found: Match) -> Period:
     return found.period("date")
 
 
-@RULES.add("1", r"[LNH]?W[-,.]{0,2}(?P<k>k)")
-def _weekday_and_slash_date(found: Match) -> Period | None:
-    return yearly_day(found.clock.today, found.clock.prefer, *found.numbers("k"))
+RULES.add("1", r"[LNH]?W[-,.]{0,2}(?P<k>k)")(_slash_date)
 
 
 @RULES.add("1", r"(?P<w>[Ww]),?h?(?P<d>O)", r"(?P<w>[Ww]),?h?(?P<d>[do])(?![-QuUxJ&])")
 def _weekday_and_number(found: Match) -> Period | None:
-    """Find the nearest month in which that day of the month is that weekday; this month when it fits."""
-    weekday, number = found.number("w"), found.number("d")
-    today = found.clock.today
-    step = -1 if found.clock.prefer == "past" else 1
-    for distance in range(60):
-        month = shift(today.replace(day=1), step * distance, "month")
+    """The nearest month in which that day of the month is that weekday; this month when it fits."""
+    return _nearest_month(found, 60, lambda candidate: candidate.weekday() == found.number("w"))
+
+
+def _nearest_month(found: Match, most: int, fits: Callable[[date], bool]) -> Period | None:
+    """The day of that number in the nearest of so many months in which it fits."""
+    number, step = found.number("d"), -1 if found.clock.prefer == "past" else 1
+    for distance in range(most):
+        month = shift(found.clock.today.replace(day=1), step * distance, "month")
         candidate = month + timedelta(days=number - 1)
-        if candidate.month == month.month and candidate.weekday() == weekday and number > 0:
+        if candidate.month == month.month and number > 0 and fits(candidate):
             return day(candidate)
     return None
 
@@ -136,32 +140,28 @@ def _weekday_of_week(found: Match) -> Period | None:
     week = relative_unit(found.clock.today, found.text("rel"), "week")
     if found.text("u") != "week" or week.start is None:
         return None
-    return day(week.start.date() + timedelta(days=found.number("w")))
+    value = week.start.date() + timedelta(days=found.number("w"))
+    return day_part(value, found.text("p")) if found.has("p") else day(value)
 
 
-@RULES.add("4", r"(?P<w>W)(?P<p>P)[ft]?h?(?P<rel>[LNH])(?P<u>U)")
-def _weekday_part_of_week(found: Match) -> Period | None:
-    week = relative_unit(found.clock.today, found.text("rel"), "week")
-    if found.text("u") != "week" or week.start is None:
-        return None
-    return day_part(week.start.date() + timedelta(days=found.number("w")), found.text("p"))
+RULES.add("4", r"(?P<w>W)(?P<p>P)[ft]?h?(?P<rel>[LNH])(?P<u>U)")(_weekday_of_week)
 
 
 @RULES.add("1", r"(?P<rel>HL|HN|[LN])h?(?P<w>[Ww])(?!f)", r"(?P<rel>H)(?P<w>W)")
 def _relative_weekday(found: Match) -> Period:
     today, weekday = found.clock.today, found.number("w")
-    monday = today - timedelta(days=today.weekday())
+    this = today + timedelta(days=weekday - today.weekday())
     match found.text("rel"):
         case "this" | "current":
-            return day(monday + timedelta(days=weekday))
+            return day(this)
         case "last" | "past" | "this last" | "this past":
             return weekly(weekday, today, "past")
         case "previous" | "prior":
-            return day(monday - WEEK + timedelta(days=weekday))
+            return day(this - WEEK)
         case "coming" | "upcoming" | "this coming" | "this upcoming":
             return weekly(weekday, today, "future")
         case _:
-            return day(monday + WEEK + timedelta(days=weekday))
+            return day(this + WEEK)
 
 
 @RULES.add("1", r"(?<![oO2])(?P<w>W)(?!U)", r"(?<=t)(?P<w>w)(?!x)")
@@ -177,14 +177,10 @@ def _near_day(found: Match) -> Period:
 
 @RULES.add("1", r"th?(?P<d>O)(?=[-.,&bT]|$)")
 def _number_of_day(found: Match) -> Period | None:
-    today, number = found.clock.today, found.number("d")
-    step = -1 if found.clock.prefer == "past" else 1
-    for distance in range(4):
-        month = shift(today.replace(day=1), step * distance, "month")
-        candidate = month + timedelta(days=number - 1)
-        if candidate.month == month.month and number > 0 and (candidate - today).days * step >= 0:
-            return day(candidate)
-    return None
+    today = found.clock.today
+    if found.clock.prefer == "past":
+        return _nearest_month(found, 4, lambda candidate: candidate <= today)
+    return _nearest_month(found, 4, lambda candidate: candidate >= today)
 
 
 # Months, quarters, seasons, years
@@ -258,34 +254,24 @@ def _quarter(found: Match) -> Period | None:
     r"(?<=[iIJBFGevr])h?(?P<s>[Ss])(?![Uf])",
 )
 def _season(found: Match) -> Period | None:
-    name = found.text("s")
+    name, today = found.text("s"), found.clock.today
 
     def in_year(year: int) -> Period:
-        return season(year, name)
+        return months(year, SEASON_MONTHS[name], 3)
 
-    today = found.clock.today
-    if found.has("y"):
-        return in_year(found.number("y"))
-    match found.text("rel"):
-        case "":
-            return yearly(in_year, today, found.clock.prefer)
-        case "this" | "current":
-            return in_year(today.year - 1 if name == "winter" and today.month < 3 else today.year)
-        case "next" | "coming" | "upcoming" | "following":
-            return yearly(in_year, today + DAY, "future")
-        case _:
-            # The last one that is over: "last summer" in July is that of the year before.
-            return yearly(in_year, (today.replace(day=1) - timedelta(days=75)), "past")
+    if name == "winter" and today.month < 3 and not found.has("y") and found.text("rel") in ("this", "current"):
+        return in_year(today.year - 1)
+    # The last one that is over: "last summer" in July is that of the year before.
+    return _occurrence(found, in_year, over=today.replace(day=1) - timedelta(days=75))
 
 
 @RULES.add("3", r"h?(?P<u>U)f?(?P<y>y)", r"(?<![xahH])(?P<y>y)(?![uU%])", r"(?P<y>y)(?![uU%x])")
 def _year(found: Match) -> Period | None:
     # Between other words ("a 2018 Honda", "the 2008 crisis") a year is a name, not the time of the sentence.
-    year = found.number("y")
-    if found.has("u"):
-        return months(year, 1, 12) if found.text("u") == "year" else None
     # Far in the future a bare number is hardly a year.
-    return months(year, 1, 12) if 1900 <= year <= found.clock.today.year + 20 else None
+    year = found.number("y")
+    is_year = found.text("u") == "year" if found.has("u") else 1900 <= year <= found.clock.today.year + 20
+    return months(year, 1, 12) if is_year else None
 
 
 @RULES.add("3", r"[hi](?P<short>X)", r"(?P<long>X)")
@@ -301,6 +287,4 @@ def _decade(found: Match) -> Period | None:
 
 @RULES.add("3", r"h?(?P<o>[Oo2])(?P<u>U)(?![f])")
 def _century(found: Match) -> Period | None:
-    if found.text("u") != "century":
-        return None
-    return months((found.number("o") - 1) * 100, 1, 1200)
+    return months((found.number("o") - 1) * 100, 1, 1200) if found.text("u") == "century" else None

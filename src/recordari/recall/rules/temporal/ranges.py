@@ -1,9 +1,10 @@
 """Rules that combine: times of day, from one time to another, since, before and after."""
 
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from typing import Final
 
-from recordari.recall.rules.temporal.calendar import DAY, Period, day, day_part, days, period, yearly_day
+from recordari.recall.rules.temporal.calendar import DAY, Period, day, day_part, period, yearly_day
 from recordari.recall.rules.temporal.grammar import Match, RuleBook
 from recordari.recall.rules.temporal.words import Word
 
@@ -26,11 +27,11 @@ def _part_of_day(found: Match) -> Period:
 
 
 def _clock_time(value: tuple[int, ...], *, late: bool | None) -> tuple[time, timedelta]:
-    """Give a time of day and how finely it was said; `late` settles the half of the day where it is open."""
-    hour, minute, second, said, is_open = value
+    """A time of day and its grain; `late` settles the half of the day where it is open."""
+    hour, minute, second, parts, is_open = value
     if is_open and hour < 12 and (late or (late is None and hour < 7)):
         hour += 12
-    grain = (timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1))[said - 1]
+    grain = (timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1))[parts - 1]
     return time(hour, minute, second), grain
 
 
@@ -48,8 +49,8 @@ def _hours(word: Word) -> tuple[int, ...]:
     raise ValueError("no hour")
 
 
-def _hours_range(of: date, first: Word, last: Word, *, late: bool | None) -> Period:
-    left, right = _hours(first), _hours(last)
+def _hours_range(of: date, found: Match, *, late: bool | None) -> Period:
+    left, right = (_hours(word) for name in ("a", "b", "a2", "b2") for word in found.words(name))
     end_time, _ = _clock_time(right, late=late)
     if left[4] and not right[4] and left[0] % 12 <= end_time.hour % 12 and end_time.hour >= 12:
         late = True  # "2 to 4 pm"
@@ -71,16 +72,14 @@ def _day_and_time(found: Match) -> Period | None:
     of = word.period.start.date()
     if found.has("t") or found.has("d"):
         return _at(of, _hours((found.words("t") or found.words("d"))[0]), late=late)
-    ends = found.words("a") + found.words("b") + found.words("a2") + found.words("b2")
-    return _hours_range(of, ends[0], ends[1], late=late)
+    return _hours_range(of, found, late=late)
 
 
 @RULES.add("6", rf"[GKp]{{0,2}}{_TIMES}(?![uUx])")
 def _times(found: Match) -> Period | None:
     if (found.has("and") or found.has("and2")) and "K" not in (word.code for word in found.all_words()):
         return None
-    ends = found.words("a") + found.words("b") + found.words("a2") + found.words("b2")
-    return _hours_range(found.clock.today, ends[0], ends[1], late=None)
+    return _hours_range(found.clock.today, found, late=None)
 
 
 @RULES.add("5", r"p?(?P<t>T)")
@@ -98,7 +97,7 @@ def _to_day_number(found: Match) -> Period | None:
         return None
     first = found.days("a")[0]
     last = first.replace(day=found.number("d"))
-    return _through(days(first, first + DAY), day(last)) if last > first else None
+    return _through(day(first), day(last)) if last > first else None
 
 
 @RULES.add("3", r"[GK]?h?(?P<d>[dOo])(?P<j>[-QJ]|&)h?(?P<b>1)")
@@ -149,9 +148,7 @@ def _range(found: Match) -> Period | None:
 def _end_point(found: Match, name: str, *, whole_days: bool) -> Period | None:
     word = found.words(name)[0]
     if word.code == "Z":
-        if whole_days:
-            return day(found.clock.today)
-        return period(found.clock.now, found.clock.now)
+        return day(found.clock.today) if whole_days else period(found.clock.now, found.clock.now)
     if word.code == "k":
         return yearly_day(found.clock.today, found.clock.prefer, *found.numbers(name))
     return word.period
@@ -167,6 +164,10 @@ def _through(first: Period, last: Period) -> Period | None:
     return Period(start=first.start, end=end, loose_start=first.loose_start, loose_end=last.loose_end)
 
 
+def _from(whole: Period) -> Period:
+    return replace(whole, end=None, loose_end=None, first_from=None, edge=None)
+
+
 @RULES.add("3", r"[GI]h?(?P<a>[13])Q(?P<date>x)")
 def _to_date(found: Match) -> Period | None:
     return _through(found.period("a"), day(found.clock.today)) if found.text("date") == "date" else None
@@ -174,8 +175,7 @@ def _to_date(found: Match) -> Period | None:
 
 @RULES.add("3", r"(?P<x>[13])(?:[&b][Fr](?=[.,]|$)|l)")
 def _and_later(found: Match) -> Period:
-    whole = found.period("x")
-    return Period(start=whole.start, end=None, loose_start=whole.loose_start, loose_end=None)
+    return _from(found.period("x"))
 
 
 @RULES.add("3", r"(?P<how>[IBFJ])[tpi]?h?(?P<x>[134])", r"(?P<how>r\?)h?(?P<x>[134])")
@@ -185,15 +185,11 @@ def _bound(found: Match) -> Period | None:
         return None
     match found.text("how"):
         case "since" | "starting" | "beginning":
-            return Period(start=whole.start, end=None, loose_start=whole.loose_start, loose_end=None)
+            return _from(whole)
         case "after" | "later than":
-            start = whole.start if whole.edge == "start" else whole.end
-            return Period(start=start, end=None, loose_start=start, loose_end=None)
-        case "before":
+            return period(whole.start if whole.edge == "start" else whole.end, None)
+        case "before" | "until" | "till" | "by" as how:
             end = whole.end if whole.edge == "end" else whole.start
-            return Period(start=None, end=end, loose_start=None, loose_end=end)
-        case "until" | "till" | "by":
-            end = whole.end if whole.edge == "end" else whole.start
-            return Period(start=None, end=end, loose_start=None, loose_end=whole.loose_end)
+            return replace(period(None, end), loose_end=end if how == "before" else whole.loose_end)
         case _:
             return None

@@ -31,7 +31,7 @@ _SHORT_SPAN: Final = rf"(?P<span>{_COUNT}u(?:[&,]?{_COUNT}u){{0,2}})"
 
 
 def _span(words: list[Word]) -> list[tuple[int, str, bool]]:
-    """List count, unit and vagueness of each part of "three months and two weeks"."""
+    """Count, unit and vagueness of each part of "three months and two weeks"."""
     counts = [word for word in words if word.code not in "Uu&,"]
     units = [word for word in words if word.code in "Uu"]
     parts = []
@@ -49,6 +49,12 @@ def _move(start: date, words: list[Word], direction: int) -> date:
     for count, unit, _ in _span(words):
         start = shift(start, direction * count, unit)
     return start
+
+
+def _about(then: date, width: timedelta) -> Period:
+    """A day that is named only roughly."""
+    start = datetime.combine(then, MIDNIGHT)
+    return period(start, start + DAY, slack=width)
 
 
 @RULES.add("3", rf"h?(?P<rel>HL|HN|[LN]){_SPAN}", r"h?(?P<span>[cdn~](?P<rel>[LN])U)")
@@ -89,10 +95,8 @@ def _unit(found: Match) -> Period | None:
 
 @RULES.add("3", r"h?(?P<u>U)(?P<dir>F)N", r"h?(?P<u>U)(?P<dir>B)L")
 def _unit_after_next(found: Match) -> Period | None:
-    unit = found.text("u")
-    if unit == "day":
-        return None
-    return unit_around(shift(found.clock.today, 2 if found.text("dir") == "after" else -2, unit), unit)
+    unit, count = found.text("u"), 2 if found.text("dir") == "after" else -2
+    return unit_around(shift(found.clock.today, count, unit), unit) if unit != "day" else None
 
 
 @RULES.add("3", r"h?(?P<rel>[LN])(?P<n>[cd])%U")
@@ -101,14 +105,12 @@ def _working_days(found: Match) -> Period | None:
     if count > 1000:
         return None
     step = DAY if is_next(found.text("rel")) else -DAY
-    current = first = last = today
-    while count:
-        current += step
-        if current.weekday() < 5:
-            count -= 1
-            first = current if first == today else first
-            last = current
-    return days(min(first, last), max(first, last) + DAY)
+    working: list[date] = []
+    while len(working) < count:
+        today += step
+        if today.weekday() < 5:
+            working.append(today)
+    return days(min(working), max(working) + DAY)
 
 
 @RULES.add("3", rf"(?P<more>x)\?{_SPAN}(?:A|(?P<dir>[BF])(?P<day>1))")
@@ -131,8 +133,8 @@ def _halves_ago(found: Match) -> Period | None:
     if unit not in smaller:
         return None
     part, count = smaller[unit]
-    then = datetime.combine(shift(shift(found.clock.today, -whole, unit), -count, part), MIDNIGHT)
-    return period(then, then + DAY, slack=slack(whole or count, unit if whole else part, vague=False))
+    then = shift(shift(found.clock.today, -whole, unit), -count, part)
+    return _about(then, slack(whole or count, unit if whole else part, vague=False))
 
 
 @RULES.add("1", rf"(?<!j){_SPAN}A")
@@ -140,10 +142,7 @@ def _ago(found: Match) -> Period:
     words = found.words("span")
     then = _move(found.clock.today, words, -1)
     count, unit, vague = _span(words)[-1]
-    if unit == "weekend":
-        return unit_around(then, unit)
-    width = slack(count, unit, vague=vague)
-    return period(datetime.combine(then, MIDNIGHT), datetime.combine(then + DAY, MIDNIGHT), slack=width)
+    return unit_around(then, unit) if unit == "weekend" else _about(then, slack(count, unit, vague=vague))
 
 
 _SHORT: Final = {"hour": timedelta(hours=1), "minute": timedelta(minutes=1), "second": timedelta(seconds=1)}
@@ -158,13 +157,12 @@ def _hours_away(found: Match) -> Period | None:
     words = found.words("span")
     span, now = _short_span(words), found.clock.now
     unit = _SHORT[_span(words)[-1][1]]
-    if not found.has("in"):
-        return period(now - span, now - span + unit, slack=max(span / 4, unit))
     match found.text("in"):
         case "within":
             return period(now, now + span)
-        case "in" | "from":
-            return period(now + span, now + span + unit, slack=max(span / 4, unit))
+        case "" | "in" | "from" as direction:
+            then = now + span if direction else now - span
+            return period(then, then + unit, slack=max(span / 4, unit))
         case _:
             return None
 
@@ -185,8 +183,7 @@ def _days_ahead(found: Match) -> Period | None:
     count, unit, vague = _span(words)[-1]
     if vague and found.clock.prefer == "past":  # "we have not talked in a few days"
         return None
-    width = slack(count, unit, vague=vague)
-    return period(datetime.combine(then, MIDNIGHT), datetime.combine(then + DAY, MIDNIGHT), slack=width)
+    return _about(then, slack(count, unit, vague=vague))
 
 
 @RULES.add("1", rf"i?{_SPAN}(?P<dir>[BFG])(?P<day>1|Z)", r"h?(?P<span>U)(?P<dir>[BF])(?P<day>1)")
@@ -201,7 +198,7 @@ def _days_from(found: Match) -> Period | None:
 
 @RULES.add("3", r"h?(?P<u>U)(?P<dir>[BF])h?(?P<anchor>[13])")
 def _unit_beside(found: Match) -> Period | None:
-    """Read "the week before 3 August": the seven days that end there."""
+    """ "The week before 3 August": the seven days that end there."""
     unit, (first, after) = found.text("u"), found.days("anchor")
     if unit not in ("week", "month", "year"):
         return None
@@ -246,14 +243,14 @@ def _weekend(found: Match) -> Period | None:
 
 
 def _inside(found: Match) -> tuple[date, date]:
-    """Give the days of the enclosing period: one that was folded, or "the year"."""
+    """The days of the enclosing period: one that was folded, or "the year"."""
     word = found.words("in")[0]
-    if word.period is None:
-        around = unit_around(found.clock.today, str(word.value))
-        if around.start is None or around.end is None or word.value == "day":
-            raise ValueError("no enclosing period")
-        return around.start.date(), around.end.date()
-    return found.days("in")
+    if word.period is not None:
+        return found.days("in")
+    around = unit_around(found.clock.today, str(word.value))
+    if around.start is None or around.end is None or word.value == "day":
+        raise ValueError("no enclosing period")
+    return around.start.date(), around.end.date()
 
 
 @RULES.add("1", r"h?(?P<o>[oO2L])(?P<w>W)[fi]h?(?P<in>3|U)")
@@ -277,8 +274,7 @@ def _nth_unit(found: Match) -> Period | None:
     if found.has("n") and number != 1:
         return None
     if unit == "week":
-        month = first.month if (after - first).days <= 31 else None
-        head, tail = split_weeks(first.year, month)
+        head, tail = split_weeks(first.year, first.month if (after - first).days <= 31 else None)
         start = tail - (count - 1) * WEEK if from_end else head + (number - 1) * WEEK
         return days(start, start + count * WEEK) if start < after else None
     if unit not in ("day", "month", "quarter", "year", "decade", "weekend"):
@@ -293,7 +289,7 @@ def _nth_unit(found: Match) -> Period | None:
 
 @RULES.add("1", r"h?(?P<d>[Oo])fh?(?P<in>3)")
 def _day_of_relative_month(found: Match) -> Period | None:
-    """Read "the 5th of last month"."""
+    """ "The 5th of last month"."""
     first, after = found.days("in")
     return day(first.replace(day=found.number("d"))) if 28 <= (after - first).days <= 31 else None
 
@@ -303,8 +299,7 @@ def _half(found: Match) -> Period | None:
     first, after = _inside(found)
     length = (after - first).days
     middle = shift(first, 6, "month") if length > 300 else first + timedelta(days=(length + 1) // 2)
-    second = found.words("o")[0].code != "o"
-    return days(middle, after) if second else days(first, middle)
+    return days(first, middle) if found.words("o")[0].code == "o" else days(middle, after)
 
 
 @RULES.add("3", r"(?P<u>U)(?P<d>d)(?:[fi,]?(?P<in>3))?(?!f)")
@@ -318,11 +313,7 @@ def _week_number(found: Match) -> Period | None:
     return days(monday, monday + WEEK)
 
 
-@RULES.add(
-    "3",
-    r"h?(?P<part>[evrI])[-fi]?h?(?P<in>3)",
-    r"h?(?P<part>[evrI])[fi]h?(?P<in>U)",
-)
+@RULES.add("3", r"h?(?P<part>[evrI])[-fi]?h?(?P<in>3)", r"h?(?P<part>[evrI])[fi]h?(?P<in>U)")
 def _part(found: Match) -> Period | None:
     first, after = _inside(found)
     name, today = found.text("part"), found.clock.today
@@ -336,10 +327,8 @@ def _part(found: Match) -> Period | None:
         after = max(first + DAY, today)
     else:
         first, after = _third(first, after, which, around_now=around_now)
-    edge: Literal["start", "end"] | None = None
-    if which == 2 or name in ("start", "beginning"):
-        edge = "end" if which == 2 else "start"
-    return replace(days(first, after), edge=edge)
+    edge: Literal["start", "end"] | None = "start" if name in ("start", "beginning") else None
+    return replace(days(first, after), edge="end" if which == 2 else edge)
 
 
 def _third(first: date, after: date, which: int, *, around_now: bool) -> tuple[date, date]:
