@@ -65,4 +65,4 @@ def test_a_link_is_followed_through_names_that_few_mention() -> None:
     assert looked(follows_links=False).entity.tolist() == [0]
     followed = looked(follows_links=True)
     assert followed.entity.tolist() == [0, 1]
-    assert np.flatnonzero(followed.found.linked).tolist() == [1]
+    assert np.flatnonzero(followed.results.linked).tolist() == [1]

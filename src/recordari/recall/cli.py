@@ -108,9 +108,10 @@ def recall(
         agent=agent,
         session=session,
     )
-    empty = "nothing is known about that"
-    if not (user or agent or session):
-        empty = "nothing is known that is everybody's; name --user or --agent"
+    is_bound = user or agent or session
+    empty = (
+        "nothing is known about that" if is_bound else "the tenant shares nothing about that; name --user or --agent"
+    )
     reasons = _reasons(answer.trace) if answer.trace is not None else None
     late = "some items are not embedded yet and found by words alone; `recordari worker` embeds them"
     return Answer(

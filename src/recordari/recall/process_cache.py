@@ -25,7 +25,7 @@ from recordari.db.database import Database
 from recordari.recall import storage
 from recordari.recall.request import RecallAnswer, RecallRequest
 from recordari.recall.rules.candidates import Columns, Floats, Ids
-from recordari.recall.storage import SnapshotRow, Visibility
+from recordari.recall.storage import SnapshotRow, Visibility, VisibleVersions
 
 MOST_ITEMS = 4_000  # in a snapshot; larger memories are searched by the indexes of the database
 MOST_BYTES = 192 * 2**20
@@ -46,17 +46,15 @@ MOST_ANSWERS = 2_000
 class Snapshot:
     """The items that one identity may see, and their versions."""
 
-    versions: bytes
-    changes: int
-    """How often the visible items had changed."""
+    state: VisibleVersions
     items: Sequence[SnapshotRow]
     columns: Columns
     vectors: NDArray[np.float32]
     mentions: Mapping[str, Ids]
     lacking: Sequence[UUID]
     """Items that had no vector yet when they were fetched."""
-    is_settled: bool
-    """Whether nothing waited to be embedded when they were fetched."""
+    is_incomplete: bool
+    """Whether some of these were still to be embedded."""
     made_at: float
 
     def similarity(self, vector: NDArray[np.float32]) -> Floats:
@@ -72,13 +70,6 @@ class Snapshot:
 class _Key:
     visibility: Visibility
     model_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    versions: bytes
-    changes: int
-    waiting: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +96,7 @@ class SnapshotCache:
         self._requests: BoundedMap[_Key, _Requests] = BoundedMap(MOST_REQUESTS)
         self._held = 0
         self._reading: dict[_Key, asyncio.Future[None]] = {}
-        self._following: dict[_Key, asyncio.Task[_State]] = {}
+        self._following: dict[_Key, asyncio.Task[VisibleVersions]] = {}
 
     def __len__(self) -> int:
         return len(self._snapshots)
@@ -113,10 +104,10 @@ class SnapshotCache:
     def expects(self, visibility: Visibility, *, model_id: str) -> bool:
         """Whether there is a snapshot, or will be after one more request."""
         key = _Key(visibility, model_id)
+        if key in self._snapshots:
+            return True
         requests = self._requests.get(key)
-        return key in self._snapshots or (
-            requests is not None and replace(requests, times=requests.times + 1).is_enough
-        )
+        return requests is not None and replace(requests, times=requests.times + 1).is_enough
 
     async def read(
         self, database: Database, visibility: Visibility, *, model_id: str, dimensions: int, topic: str
@@ -136,17 +127,17 @@ class SnapshotCache:
         if requests is not None and not (requests := replace(requests, items=items)).is_enough:
             self._requests.put(key, requests)
             return None
-        if snapshot is None or state.versions != snapshot.versions or (snapshot.lacking and not snapshot.is_settled):
+        if snapshot is None or state.versions != snapshot.state.versions or snapshot.is_incomplete:
             snapshot = await self._refreshed(database, key, snapshot, state, dimensions)
             if snapshot is None:
                 return None
-        elif snapshot.changes != state.changes:
-            snapshot = replace(snapshot, changes=state.changes)
+        elif snapshot.state.changes != state.changes:
+            snapshot = replace(snapshot, state=state)
         self._requests.pop(key)  # a snapshot that must make room has to be earned again
         self._keep(key, snapshot)
         return snapshot, state.waiting
 
-    async def _current_state(self, database: Database, key: _Key, topic: str) -> _State:
+    async def _current_state(self, database: Database, key: _Key, topic: str) -> VisibleVersions:
         """The state now. Callers during a read share the next read, which begins after all of them called."""
         following = self._following.get(key)
         if following is None:
@@ -155,27 +146,20 @@ class SnapshotCache:
             following = self._following[key] = asyncio.create_task(self._read_next(database, key, topic))
         return await asyncio.shield(following)
 
-    async def _read_next(self, database: Database, key: _Key, topic: str) -> _State:
+    async def _read_next(self, database: Database, key: _Key, topic: str) -> VisibleVersions:
         while (reading := self._reading.get(key)) is not None:
             await reading
         del self._following[key]
         return await self._read_state(database, key, topic)
 
-    async def _read_state(self, database: Database, key: _Key, topic: str) -> _State:
+    async def _read_state(self, database: Database, key: _Key, topic: str) -> VisibleVersions:
         done = self._reading[key] = asyncio.get_running_loop().create_future()
         snapshot = self._snapshots.get(key)
+        known = snapshot.state if snapshot is not None else None
         try:
-            changes, versions, waiting = await storage.find_visible_versions(
-                database,
-                key.visibility,
-                known=snapshot.changes if snapshot is not None else None,
-                topic=topic,
-                limit=MOST_ITEMS + 1,
+            return await storage.find_visible_versions(
+                database, key.visibility, known=known, topic=topic, limit=MOST_ITEMS + 1
             )
-            if versions is None:
-                assert snapshot is not None
-                versions = snapshot.versions
-            return _State(versions, changes, waiting)
         finally:
             del self._reading[key]
             done.set_result(None)
@@ -192,7 +176,7 @@ class SnapshotCache:
         return self._requests.put(key, replace(before, times=before.times + 1))
 
     async def _refreshed(
-        self, database: Database, key: _Key, before: Snapshot | None, state: _State, dimensions: int
+        self, database: Database, key: _Key, before: Snapshot | None, state: VisibleVersions, dimensions: int
     ) -> Snapshot | None:
         """The snapshot of this state: unchanged rows, and those that must be fetched; None while these are too many."""
         packed = state.versions
@@ -205,7 +189,7 @@ class SnapshotCache:
         }
         missing = [UUID(bytes=id_bytes) for id_bytes in versions if id_bytes not in rows]
         if before is not None and not missing and len(rows) == len(before.items):
-            return replace(before, versions=packed, changes=state.changes)  # the same in another order
+            return replace(before, state=state)  # the same in another order
         if state.waiting and len(missing) > FETCHED:
             return None  # during an import, all of these would be fetched at every recall
         if missing:
@@ -232,7 +216,7 @@ class SnapshotCache:
         self._held -= len(dropped.items) if dropped is not None else 0
 
 
-def _snapshot(rows: list[SnapshotRow], state: _State, dimensions: int) -> Snapshot:
+def _snapshot(rows: list[SnapshotRow], state: VisibleVersions, dimensions: int) -> Snapshot:
     vectors = np.full((len(rows), dimensions), np.nan, dtype=np.float32)
     mentions: dict[str, list[int]] = {}
     for index, row in enumerate(rows):
@@ -240,15 +224,15 @@ def _snapshot(rows: list[SnapshotRow], state: _State, dimensions: int) -> Snapsh
             vectors[index] = row.embedding
         for name in row.names:
             mentions.setdefault(name, []).append(index)
+    lacking = [row.item.item_id for row in rows if row.embedding is None]
     return Snapshot(
-        versions=state.versions,
-        changes=state.changes,
+        state=state,
         items=rows,
         columns=Columns(rows=[row.candidate for row in rows]),
         vectors=vectors,
         mentions={name: np.array(indexes) for name, indexes in mentions.items()},
-        lacking=[row.item.item_id for row in rows if row.embedding is None],
-        is_settled=not state.waiting,
+        lacking=lacking,
+        is_incomplete=bool(lacking) and state.waiting,
         made_at=time.monotonic(),
     )
 

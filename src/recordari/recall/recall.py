@@ -147,9 +147,8 @@ class _Recall:
         self._mark("prepare")
         question = self._question(terms, model_id, interval, view.language)
         # Without a vector the model must not be named: vectors of different lengths would be compared.
-        compared = model_id if model_id is not None and vector is not None else ""
-        search = replace(search, vector=vector, model_id=compared)
-        result, merged = await self._found(question, search, lexical, view)
+        search = replace(search, vector=vector, model_id=model_id or "" if vector is not None else "")
+        result, merged = await self._find_best(question, search, lexical, view)
         ordered, rerank_used = await self._reranked(merged.kept, result.items)
         self._mark("total")
         chosen = tuple(_recalled(ranked_item, result, merged) for ranked_item in ordered[: self.request.top_k])
@@ -165,7 +164,7 @@ class _Recall:
             trace=self._trace(ordered, result, question, search, merged) if self.request.explain else None,
         )
 
-    async def _found(
+    async def _find_best(
         self, question: Question, search: Search, lexical: LexicalHits | None, view: TenantView
     ) -> tuple[_Result, Folded]:
         """The best candidates without repetitions; ranks more of them if most say the same."""
@@ -249,7 +248,7 @@ class _Recall:
             separate_facts=search.separate_facts,
             ordered=request.explain,
         )
-        best = self._ranked(question, snapshot.columns, hits.found, collection, limit)
+        best = self._ranked(question, snapshot.columns, hits.results, collection, limit)
         if request.explain:
             best = with_ranks(best, hits)
         items = {item.candidate.item_id: snapshot.items[item.row].item for item in best}
@@ -340,7 +339,7 @@ class _Recall:
         return Question(
             terms=terms,
             words=frozenset(words),
-            asked=asked_by(query),
+            wording=asked_by(query),
             interval=interval,
             tokens=tokens_of(tokens, words, language=language) if tokens is not None else None,
             calibration=UNRELATED_SIMILARITY.get((model_id or "").partition("@")[0]),
@@ -417,7 +416,7 @@ class _Recall:
             "terms_too_common": sorted(set(question.terms) - search.terms.keys()),
             "entities": list(search.entity_keys),
             "interval": written_interval(question.interval),
-            "asks_for_now": question.asked.present if question.interval is None else 0.0,
+            "asks_for_now": question.wording.present if question.interval is None else 0.0,
             "scopes": {scope: self.weights[scope] for scope in sorted(self.scopes)},
             "scopes_left_out": scopes_left_out(self.request, self.scopes, self.weights),
             "filters": filters_of(self.request),

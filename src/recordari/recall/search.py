@@ -46,12 +46,12 @@ def scopes_of(identity: Identity, request: RecallRequest, weights: Mapping[Scope
         require_owner(request.scope, identity, identity.session_id)
         return frozenset({request.scope})
     owners = {
-        Scope.TENANT: True,
-        Scope.USER: identity.user_id is not None,
-        Scope.AGENT: identity.agent_id is not None,
-        Scope.SESSION: identity.session_id is not None,
+        Scope.TENANT: identity.tenant_id,
+        Scope.USER: identity.user_id,
+        Scope.AGENT: identity.agent_id,
+        Scope.SESSION: identity.session_id,
     }
-    return frozenset(scope for scope, owned in owners.items() if owned and weights[scope] > 0)
+    return frozenset(scope for scope, owner in owners.items() if owner is not None and weights[scope] > 0)
 
 
 def scopes_left_out(request: RecallRequest, scopes: frozenset[Scope], weights: Mapping[Scope, float]) -> dict[str, str]:
@@ -124,9 +124,8 @@ def tokens_of(static: StaticTokens, words: Sequence[str], *, language: str) -> T
         if (term := _term_of(word, language)) is not None:
             for token in static.word_ids(word):
                 ids.setdefault(token, term)
-    return Tokens(
-        ids=np.array(list(ids), dtype=np.int64), words=list(ids.values()), unit=static.unit, norms=static.norms
-    )
+    numbers = np.array(list(ids), dtype=np.int64)
+    return Tokens(ids=numbers, words=list(ids.values()), unit=static.unit, norms=static.norms)
 
 
 @lru_cache(maxsize=20_000)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -194,11 +194,10 @@ def _past(search: Search) -> str:
 
 def _visible(of_source: bool) -> tuple[str, str]:
     """The conditions for visible items and visible vectors."""
-    visible, vector_visible = queries.visible.sql, queries.vector_visible.sql
-    if of_source:
-        visible = f"{visible} AND {queries.of_source.sql}"
-        vector_visible = f"{vector_visible} AND {queries.vector_of_source.sql}"
-    return visible, vector_visible
+    items, vectors = queries.visible.sql, queries.vector_visible.sql
+    if not of_source:
+        return items, vectors
+    return f"{items} AND {queries.of_source.sql}", f"{vectors} AND {queries.vector_of_source.sql}"
 
 
 def _may_be_indexed(search: Search) -> bool:
@@ -246,25 +245,29 @@ class SnapshotRow:
     names: tuple[str, ...]
 
 
-class VisibleVersions(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisibleVersions:
     """The state of the items that are visible to an identity."""
 
     changes: int
     """How often they have changed."""
-    versions: bytes | None
-    """The id and the number of the last change of each item; None when `changes` was known already."""
+    versions: bytes
+    """The id and the number of the last change of each item."""
     waiting: bool
     """Whether the topic has work left."""
 
 
 async def find_visible_versions(
-    database: Database, visibility: Visibility, *, known: int | None, topic: str, limit: int
+    database: Database, visibility: Visibility, *, known: VisibleVersions | None, topic: str, limit: int
 ) -> VisibleVersions:
-    parameters = _visible_parameters(visibility.identity, visibility)
-    (row,) = await database.execute(
-        visibility.identity, _VISIBLE_VERSIONS, known=known, topic=topic, limit=limit, **parameters
+    """The state now; the database sends the versions only if the count of changes is not the known one."""
+    parameters = _visible_parameters(visibility.identity, visibility) | {"topic": topic, "limit": limit}
+    ((changes, versions, waiting),) = await database.execute(
+        visibility.identity, _VISIBLE_VERSIONS, known=known.changes if known is not None else None, **parameters
     )
-    return VisibleVersions(*row)
+    if versions is None and known is not None:
+        versions = known.versions
+    return VisibleVersions(changes=changes, versions=versions, waiting=waiting)
 
 
 async def find_snapshot_rows(

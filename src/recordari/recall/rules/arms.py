@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
@@ -34,11 +34,11 @@ FULL_DEPTHS = Depths()
 class ArmHits:
     """The rows that each arm found, best first, and all of them together."""
 
-    text: Ids = field(default_factory=lambda: _NOTHING)
-    vector: Ids = field(default_factory=lambda: _NOTHING)
-    time: Ids = field(default_factory=lambda: _NOTHING)
-    entity: Ids = field(default_factory=lambda: _NOTHING)
-    found: SearchHits
+    text: Ids
+    vector: Ids
+    time: Ids
+    entity: Ids
+    results: SearchHits
 
     @property
     def arms(self) -> dict[str, Ids]:
@@ -46,8 +46,9 @@ class ArmHits:
 
     def counts(self) -> dict[str, int]:
         """How many rows each arm found, and how many are only next to one."""
+        of_arms = np.unique(np.concatenate(list(self.arms.values())))
         counts = {arm: len(rows) for arm, rows in self.arms.items()}
-        return {**counts, "beside_a_hit": len(self.found.hits) - len(np.unique(np.concatenate([*self.arms.values()])))}
+        return {**counts, "beside_a_hit": len(self.results.hits) - len(of_arms)}
 
     def found_by(self, rows: Sequence[int]) -> list[tuple[str, ...]]:
         """The arms that found each of these rows."""
@@ -76,8 +77,8 @@ def find_rows(
     many = len(columns)
     best = partial(_best, columns.is_fact if separate_facts else None, ordered)
     text = best(_by_words(columns, terms), depths.text) if terms and depths.text else _NOTHING
-    known = np.flatnonzero(~np.isnan(similarity)) if depths.vector else _NOTHING
-    vector = best((known, similarity[known]), depths.vector)
+    embedded = np.flatnonzero(~np.isnan(similarity)) if depths.vector else _NOTHING
+    vector = best((embedded, similarity[embedded]), depths.vector)
     time = _best(None, ordered, _in_interval(columns, interval), depths.time) if interval and depths.time else _NOTHING
     entity = best(_naming(many, mentions, entity_keys), depths.entity) if entity_keys and depths.entity else _NOTHING
     linked = _linked(mentions, entity_keys, depths.entity) if follows_links and depths.entity else _NOTHING
@@ -86,13 +87,13 @@ def find_rows(
     for arm in (text, vector, time, entity):
         is_hit[arm] = True
     is_hit[columns.after[np.flatnonzero(is_hit[:-1])]] = True  # the one after a hit may be its answer
-    found = SearchHits(
+    results = SearchHits(
         hits=np.flatnonzero(is_hit[:-1]),
         similarity=similarity,
         entity=marked(many, entity),
         linked=marked(many, linked),
     )
-    return ArmHits(text=text, vector=vector, time=time, entity=entity, found=found)
+    return ArmHits(text=text, vector=vector, time=time, entity=entity, results=results)
 
 
 def _best(is_fact: Mask | None, ordered: bool, scored: tuple[Ids, Floats], depth: int) -> Ids:

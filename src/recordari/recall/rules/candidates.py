@@ -129,8 +129,7 @@ class Columns:
         derived(self, "moments", np.fromiter((row.event_time.timestamp() for row in rows), np.float64, many))
         derived(self, "days", _rows_by(row.event_time.date() for row in rows))
         derived(self, "speakers", _rows_by((row.speaker or "").casefold() for row in rows))
-        numbers: dict[object, int] = {}
-        threads = np.fromiter((numbers.setdefault(row.thread or row.item_id, len(numbers)) for row in rows), int, many)
+        threads = _numbered(row.thread or row.item_id for row in rows)
         derived(self, "threads", threads)
         positions = np.fromiter((-2 if row.position is None else row.position for row in rows), np.int64, many)
         before, after = _neighbours(threads, positions)
@@ -161,9 +160,7 @@ class Columns:
     @cached_property
     def sessions(self) -> Ids:
         """A number for each session, with the facts stated in it; a row of none is alone in its own."""
-        numbers: dict[object, int] = {}
-        names = (row.session_id or row.thread or row.item_id for row in self.rows)
-        return np.fromiter((numbers.setdefault(name, len(numbers)) for name in names), np.int64, len(self.rows))
+        return _numbered(row.session_id or row.thread or row.item_id for row in self.rows)
 
     @cached_property
     def traits(self) -> Ids:
@@ -298,6 +295,12 @@ def _rows_by(values: Iterable[K]) -> dict[K, Ids]:
     for index, value in enumerate(values):
         indexes.setdefault(value, []).append(index)
     return {value: np.array(rows) for value, rows in indexes.items()}
+
+
+def _numbered(values: Iterable[object]) -> Ids:
+    """A number for each different value."""
+    numbers: dict[object, int] = {}
+    return np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), np.int64)
 
 
 def _neighbours(threads: Ids, positions: Ids) -> tuple[Ids, Ids]:

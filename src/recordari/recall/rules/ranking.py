@@ -23,13 +23,6 @@ from recordari.recall.rules.arms import ArmHits, marked, within
 from recordari.recall.rules.candidates import Candidate, Columns, Floats, Ids, Mask, SearchHits, Tokens
 from recordari.recall.rules.temporal.times import Interval
 
-DEFAULT_SCOPE_WEIGHTS: Mapping[Scope, float] = {
-    Scope.SESSION: 1.3,
-    Scope.USER: 1.1,
-    Scope.AGENT: 1.0,
-    Scope.TENANT: 1.0,
-}
-
 # Mean and deviation of the cosine similarity between a question and an unrelated text, per model.
 UNRELATED_SIMILARITY: Mapping[str, tuple[float, float]] = {
     "e5-small-v2": (0.785, 0.027),
@@ -75,7 +68,7 @@ class Question:
 
     terms: Sequence[str]
     words: frozenset[str]
-    asked: QuestionWording
+    wording: QuestionWording
     interval: Interval | None
     tokens: Tokens | None
     calibration: tuple[float, float] | None
@@ -96,29 +89,29 @@ class Ranked:
 def ranked(
     question: Question,
     columns: Columns,
-    found: SearchHits,
+    results: SearchHits,
     collection: Collection,
     *,
     weights: Weights,
-    scope_weights: Mapping[Scope, float] = DEFAULT_SCOPE_WEIGHTS,
-    limit: int = 50,
-    explained: bool = True,
+    scope_weights: Mapping[Scope, float],
+    limit: int,
+    explained: bool,
 ) -> list[Ranked]:
     """The candidates that answer best, best first; each choice lowers the rest of its session a little."""
-    hits = found.hits
+    hits = results.hits
     if not len(hits):
         return []
     parts = {
         "words": weights.words * _words(question, columns, collection, weights)[hits],
         "late": weights.late * _late_interaction(question, columns, collection, weights)[hits],
-        "meaning": weights.meaning * _meaning(question, found.similarity[hits]),
+        "meaning": weights.meaning * _meaning(question, results.similarity[hits]),
     }
     base = sum(parts.values(), np.zeros(len(hits)))
     parts["session"] = weights.session * _best_of_session(columns, hits, base)
     parts["following"] = weights.following * _of_following(columns, hits, base)
-    if question.asked.present and question.interval is None:
-        parts["newer"] = weights.newer * question.asked.present * _newer(columns, hits, base, weights.on_the_matter)
-    parts |= {name: values[hits] for name, values in _priors(question, columns, found, weights).items()}
+    if question.wording.present and question.interval is None:
+        parts["newer"] = weights.newer * question.wording.present * _newer(columns, hits, base, weights.on_the_matter)
+    parts |= {name: values[hits] for name, values in _priors(question, columns, results, weights).items()}
     total = sum(parts.values(), np.zeros(len(hits)))
     # Poor candidates are ordered too: below 0 a scope that counts for more is nearer to 0.
     weighed = _scope_weights(columns, scope_weights)[hits]
@@ -186,9 +179,8 @@ def _meaning(question: Question, similarity: Floats) -> Floats:
     if not len(present):
         return np.zeros(len(similarity))
     mean, deviation = question.calibration or (float(present.min()), max(float(np.ptp(present)) / 4, 1e-6))
-    known = np.where(is_unknown, np.median(present), similarity) if len(present) < len(similarity) else similarity
-    scores: Floats = (known - mean) / (4 * deviation)
-    return scores
+    filled = np.where(is_unknown, np.median(present), similarity) if len(present) < len(similarity) else similarity
+    return np.asarray((filled - mean) / (4 * deviation), dtype=np.float64)
 
 
 def _best_of_session(columns: Columns, hits: Ids, base: Floats) -> Floats:
@@ -233,8 +225,7 @@ def _newer_alike(moments: Floats, groups: Ids, leads: Mask, base: Floats, on_the
     late = np.searchsorted(times, latest) / max(len(times) - 1, 1)
     part = np.minimum(1.0, (best / top - least) / (enough - least))
     share = np.where(about, late * part, 0.0)
-    scores: Floats = np.clip(base / top, 0, 1) * share[group_of]
-    return scores
+    return np.asarray(np.clip(base / top, 0, 1) * share[group_of], dtype=np.float64)
 
 
 def _of_following(columns: Columns, hits: Ids, base: Floats) -> Floats:
@@ -243,22 +234,22 @@ def _of_following(columns: Columns, hits: Ids, base: Floats) -> Floats:
     return by_row[columns.after[hits]]
 
 
-def _priors(question: Question, columns: Columns, found: SearchHits, weights: Weights) -> dict[str, Floats]:
+def _priors(question: Question, columns: Columns, results: SearchHits, weights: Weights) -> dict[str, Floats]:
     """The parts that do not depend on matching words: speaker, time and wording."""
     parts = {
         "verbatim": weights.verbatim * columns.are_verbatim(question.terms),
         "question": weights.question * columns.asks,
         "disclosure": weights.disclosure * columns.disclosure,
-        "entity": weights.entity * found.entity,
+        "entity": weights.entity * results.entity,
     }
-    if found.linked.any():
-        parts["linked"] = weights.linked * found.linked
+    if results.linked.any():
+        parts["linked"] = weights.linked * results.linked
     named = columns.speakers.keys() & question.words
     if len(named) == 1:
         parts["speaker"] = weights.speaker * marked(len(columns), columns.speakers[named.pop()])
-    if question.asked.about_the_speaker:
+    if question.wording.about_the_speaker:
         parts["own_words"] = weights.own_words * columns.is_users
-    if question.asked.when:
+    if question.wording.when:
         parts["dated"] = weights.dated * columns.is_dated
     if question.interval is not None:
         # People talk about things a little later.
@@ -307,7 +298,7 @@ def _spread_over_sessions(
 def with_ranks(best: Sequence[Ranked], hits: ArmHits) -> list[Ranked]:
     """The same with the rank that each arm gave, for a trace."""
     ranks = {arm: {int(row): rank for rank, row in enumerate(rows, start=1)} for arm, rows in hits.arms.items()}
-    similarity = hits.found.similarity
+    similarity = hits.results.similarity
     return [
         replace(
             item,

@@ -109,20 +109,19 @@ def up_to_today(today: date, first: date) -> Period:
 
 # Hours of a part of the day, and the wider hours in which people use the word.
 _DAY_PARTS: Final = {
-    "morning": ((8, 12), (4, 13)),
-    "afternoon": ((12, 16), (12, 18)),
-    "evening": ((16, 20), (16, 24)),
-    "night": ((20, 24), (18, 28)),
-    "noon": ((12, 13), (11, 14)),
-    "midday": ((12, 13), (11, 14)),
-    "midnight": ((0, 1), (-2, 3)),
+    "morning": (8, 12, 4, 13),
+    "afternoon": (12, 16, 12, 18),
+    "evening": (16, 20, 16, 24),
+    "night": (20, 24, 18, 28),
+    "noon": (12, 13, 11, 14),
+    "midday": (12, 13, 11, 14),
+    "midnight": (0, 1, -2, 3),
 }
 
 
 def day_part(of: date, name: str) -> Period:
     midnight = datetime.combine(of, MIDNIGHT)
-    hours = (midnight + timedelta(hours=hour) for pair in _DAY_PARTS[name] for hour in pair)
-    start, end, loose_start, loose_end = hours
+    start, end, loose_start, loose_end = (midnight + timedelta(hours=hour) for hour in _DAY_PARTS[name])
     return Period(start=start, end=end, loose_start=loose_start, loose_end=loose_end)
 
 

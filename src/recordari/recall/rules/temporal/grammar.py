@@ -27,15 +27,13 @@ class Clock:
         return self.now.date()
 
 
+@dataclass(slots=True)
 class Match:
     """The words a rule matched, by the group names of its pattern."""
 
-    __slots__ = ("_match", "_words", "clock")
-
-    def __init__(self, clock: Clock, match: re.Match[str], words: list[Word]) -> None:
-        self.clock = clock
-        self._match = match
-        self._words = words
+    clock: Clock
+    _match: re.Match[str]
+    _words: list[Word]
 
     def all_words(self) -> list[Word]:
         return self._words[self._match.start() : self._match.end()]

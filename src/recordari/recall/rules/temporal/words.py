@@ -28,6 +28,7 @@ Punctuation keeps its sign (``,`` ``-`` ``/``); every other mark is ``.``.
 
 import re
 from dataclasses import dataclass
+from string import ascii_lowercase, ascii_uppercase
 from typing import Final
 
 from recordari.recall.rules.temporal.calendar import Period
@@ -65,11 +66,7 @@ _UNITS: Final = {
     "decade": "decade decades",
     "century": "century centuries",
 }
-_SHORT_UNITS: Final = {
-    "hour": "hour hours hr hrs",
-    "minute": "minute minutes min mins",
-    "second": "seconds secs",
-}
+_SHORT_UNITS: Final = {"hour": "hour hours hr hrs", "minute": "minute minutes min mins", "second": "seconds secs"}
 
 _ONES: Final = _numbered(
     "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
@@ -223,12 +220,7 @@ _SCANNER: Final = re.compile(
     r"(?=\d)(?<!\w)(?:" + _NUMBERS + r")|(?P<word>\w+(?:'\w+)?)|(?P<money>[$£€#] ?\d[\d.,]*)|(?P<mark>[-/,.@()?!;:])"
 )
 # Not str.lower(): it changes the length of some texts, and positions must stay those of the original.
-_PLAIN: Final = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)} | {
-    ord("’"): "'",
-    ord("–"): "-",
-    ord("—"): "-",
-    ord("~"): "-",
-}
+_PLAIN: Final = str.maketrans(ascii_uppercase + "’–—~", ascii_lowercase + "'---")
 _MARKS: Final = {"-": "-", "/": "/", ",": ",", "@": "p"}
 _DIGITS: Final = re.compile(r"\d+")
 
