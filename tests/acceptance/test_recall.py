@@ -382,7 +382,7 @@ async def test_recall_answers_within_a_time_range_and_as_of_a_date(chat: Memory)
     assert len((await chat.recall("standup note", as_of=datetime.now(UTC) + timedelta(minutes=1))).items) == 3
     with pytest.raises(InvalidInput, match="time zone"):
         await chat.recall("standup", since=datetime(2026, 3, 1))
-    with pytest.raises(InvalidInput, match="since must lie before until"):
+    with pytest.raises(InvalidInput, match="since must be before until"):
         await chat.recall("standup", since=start, until=start)
     with pytest.raises(InvalidInput, match="as_of must be a datetime"):
         await chat.recall("standup", as_of="2026-03-01")  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ def ranked(number: int, score: float) -> Ranked:
         event_time=NOW, terms=b"", tokens=b"", traits=0, similarity=None, is_hit=True, text_rank=1, vector_rank=None,
         time_rank=None, entity_rank=None,
     )  # fmt: skip
-    return Ranked(candidate=candidate, place=0, score=score)
+    return Ranked(candidate=candidate, row=0, score=score)
 
 
 def item(number: int, content: str, kind: Kind = Kind.FACT, metadata: dict[str, Any] | None = None) -> Item:

@@ -224,7 +224,7 @@ async def test_words_are_found_by_the_text_index(resources: Resources) -> None:
 
 async def test_facts_looked_for_apart_are_found_by_the_same_indexes(indexed: Resources) -> None:
     kinds = [str(Kind.CHAT_MESSAGE), str(Kind.FACT)]
-    apart = replace(asked(terms={"w7": 1.0}), kinds=kinds, entity_keys=["ada"], facts_apart=True)
+    apart = replace(asked(terms={"w7": 1.0}), kinds=kinds, entity_keys=["ada"], separate_facts=True)
     plan = await explained(indexed, who(LARGE, "many"), apart)
     assert plan.uses("Bitmap Index Scan", "items_text")
     assert not plan.reads_all("items") and not plan.reads_all("vectors")

@@ -40,8 +40,7 @@ from recordari.recall.accesses import AccessCounts
 from recordari.recall.process_cache import RecallCache
 from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest
 from recordari.recall.rules.steps import joined, next_questions
-from recordari.recall.rules.temporal.times import Interval
-from recordari.recall.rules.tracing import written_interval
+from recordari.recall.rules.temporal.times import Interval, written_interval
 from recordari.tenants.tenants import TenantCache
 
 RECALLED = tuple(kind for kind, rule in KINDS.items() if rule.in_context)

@@ -1,4 +1,4 @@
-"""How often items are recalled: gathered in the process, written from time to time."""
+"""Counts of recalled items: gathered in the process, written from time to time."""
 
 from __future__ import annotations
 
@@ -10,34 +10,33 @@ from recordari.core.cache import LaterFlush
 from recordari.core.identity import Identity, TenantId
 from recordari.core.telemetry import get_log
 from recordari.db.database import Database
-from recordari.recall import storage as recall_storage
+from recordari.recall import storage
 from recordari.recall.storage import Accesses
 
 log = get_log(__name__)
 
 FLUSH_SECONDS = 30.0
+MOST_GATHERED = 50_000
+AT_ONCE = 1_000
 
 
 class AccessCounts:
-    """Gathers the items that were recalled, and writes how often that was from time to time."""
-
     def __init__(self, database: Database, *, seconds: float = FLUSH_SECONDS) -> None:
         self._database = database
         self._gathered: dict[tuple[TenantId, UUID], tuple[int, datetime]] = {}
         self._later = LaterFlush(self.flush, seconds=seconds, log=log, failure="access_counts_not_written")
 
     def note(self, tenant_id: TenantId, item_ids: Sequence[UUID], *, now: datetime) -> None:
-        """Count items that were recalled."""
         for item_id in item_ids:
             if len(self._gathered) >= MOST_GATHERED and (tenant_id, item_id) not in self._gathered:
-                break  # the database has been away for long; what is counted is not worth the memory
+                break  # the database has been away for long: counts are not worth more memory
             times, _ = self._gathered.get((tenant_id, item_id), (0, now))
             self._gathered[tenant_id, item_id] = (times + 1, now)
         if item_ids:
             self._later.start()
 
     async def flush(self) -> int:
-        """Write what was gathered; how many items. What cannot be written stays gathered."""
+        """Write the counts and return how many; those that cannot be written stay gathered."""
         gathered, self._gathered = self._gathered, {}
         by_tenant: dict[TenantId, list[Accesses]] = {}
         for (tenant_id, item_id), (times, last_at) in sorted(gathered.items()):
@@ -46,11 +45,12 @@ class AccessCounts:
         try:
             for tenant_id, counts in by_tenant.items():
                 for start in range(0, len(counts), AT_ONCE):
+                    page = counts[start : start + AT_ONCE]
                     async with self._database.transaction(Identity(tenant_id=tenant_id)) as tx:
-                        await recall_storage.add_counts(tx, counts[start : start + AT_ONCE])
-                    for one in counts[start : start + AT_ONCE]:
-                        del gathered[tenant_id, one.item_id]
-                        written += 1
+                        await storage.add_counts(tx, page)
+                    for count in page:
+                        del gathered[tenant_id, count.item_id]
+                    written += len(page)
         finally:
             for key, (times, last_at) in gathered.items():
                 more, later = self._gathered.get(key, (0, last_at))
@@ -58,11 +58,4 @@ class AccessCounts:
         return written
 
     async def close(self) -> None:
-        """Write what is left and stop."""
         await self._later.close()
-
-
-MOST_GATHERED = 50_000
-
-
-AT_ONCE = 1_000

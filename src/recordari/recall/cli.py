@@ -32,7 +32,7 @@ from recordari.memory.remember import Remembered
 from recordari.recall import recall as recall_verbs
 from recordari.recall.request import RecalledItem
 
-EMBED_PATIENCE = 5.0  # a person waits for it; a model that is not there must not hold them up
+EMBED_PATIENCE = 5.0  # seconds; a person waits, even if the model is missing
 
 
 def remember(
@@ -53,21 +53,21 @@ def remember(
     """Remember something: a fact of --user or --agent, or with --session what was said there."""
     content = sys.stdin.read() if text == "-" else text
     chosen = kind or (Kind.FACT if session is None else Kind.CHAT_MESSAGE)
-    happened = read_moment(event_time)
+    moment = read_moment(event_time)
 
     async def run(caller: Caller) -> Remembered:
-        kept = await remember_verbs.remember(
-            *caller, content, kind=chosen, scope=scope, speaker=speaker, source_ref=source_ref, event_time=happened
+        saved = await remember_verbs.remember(
+            *caller, content, kind=chosen, scope=scope, speaker=speaker, source_ref=source_ref, event_time=moment
         )
         await settle(caller, patience=EMBED_PATIENCE)
-        return kept
+        return saved
 
-    kept = ask(run, tenant, user=user, agent=agent, session=session, worker=True)
-    preview = f"kept as a preview; `recordari read-tool-output {kept.payload_key}` prints all of it"
+    saved = ask(run, tenant, user=user, agent=agent, session=session, worker=True)
+    preview = f"kept as a preview; `recordari read-tool-output {saved.payload_key}` prints all of it"
     return Answer(
-        kept,
-        f"{kept.id}  {'new' if kept.was_new else 'was here already'}",
-        Note(preview) if kept.payload_key is not None else None,
+        saved,
+        f"{saved.id}  {'new' if saved.was_new else 'was here already'}",
+        Note(preview) if saved.payload_key is not None else None,
     )
 
 
@@ -108,11 +108,12 @@ def recall(
         agent=agent,
         session=session,
     )
-    empty = "nothing is known about that"
-    if not (user or agent or session):
-        empty = "nothing is known that is everybody's; name --user or --agent"
+    is_bound = user or agent or session
+    empty = (
+        "nothing is known about that" if is_bound else "the tenant shares nothing about that; name --user or --agent"
+    )
     reasons = _reasons(answer.trace) if answer.trace is not None else None
-    late = "something is not embedded yet: found by keyword alone; `recordari worker` embeds it"
+    late = "some items are not embedded yet and found by words alone; `recordari worker` embeds them"
     return Answer(
         record(answer, without=() if explain else ("trace",)),
         Table([_row(item, reasons) for item in answer.items], empty=empty),
@@ -129,9 +130,9 @@ def read_tool_output(
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
     """Print the whole text behind a preview, without control characters."""
-    found = ask(lambda caller: items.read_tool_output(*caller, key, start=start, length=length), tenant)
-    more = f"{found.next_start} of {found.total_bytes} bytes; --start {found.next_start} goes on"
-    return Answer(found, Text(found.content), Note(more) if found.next_start is not None else None)
+    output = ask(lambda caller: items.read_tool_output(*caller, key, start=start, length=length), tenant)
+    more = f"{output.next_start} of {output.total_bytes} bytes; --start {output.next_start} goes on"
+    return Answer(output, Text(output.content), Note(more) if output.next_start is not None else None)
 
 
 def _row(item: RecalledItem, reasons: Mapping[str, str] | None) -> dict[str, object]:
@@ -149,10 +150,9 @@ def _row(item: RecalledItem, reasons: Mapping[str, str] | None) -> dict[str, obj
 
 
 def _trace_lines(trace: Mapping[str, Any]) -> list[str]:
-    """Which scopes were searched, what was left out, and how long it took."""
     weights = ", ".join(f"{scope} × {weight}" for scope, weight in trace["scopes"].items())
     left_out = "".join(f"; not {scope}: {why}" for scope, why in trace["scopes_left_out"].items())
-    found = ", ".join(
+    arms = ", ".join(
         f"{number} {'beside these' if arm == 'beside_a_hit' else f'by {arm}'}"
         for arm, number in trace["candidates"].items()
         if number
@@ -160,7 +160,7 @@ def _trace_lines(trace: Mapping[str, Any]) -> list[str]:
     merged = len(trace["duplicates_merged"]) + len(trace["facts_folded"])
     lines = [
         f"scopes: {weights}{left_out}",
-        f"candidates: {found or 'none'}; {merged} said the same as another",
+        f"candidates: {arms or 'none'}; {merged} said the same as another",
         f"rerank: {trace['rerank']}",
         f"time: {trace['milliseconds']['total']} ms, searched in the {trace['searched_in']}",
     ]
@@ -170,9 +170,9 @@ def _trace_lines(trace: Mapping[str, Any]) -> list[str]:
 
 
 def _reasons(trace: Mapping[str, Any]) -> dict[str, str]:
-    """By which arms each item was found, and at which rank."""
+    """The arms that found each item, with its ranks."""
     return {
-        each["id"]: ", ".join(f"{arm} {rank}" for arm, rank in each["ranks"].items() if rank is not None)
+        item["id"]: ", ".join(f"{arm} {rank}" for arm, rank in item["ranks"].items() if rank is not None)
         or "beside another"
-        for each in trace["items"]
+        for item in trace["items"]
     }

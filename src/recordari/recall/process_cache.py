@@ -1,10 +1,10 @@
-"""Small memories laid out in the process, so that recall need not fetch them again at every question.
+"""Caches in the process: snapshots of small memories, and the answers that contexts ask for.
 
-A shelf holds what one identity may see, exactly. Which items those are is decided by the database at every recall, under
-row-level security: unless nothing at all changed, which it counts, it answers with the id of each and the number of its last
-change, and only what is equal in both is taken from the shelf. What is new or changed is fetched; what is missing is thrown
-away before anything is looked for. A shelf can therefore be slow to come, but never show what was superseded, archived,
-forgotten or is somebody else's.
+A snapshot holds exactly the items that one identity may see. The database decides at every recall, under row-level security,
+which items those are: if its count of changes is not the known one, it answers with the id and the last change of each item,
+and only items with equal versions are taken from the snapshot. New and changed items are fetched, missing ones dropped, before
+the search begins. A snapshot can therefore be slow to come, but never shows an item that was superseded, archived or
+forgotten, or that belongs to somebody else.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -24,283 +23,247 @@ from recordari.core.cache import BoundedMap
 from recordari.core.identity import Identity, TenantId
 from recordari.db.database import Database
 from recordari.recall import storage
+from recordari.recall.request import RecallAnswer, RecallRequest
 from recordari.recall.rules.candidates import Columns, Floats, Ids
-from recordari.recall.storage import SnapshotRow, Visibility
+from recordari.recall.storage import SnapshotRow, Visibility, VisibleVersions
 
-MOST_ITEMS = 4_000  # on a shelf; larger memories are searched by the indexes of the database
+MOST_ITEMS = 4_000  # in a snapshot; larger memories are searched by the indexes of the database
 MOST_BYTES = 192 * 2**20
-ITEM_BYTES = 10_000  # about: row, text and vector of one item, and what is kept of the words asked for
-KEPT_SECONDS = 600.0
-ASKED_SECONDS = 60.0  # a memory gets a shelf when it is asked twice in this time, a large one oftener
-ITEMS_PER_ASKING = 200  # fetching so many costs about as much as a search in the database
-MOST_ASKED = 10_000
+ITEM_BYTES = 10_000  # about: row, text and vector of one item, and cached matches of its words
+SNAPSHOT_SECONDS = 600.0
+REQUEST_SECONDS = 60.0  # a memory gets a snapshot when it is asked twice in this time, a large one more often
+ITEMS_PER_REQUEST = 200  # fetching so many costs about as much as a search in the database
+MOST_REQUESTS = 10_000
 FETCHED = 250  # items at a time
 _ENTRY = 20  # bytes: an id and the number of its last change
 
+ANSWER_SECONDS = 300.0  # C4
+DEGRADED_SECONDS = 5.0
+MOST_ANSWERS = 2_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
-    """What one identity may see, and as of when."""
+class Snapshot:
+    """The items that one identity may see, and their versions."""
 
-    standing: bytes
-    version: int
-    """How often what this identity may see had been changed."""
+    state: VisibleVersions
     items: Sequence[SnapshotRow]
     columns: Columns
     vectors: NDArray[np.float32]
     mentions: Mapping[str, Ids]
     lacking: Sequence[UUID]
     """Items that had no vector yet when they were fetched."""
-    is_settled: bool
-    """Whether nothing waited to be embedded when they were fetched."""
+    is_incomplete: bool
+    """Whether some of these were still to be embedded."""
     made_at: float
 
     def similarity(self, vector: NDArray[np.float32]) -> Floats:
-        """How near each item is to a vector; not a number for one that has none."""
+        """How near each item is to a vector; not a number for an item without one."""
         if not len(self.items):
             return np.empty(0)
         # The database compares halves; not BLAS, whose threads cost more than they bring here.
-        asked = vector.astype(np.float16).astype(np.float32)
-        return np.asarray(np.einsum("ij,j->i", self.vectors, asked), dtype=np.float64)
+        halved = vector.astype(np.float16).astype(np.float32)
+        return np.asarray(np.einsum("ij,j->i", self.vectors, halved), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    sight: Visibility
+    visibility: Visibility
     model_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Stands:
-    standing: bytes
-    version: int
-    waiting: bool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _SnapshotQuery:
-    """How often a memory that is not laid out was asked for, and since when; from a later moment on: not before then."""
+class _Requests:
+    """How often a memory without a snapshot was asked, and since when; a later moment: not before then."""
 
     times: int
     since: float
     items: int = 0
-    """How many could be seen of it when that was read last."""
+    """How many items were visible at the last read."""
 
     @property
     def is_enough(self) -> bool:
-        """Whether laying it out, which costs as much as some searches, pays."""
-        is_lately = 0 <= time.monotonic() - self.since <= ASKED_SECONDS
-        return is_lately and self.times >= 2 + self.items // ITEMS_PER_ASKING
+        """Whether a snapshot, which costs as much as some searches, pays."""
+        is_recent = 0 <= time.monotonic() - self.since <= REQUEST_SECONDS
+        return is_recent and self.times >= 2 + self.items // ITEMS_PER_REQUEST
 
 
 class SnapshotCache:
-    """Keeps the shelves of memories that are asked again and again, as far as there is room."""
+    """Keeps snapshots of memories that are asked again and again, as far as there is room."""
 
     def __init__(self) -> None:
-        self._shelves: OrderedDict[_Key, Shelf] = OrderedDict()
-        self._asked: BoundedMap[_Key, _SnapshotQuery] = BoundedMap(MOST_ASKED)
+        self._snapshots: OrderedDict[_Key, Snapshot] = OrderedDict()
+        self._requests: BoundedMap[_Key, _Requests] = BoundedMap(MOST_REQUESTS)
         self._held = 0
         self._reading: dict[_Key, asyncio.Future[None]] = {}
-        self._following: dict[_Key, asyncio.Task[_Stands]] = {}
+        self._following: dict[_Key, asyncio.Task[VisibleVersions]] = {}
 
     def __len__(self) -> int:
-        return len(self._shelves)
+        return len(self._snapshots)
 
-    def expects(self, sight: Visibility, *, model_id: str) -> bool:
-        """Whether what may be seen is laid out already, or will be if it is asked for now, as far as is known."""
-        key = _Key(sight, model_id)
-        asked = self._asked.get(key)
-        return key in self._shelves or (asked is not None and replace(asked, times=asked.times + 1).is_enough)
+    def expects(self, visibility: Visibility, *, model_id: str) -> bool:
+        """Whether there is a snapshot, or will be after one more request."""
+        key = _Key(visibility, model_id)
+        if key in self._snapshots:
+            return True
+        requests = self._requests.get(key)
+        return requests is not None and replace(requests, times=requests.times + 1).is_enough
 
-    async def look(
-        self, database: Database, sight: Visibility, *, model_id: str, dimensions: int, topic: str
-    ) -> tuple[Shelf, bool] | None:
-        """What may be seen now, and whether the topic is waited for; None when the database must be searched."""
-        key = _Key(sight, model_id)
-        shelf = self._shelves.get(key)
-        asked = self._count_asking(key) if shelf is None else None
-        if asked is not None and not asked.is_enough:
+    async def read(
+        self, database: Database, visibility: Visibility, *, model_id: str, dimensions: int, topic: str
+    ) -> tuple[Snapshot, bool] | None:
+        """The items visible now, and whether the topic has work left; None when the database must be searched."""
+        key = _Key(visibility, model_id)
+        snapshot = self._snapshots.get(key)
+        requests = self._count_request(key) if snapshot is None else None
+        if requests is not None and not requests.is_enough:
             return None
-        stands = await self._standing(database, key, topic)
-        standing, waiting = stands.standing, stands.waiting
-        items = len(standing) // _ENTRY
+        state = await self._current_state(database, key, topic)
+        items = len(state.versions) // _ENTRY
         if items > MOST_ITEMS:
             self._drop(key)
-            self._asked.put(key, _SnapshotQuery(times=0, since=time.monotonic() + KEPT_SECONDS))
+            self._requests.put(key, _Requests(times=0, since=time.monotonic() + SNAPSHOT_SECONDS))
             return None
-        if asked is not None and not (asked := replace(asked, items=items)).is_enough:
-            self._asked.put(key, asked)
+        if requests is not None and not (requests := replace(requests, items=items)).is_enough:
+            self._requests.put(key, requests)
             return None
-        if shelf is None or standing != shelf.standing or (shelf.lacking and not shelf.is_settled):
-            shelf = await self._arranged(database, key, shelf, stands, dimensions)
-            if shelf is None:
+        if snapshot is None or state.versions != snapshot.state.versions or snapshot.is_incomplete:
+            snapshot = await self._refreshed(database, key, snapshot, state, dimensions)
+            if snapshot is None:
                 return None
-        elif shelf.version != stands.version:
-            shelf = replace(shelf, version=stands.version)
-        self._asked.pop(key)  # one that must make room has to be asked for again
-        self._keep(key, shelf)
-        return shelf, waiting
+        elif snapshot.state.changes != state.changes:
+            snapshot = replace(snapshot, state=state)
+        self._requests.pop(key)  # a snapshot that must make room has to be earned again
+        self._keep(key, snapshot)
+        return snapshot, state.waiting
 
-    async def _standing(self, database: Database, key: _Key, topic: str) -> _Stands:
-        """What stands now. Who asks while another reads shares the next read, which begins after all of them asked."""
+    async def _current_state(self, database: Database, key: _Key, topic: str) -> VisibleVersions:
+        """The state now. Callers during a read share the next read, which begins after all of them called."""
         following = self._following.get(key)
         if following is None:
             if key not in self._reading:
-                return await self._read(database, key, topic)
+                return await self._read_state(database, key, topic)
             following = self._following[key] = asyncio.create_task(self._read_next(database, key, topic))
         return await asyncio.shield(following)
 
-    async def _read_next(self, database: Database, key: _Key, topic: str) -> _Stands:
+    async def _read_next(self, database: Database, key: _Key, topic: str) -> VisibleVersions:
         while (reading := self._reading.get(key)) is not None:
             await reading
         del self._following[key]
-        return await self._read(database, key, topic)
+        return await self._read_state(database, key, topic)
 
-    async def _read(self, database: Database, key: _Key, topic: str) -> _Stands:
+    async def _read_state(self, database: Database, key: _Key, topic: str) -> VisibleVersions:
         done = self._reading[key] = asyncio.get_running_loop().create_future()
-        shelf = self._shelves.get(key)
-        known = shelf.version if shelf is not None else None
+        snapshot = self._snapshots.get(key)
+        known = snapshot.state if snapshot is not None else None
         try:
-            version, standing, waiting = await storage.find_standing(
-                database, key.sight, known=known, topic=topic, limit=MOST_ITEMS + 1
+            return await storage.find_visible_versions(
+                database, key.visibility, known=known, topic=topic, limit=MOST_ITEMS + 1
             )
-            if standing is None:
-                assert shelf is not None
-                standing = shelf.standing
-            return _Stands(standing, version, waiting)
         finally:
             del self._reading[key]
             done.set_result(None)
 
     def forget_tenant(self, tenant_id: TenantId) -> None:
-        """Throw away everything of a tenant."""
-        for key in [key for key in self._shelves if key.sight.identity.tenant_id == tenant_id]:
+        for key in [key for key in self._snapshots if key.visibility.identity.tenant_id == tenant_id]:
             self._drop(key)
 
-    def _count_asking(self, key: _Key) -> _SnapshotQuery:
-        """How often it was asked for lately, with this time."""
+    def _count_request(self, key: _Key) -> _Requests:
         now = time.monotonic()
-        before = self._asked.get(key) or _SnapshotQuery(times=0, since=now)
-        if now - before.since > ASKED_SECONDS:
+        before = self._requests.get(key) or _Requests(times=0, since=now)
+        if now - before.since > REQUEST_SECONDS:
             before = replace(before, times=0, since=now)
-        asked = replace(before, times=before.times + 1)
-        self._asked.put(key, asked)
-        return asked
+        return self._requests.put(key, replace(before, times=before.times + 1))
 
-    async def _arranged(
-        self, database: Database, key: _Key, before: Shelf | None, stands: _Stands, dimensions: int
-    ) -> Shelf | None:
-        """The shelf as it stands now: what is on it already, and what must be fetched; None while that is too much."""
-        standing, waiting = stands.standing, stands.waiting
-        versions = {standing[at : at + 16]: standing[at + 16 : at + _ENTRY] for at in range(0, len(standing), _ENTRY)}
-        lacking = {one.bytes for one in before.lacking} if before is not None else set()
-        kept = {
-            id_bytes: one
-            for one in (before.items if before is not None else ())
-            if (id_bytes := one.item.item_id.bytes) not in lacking and versions.get(id_bytes) == one.version
+    async def _refreshed(
+        self, database: Database, key: _Key, before: Snapshot | None, state: VisibleVersions, dimensions: int
+    ) -> Snapshot | None:
+        """The snapshot of this state: unchanged rows, and those that must be fetched; None while these are too many."""
+        packed = state.versions
+        versions = {packed[at : at + 16]: packed[at + 16 : at + _ENTRY] for at in range(0, len(packed), _ENTRY)}
+        lacking = {item_id.bytes for item_id in before.lacking} if before is not None else set()
+        rows = {
+            id_bytes: row
+            for row in (before.items if before is not None else ())
+            if (id_bytes := row.item.item_id.bytes) not in lacking and versions.get(id_bytes) == row.version
         }
-        wanted = [UUID(bytes=id_bytes) for id_bytes in versions if id_bytes not in kept]
-        if before is not None and not wanted and len(kept) == len(before.items):
-            return replace(before, standing=standing, version=stands.version)  # the same in another order
-        if waiting and len(wanted) > FETCHED:
-            return None  # an import is under way: all of these would be fetched at every recall
-        if wanted:
-            async with database.transaction(key.sight.identity) as tx:
-                for start in range(0, len(wanted), FETCHED):  # some at a time, so that the event loop goes on
-                    page = wanted[start : start + FETCHED]
-                    fetched = await storage.find_shelved(tx, key.sight, key.model_id, page)
-                    kept |= {one.item.item_id.bytes: one for one in fetched}
-        return _shelf(list(kept.values()), stands, dimensions)
+        missing = [UUID(bytes=id_bytes) for id_bytes in versions if id_bytes not in rows]
+        if before is not None and not missing and len(rows) == len(before.items):
+            return replace(before, state=state)  # the same in another order
+        if state.waiting and len(missing) > FETCHED:
+            return None  # during an import, all of these would be fetched at every recall
+        if missing:
+            async with database.transaction(key.visibility.identity) as tx:
+                for start in range(0, len(missing), FETCHED):  # in pages, so that the event loop goes on
+                    page = missing[start : start + FETCHED]
+                    fetched = await storage.find_snapshot_rows(tx, key.visibility, key.model_id, page)
+                    rows |= {row.item.item_id.bytes: row for row in fetched}
+        return _snapshot(list(rows.values()), state, dimensions)
 
-    def _keep(self, key: _Key, shelf: Shelf) -> None:
+    def _keep(self, key: _Key, snapshot: Snapshot) -> None:
         self._drop(key)
-        self._shelves[key] = shelf
-        self._held += len(shelf.items)
-        oldest_kept = time.monotonic() - KEPT_SECONDS
-        while self._shelves:
-            oldest, least = next(iter(self._shelves.items()))
-            if self._held * ITEM_BYTES <= MOST_BYTES and least.made_at >= oldest_kept:
+        self._snapshots[key] = snapshot
+        self._held += len(snapshot.items)
+        earliest = time.monotonic() - SNAPSHOT_SECONDS
+        while self._snapshots:
+            oldest, least = next(iter(self._snapshots.items()))
+            if self._held * ITEM_BYTES <= MOST_BYTES and least.made_at >= earliest:
                 break
             self._drop(oldest)
 
     def _drop(self, key: _Key) -> None:
-        dropped = self._shelves.pop(key, None)
+        dropped = self._snapshots.pop(key, None)
         self._held -= len(dropped.items) if dropped is not None else 0
 
 
-def _shelf(items: list[SnapshotRow], stands: _Stands, dimensions: int) -> Shelf:
-    vectors = np.full((len(items), dimensions), np.nan, dtype=np.float32)
+def _snapshot(rows: list[SnapshotRow], state: VisibleVersions, dimensions: int) -> Snapshot:
+    vectors = np.full((len(rows), dimensions), np.nan, dtype=np.float32)
     mentions: dict[str, list[int]] = {}
-    for place, one in enumerate(items):
-        if one.embedding is not None:
-            vectors[place] = one.embedding
-        for name in one.names:
-            mentions.setdefault(name, []).append(place)
-    return Shelf(
-        standing=stands.standing,
-        version=stands.version,
-        items=items,
-        columns=Columns(rows=[one.candidate for one in items]),
+    for index, row in enumerate(rows):
+        if row.embedding is not None:
+            vectors[index] = row.embedding
+        for name in row.names:
+            mentions.setdefault(name, []).append(index)
+    lacking = [row.item.item_id for row in rows if row.embedding is None]
+    return Snapshot(
+        state=state,
+        items=rows,
+        columns=Columns(rows=[row.candidate for row in rows]),
         vectors=vectors,
-        mentions={name: np.array(places) for name, places in mentions.items()},
-        lacking=[one.item.item_id for one in items if one.embedding is None],
-        is_settled=not stands.waiting,
+        mentions={name: np.array(indexes) for name, indexes in mentions.items()},
+        lacking=lacking,
+        is_incomplete=bool(lacking) and state.waiting,
         made_at=time.monotonic(),
     )
 
 
-SECONDS = 300.0  # C4
-DEGRADED_SECONDS = 5.0
-MOST_ANSWERS = 2_000
-
-
-class CacheableAnswer(Protocol):
-    """What recall answers."""
-
-    @property
-    def degraded(self) -> bool:
-        """Whether a later answer may be better."""
-
-
-A = TypeVar("A", bound=CacheableAnswer)
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    answer: Any
-    version: int
-
-
 class RecallCache:
-    """The answers of this process."""
+    """The answers of this process, each valid until the memory that it was found in changes."""
 
-    def __init__(self, *, seconds: float = SECONDS, most: int = MOST_ANSWERS) -> None:
-        self._seconds = seconds
-        self._kept: BoundedMap[Hashable, _Kept] = BoundedMap(most)
+    def __init__(self) -> None:
+        self._answers: BoundedMap[tuple[Identity, RecallRequest], tuple[RecallAnswer, int]] = BoundedMap(MOST_ANSWERS)
         self._counts = {"hits": 0, "misses": 0}
 
     async def read(
         self,
         database: Database,
         identity: Identity,
-        request: Hashable,
-        load: Callable[[], Awaitable[A]],
-    ) -> tuple[A, bool]:
-        """The answer to a request, and whether it was kept from before."""
+        request: RecallRequest,
+        load: Callable[[], Awaitable[RecallAnswer]],
+    ) -> tuple[RecallAnswer, bool]:
+        """The answer to a request, and whether it came from the cache."""
         version = await storage.read_version(database, identity)
-        # The viewpoint says what may be seen and the request what is asked: nothing else does.
-        key: Hashable = (identity.viewpoint, request)
-        found = self._kept.get(key)
-        if found is not None and found.version == version:
+        # The viewpoint decides what is visible and the request what is asked: nothing else does.
+        key = (identity.viewpoint, request)
+        cached = self._answers.get(key)
+        if cached is not None and cached[1] == version:
             self._counts["hits"] += 1
-            kept: A = found.answer
-            return kept, True
+            return cached[0], True
         self._counts["misses"] += 1
         answer = await load()
-        seconds = min(self._seconds, DEGRADED_SECONDS) if answer.degraded else self._seconds
-        self._kept.put(key, _Kept(answer, version), seconds=seconds)
+        seconds = DEGRADED_SECONDS if answer.degraded else ANSWER_SECONDS
+        self._answers.put(key, (answer, version), seconds=seconds)
         return answer, False
 
     def statistics(self) -> dict[str, int]:
-        """How often an answer was kept from before, and how many are kept."""
-        return {**self._counts, "kept": len(self._kept)}
+        return {**self._counts, "kept": len(self._answers)}

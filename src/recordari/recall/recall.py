@@ -1,4 +1,4 @@
-"""Recalling: arms find candidates, one ranker orders them, and the answer says why."""
+"""Recall: arms find candidates, one ranker orders them, and the trace says why."""
 
 from __future__ import annotations
 
@@ -28,20 +28,11 @@ from recordari.recall import storage
 from recordari.recall.accesses import AccessCounts
 from recordari.recall.process_cache import MOST_ITEMS, SnapshotCache
 from recordari.recall.request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
-from recordari.recall.rules.arms import look
-from recordari.recall.rules.candidates import Columns, SearchHits
-from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Folded, Question, Ranked, folded, ranked
+from recordari.recall.rules.arms import find_rows
+from recordari.recall.rules.candidates import Columns, SearchHits, arm_counts, search_hits
+from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Folded, Question, Ranked, folded, ranked, with_ranks
 from recordari.recall.rules.steps import is_bridging
-from recordari.recall.rules.temporal.times import Interval, question_interval
-from recordari.recall.rules.tracing import (
-    counts_of,
-    found_of,
-    looked_arms,
-    looked_counts,
-    told_arms,
-    with_ranks,
-    written_interval,
-)
+from recordari.recall.rules.temporal.times import Interval, question_interval, written_interval
 from recordari.recall.search import (
     depths_of,
     exact_below,
@@ -58,28 +49,27 @@ from recordari.tenants.tenants import TenantCache
 
 RERANKED = 20  # R4
 RERANK_SHARE = 0.4
-SPARE = 10  # ranked beyond what is asked for, to fill the places of merged duplicates
+SPARE = 10  # ranked beyond top_k, to replace merged duplicates
 TRACED = 60  # items shown in a trace
-MOST_RANKED = 300  # where most of what is ranked says the same
+MOST_RANKED = 300  # if most of the ranked items say the same
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Answered:
-    """The best candidates, and what came with them."""
+class _Result:
+    """The best candidates with their items."""
 
     best: Sequence[Ranked]
-    texts: Mapping[UUID, Item]
+    items: Mapping[UUID, Item]
     waiting: bool
-    """Whether anything is not embedded yet."""
+    """Whether any item of the tenant is not embedded yet."""
     pending: int
     counts: Mapping[str, int]
-    """How many candidates each arm brought."""
+    """How many candidates each arm found."""
     found_by: Mapping[UUID, tuple[str, ...]]
     """The arms that found each of the best."""
-    place: str
-    """Where they were looked for."""
+    searched_in: str
 
 
 async def recall(
@@ -98,15 +88,14 @@ async def recall(
     explain: bool = False,
     arms: frozenset[Arm] = frozenset(Arm),
 ) -> RecallAnswer:
-    """Find what answers the question among what the identity may see."""
+    """Find the items that answer the question, among those that the identity may see."""
     if source_kinds is not None and not source_kinds:
         raise InvalidInput("source_kinds must name a kind; leave it out for all kinds", field="source_kinds")
+    kinds = tuple(checked_choice("source_kinds", Kind, kind) for kind in source_kinds or ())
     request = RecallRequest(
         query=query,
         top_k=top_k,
-        source_kinds=None
-        if source_kinds is None
-        else tuple(checked_choice("source_kinds", Kind, kind) for kind in source_kinds),
+        source_kinds=kinds or None,
         scope=checked_choice("scope", AskedScope, scope).scope,
         enable_rerank=enable_rerank,
         since=since,
@@ -120,14 +109,12 @@ async def recall(
 
 
 async def find(resources: Resources, identity: Identity, request: RecallRequest) -> RecallAnswer:
-    """The same for a request that other rooms make."""
+    """Answer a request; other rooms call this."""
     with resources.telemetry.measured("recall"):
         return await _Recall(resources, identity, request).answer()
 
 
 class _Recall:
-    """One recall on its way: prepared, searched, ranked, reranked."""
-
     def __init__(self, resources: Resources, identity: Identity, request: RecallRequest) -> None:
         self.resources = resources
         self.identity = identity
@@ -144,7 +131,7 @@ class _Recall:
         view = await self.resources.get(TenantViews).get(self.resources.database, self.identity)
         if view.language != "english":
             terms = text.terms(self.request.query, view.language)
-        # The model takes longest: what needs no vector is read and found meanwhile.
+        # The model takes longest: meanwhile everything happens that needs no vector.
         embedding = asyncio.create_task(self._embedded(view))
         try:
             view, line, interval = await asyncio.gather(
@@ -152,54 +139,53 @@ class _Recall:
                 self._line(),
                 self._interval(),
             )
-            searched = self._search(terms, view, line, interval)
-            early = await self._early(searched, view)
+            search = self._search(terms, view, line, interval)
+            lexical = await self._early(search, view)
             vector, model_id, embedded = await embedding
         finally:
             embedding.cancel()
         self._mark("prepare")
         question = self._question(terms, model_id, interval, view.language)
-        # Without a vector there is nothing to compare: naming the model would compare vectors of different lengths.
-        compared = model_id if model_id is not None and vector is not None else ""
-        searched = replace(searched, vector=vector, model_id=compared)
-        answered, merged = await self._found(question, searched, early, view)
-        ordered, rerank_used = await self._reranked(merged.kept, answered.texts)
+        # Without a vector the model must not be named: vectors of different lengths would be compared.
+        search = replace(search, vector=vector, model_id=model_id or "" if vector is not None else "")
+        result, merged = await self._find_best(question, search, lexical, view)
+        ordered, rerank_used = await self._reranked(merged.kept, result.items)
         self._mark("total")
-        chosen = tuple(_recalled(one, answered, merged) for one in ordered[: self.request.top_k])
-        # A fact that is shown as its turn was recalled too, and does not fade.
-        recalled = [item_id for one in chosen for item_id in (one.id, *one.same_as)]
+        chosen = tuple(_recalled(ranked_item, result, merged) for ranked_item in ordered[: self.request.top_k])
         if self.request.counts_as_use:
+            # A fact that is shown as its turn was recalled too, and does not decay.
+            recalled = [item_id for item in chosen for item_id in (item.id, *item.same_as)]
             self.resources.get(AccessCounts).note(self.identity.tenant_id, recalled, now=self.resources.clock())
         return RecallAnswer(
             items=chosen,
             total=len(chosen),
-            degraded=answered.waiting or not embedded,
+            degraded=result.waiting or not embedded,
             rerank_used=rerank_used,
-            trace=self._trace(ordered, answered, question, searched, merged) if self.request.explain else None,
+            trace=self._trace(ordered, result, question, search, merged) if self.request.explain else None,
         )
 
-    async def _found(
-        self, question: Question, searched: Search, early: LexicalHits | None, view: TenantView
-    ) -> tuple[_Answered, Folded]:
-        """The best candidates, each thing once; once more and further down where most of them say the same."""
+    async def _find_best(
+        self, question: Question, search: Search, lexical: LexicalHits | None, view: TenantView
+    ) -> tuple[_Result, Folded]:
+        """The best candidates without repetitions; ranks more of them if most say the same."""
         collection = view.collection(question.terms)
-        for limit in (self._enough(searched), MOST_RANKED):
-            at_hand = await self._on_shelf(question, searched, collection, limit)
-            answered = at_hand or await self._in_database(question, searched, early, collection, limit)
+        for limit in (self._enough(search), MOST_RANKED):
+            cached = await self._in_snapshot(question, search, collection, limit)
+            result = cached or await self._in_database(question, search, lexical, collection, limit)
             self._mark("rank")
-            merged = folded(answered.best, answered.texts, await self._links(answered.texts))
-            if len(merged.kept) >= self.request.top_k or len(answered.best) < limit:
+            merged = folded(result.best, result.items, await self._links(result.items))
+            if len(merged.kept) >= self.request.top_k or len(result.best) < limit:
                 break
-        return answered, merged
+        return result, merged
 
-    def _enough(self, searched: Search) -> int:
-        """How many candidates are ranked, so that enough are left once each thing is shown once."""
-        if self.request.explain or searched.facts_apart:
+    def _enough(self, search: Search) -> int:
+        """How many candidates to rank, so that enough are left after merging."""
+        if self.request.explain or search.separate_facts:
             return TRACED  # many facts may be merged with their messages, traced or not
         return (self.request.top_k if self.resources.reranker is None else max(RERANKED, self.request.top_k)) + SPARE
 
     async def _interval(self) -> Interval | None:
-        """The time that the question names; days begin where the user lives."""
+        """The time that the question names, in the zone of the user."""
         query, now = self.request.query, self.request.as_of or self.resources.clock()
         interval = question_interval(query, now=now, zone=UTC)
         if interval is None or self.identity.user_id is None:
@@ -208,121 +194,116 @@ class _Recall:
         return question_interval(query, now=now, zone=zone)
 
     async def _line(self) -> Sequence[SessionId]:
-        """The sessions whose memory is asked."""
+        """The sessions to search."""
         if Scope.SESSION not in self.scopes:
             return ()
         return await memory_storage.read_line(self.resources.database, self.identity)
 
-    async def _early(self, searched: Search, view: TenantView) -> LexicalHits | None:
-        """What is found without the question's vector; None where the memory may be laid out in the process."""
+    async def _early(self, search: Search, view: TenantView) -> LexicalHits | None:
+        """Hits that need no vector; None where a snapshot may answer."""
         self._mark("terms")
-        is_large = view.items > MOST_ITEMS
-        if not is_large or self.resources.get(SnapshotCache).expects(self._sight(searched), model_id=searched.model_id):
+        expects = self.resources.get(SnapshotCache).expects
+        if view.items <= MOST_ITEMS or expects(self._visibility(search), model_id=search.model_id):
             return None
-        early = await storage.find_early(self.resources.database, self.identity, searched)
+        lexical = await storage.find_early(self.resources.database, self.identity, search)
         self._mark("early")
-        return early
+        return lexical
 
-    def _sight(self, searched: Search) -> Visibility:
+    def _visibility(self, search: Search) -> Visibility:
         return Visibility(
             identity=self.identity.viewpoint,
-            kinds=tuple(searched.kinds),
+            kinds=tuple(search.kinds),
             scopes=self.scopes,
-            sessions=tuple(searched.sessions),
+            sessions=tuple(search.sessions),
         )
 
-    async def _on_shelf(
-        self, question: Question, searched: Search, collection: Collection, limit: int
-    ) -> _Answered | None:
-        """The best of a memory that is laid out in the process; None when it is not."""
+    async def _in_snapshot(
+        self, question: Question, search: Search, collection: Collection, limit: int
+    ) -> _Result | None:
+        """The best of a memory with a snapshot in the process; None if there is none."""
         request = self.request
-        narrowed = (request.since, request.until, request.as_of, request.source_id, request.include_superseded or None)
-        if searched.vector is None or any(one is not None for one in narrowed):
+        filters = (request.since, request.until, request.as_of, request.source_id, request.include_superseded or None)
+        if search.vector is None or any(value is not None for value in filters):
             return None
-        looked_up = await self.resources.get(SnapshotCache).look(
+        cached = await self.resources.get(SnapshotCache).read(
             self.resources.database,
-            self._sight(searched),
-            model_id=searched.model_id,
-            dimensions=len(searched.vector),
+            self._visibility(search),
+            model_id=search.model_id,
+            dimensions=len(search.vector),
             topic=EMBED_TOPIC,
         )
-        if looked_up is None:
+        if cached is None:
             return None
         self._mark("candidates")
-        shelf, waiting = looked_up
-        looked = look(
-            shelf.columns,
-            shelf.similarity(searched.vector),
-            shelf.mentions,
-            terms=searched.terms,
-            interval=searched.interval,
-            entity_keys=searched.entity_keys,
-            follows_links=searched.follows_links,
-            depths=searched.depths,
-            facts_apart=searched.facts_apart,
+        snapshot, waiting = cached
+        hits = find_rows(
+            snapshot.columns,
+            snapshot.similarity(search.vector),
+            snapshot.mentions,
+            terms=search.terms,
+            interval=search.interval,
+            entity_keys=search.entity_keys,
+            follows_links=search.follows_links,
+            depths=search.depths,
+            separate_facts=search.separate_facts,
             ordered=request.explain,
         )
-        best = self._ranked(question, shelf.columns, looked.found, collection, limit)
-        pending = 0
+        best = self._ranked(question, snapshot.columns, hits.results, collection, limit)
         if request.explain:
-            best = with_ranks(best, looked)
-            pending = await self._pending() if waiting else 0
-        texts = {one.candidate.item_id: shelf.items[one.place].item for one in best}
-        counts = looked_counts(looked) if request.explain else {}
-        return _Answered(
+            best = with_ranks(best, hits)
+        items = {item.candidate.item_id: snapshot.items[item.row].item for item in best}
+        return _Result(
             best=best,
-            texts=texts,
+            items=items,
             waiting=waiting,
-            pending=pending,
-            counts=counts,
-            found_by=looked_arms(best, looked),
-            place="process",
+            pending=await self._pending() if waiting and request.explain else 0,
+            counts=hits.counts() if request.explain else {},
+            found_by=dict(zip(items, hits.found_by([item.row for item in best]), strict=True)),
+            searched_in="process",
         )
 
     async def _in_database(
-        self, question: Question, searched: Search, early: LexicalHits | None, collection: Collection, limit: int
-    ) -> _Answered:
-        """The best of what the indexes of the database find."""
-        if early is None:
-            early = await storage.find_early(self.resources.database, self.identity, searched)
+        self, question: Question, search: Search, lexical: LexicalHits | None, collection: Collection, limit: int
+    ) -> _Result:
+        """The best that the indexes of the database find."""
+        if lexical is None:
+            lexical = await storage.find_early(self.resources.database, self.identity, search)
         async with self.resources.database.transaction(self.identity) as tx:
-            candidates = await storage.find_candidates(tx, searched, early)
+            candidates = await storage.find_candidates(tx, search, lexical)
         self._mark("candidates")
-        columns = Columns(rows=candidates)
-        found = found_of(candidates, frozenset(early.linked))
-        best = self._ranked(question, columns, found, collection, limit)
-        texts = memory_storage.ask_items([one.candidate.item_id for one in best])
+        hits = search_hits(candidates, frozenset(lexical.linked))
+        best = self._ranked(question, Columns(rows=candidates), hits, collection, limit)
+        items = memory_storage.ask_items([item.candidate.item_id for item in best])
         waiting = outbox.ask_waiting(EMBED_TOPIC)
-        await self.resources.database.read_batch(self.identity, [texts, waiting])
-        return _Answered(
+        await self.resources.database.read_batch(self.identity, [items, waiting])
+        return _Result(
             best=best,
-            texts=texts.answer,
+            items=items.answer,
             waiting=waiting.answer,
             pending=await self._pending() if waiting.answer and self.request.explain else 0,
-            counts=counts_of(candidates) if self.request.explain else {},
-            found_by=told_arms(best),
-            place="database",
+            counts=arm_counts(candidates) if self.request.explain else {},
+            found_by={item.candidate.item_id: item.candidate.found_by for item in best},
+            searched_in="database",
         )
 
     async def _pending(self) -> int:
-        """How much is still to be embedded."""
         async with self.resources.database.transaction(self.identity) as tx:
             return await outbox.pending(tx, EMBED_TOPIC)
 
-    async def _links(self, texts: Mapping[UUID, Item]) -> list[tuple[UUID, UUID]]:
-        """Which of the facts found were taken from which of the turns found."""
-        facts = sum(item.kind == Kind.FACT for item in texts.values())
-        if not 0 < facts < len(texts):
+    async def _links(self, items: Mapping[UUID, Item]) -> list[tuple[UUID, UUID]]:
+        """Pairs of a fact and the turn that it was taken from, among these items."""
+        facts = sum(item.kind == Kind.FACT for item in items.values())
+        if not 0 < facts < len(items):
             return []
-        return await storage.links_among(self.resources.database, self.identity, list(texts))
+        return await storage.links_among(self.resources.database, self.identity, list(items))
 
     def _ranked(
-        self, question: Question, columns: Columns, found: SearchHits, collection: Collection, limit: int
+        self, question: Question, columns: Columns, hits: SearchHits, collection: Collection, limit: int
     ) -> list[Ranked]:
         return ranked(
             question,
             columns,
-            found,
+            hits,
             collection,
             weights=weights_of(self.request.arms),
             scope_weights=self.weights,
@@ -334,16 +315,16 @@ class _Recall:
         self.timings[step] = round((time.perf_counter() - self.started) * 1000, 3)
 
     async def _embedded(self, view: TenantView) -> tuple[np.ndarray | None, str | None, bool]:
-        """The question's vector in the tenant's model; without one, recall goes on by keywords."""
+        """The question's vector, its model, and whether nothing failed; without a vector, recall goes on by words."""
         embedder = self.resources.embedders.of(view.model_id)
         if Arm.VECTOR not in self.request.arms:
             return None, None, True
         if embedder is None:
             return None, None, self.resources.settings.embedding_provider == "none"
-        asked = embedded_text(self.request.query, speaker=None, event_time=None)
+        query = embedded_text(self.request.query, speaker=None, event_time=None)
         vector, ran = await fail_open(
             "embed_query",
-            lambda: embedder.embed_query(asked),
+            lambda: embedder.embed_query(query),
             fallback=None,
             seconds=self.resources.embedders.query_timeout,
         )
@@ -358,7 +339,7 @@ class _Recall:
         return Question(
             terms=terms,
             words=frozenset(words),
-            asked=asked_by(query),
+            wording=asked_by(query),
             interval=interval,
             tokens=tokens_of(tokens, words, language=language) if tokens is not None else None,
             calibration=UNRELATED_SIMILARITY.get((model_id or "").partition("@")[0]),
@@ -367,7 +348,7 @@ class _Recall:
     def _search(
         self, terms: Sequence[str], view: TenantView, line: Sequence[SessionId], interval: Interval | None
     ) -> Search:
-        """What to look for, while the question's vector is not there yet."""
+        """The search, still without the question's vector."""
         request = self.request
         embedder = self.resources.embedders.of(view.model_id)
         return Search(
@@ -386,89 +367,75 @@ class _Recall:
             include_superseded=request.include_superseded,
             source_id=request.source_id,
             exact_below=exact_below(view.items, indexed_from=self.resources.settings.vector_index_from),
-            facts_apart=self._has_repetitions(view),
+            separate_facts=self._has_repetitions(view),
             depths=depths_of(request.arms),
         )
 
     def _has_repetitions(self, view: TenantView) -> bool:
-        """Whether facts are asked for beside the messages that they were taken from."""
+        """Whether facts may be found together with the messages that they were taken from."""
         kinds = set(self.request.source_kinds or Kind)
         return view.distinct_items < view.items and Kind.FACT in kinds and len(kinds) > 1
 
-    async def _reranked(self, best: list[Ranked], found: Mapping[UUID, Item]) -> tuple[list[Ranked], bool]:
-        """The best candidates in the order of a cross-encoder blended with ours; as they were when it fails."""
+    async def _reranked(self, best: list[Ranked], items: Mapping[UUID, Item]) -> tuple[list[Ranked], bool]:
+        """The best candidates by our score blended with that of a cross-encoder; unchanged if it fails."""
         reranker = self.resources.reranker
         if reranker is None or not self.request.enable_rerank or not best:
             if reranker is not None:
                 self.rerank = "nothing was found" if self.request.enable_rerank else "not asked for"
             return best, False
         head = best[:RERANKED]
-        none: list[float] = []
+        texts = [items[item.candidate.item_id].content for item in head]
         scores, ran = await fail_open(
             "rerank",
-            lambda: reranker.rerank(self.request.query, [found[one.candidate.item_id].content for one in head]),
-            fallback=none,
+            lambda: reranker.rerank(self.request.query, texts),
+            fallback=list[float](),
             seconds=self.resources.settings.rerank_timeout,
         )
         self.rerank = "used" if ran else "failed or took too long; the order stays as it was"
         if not ran:
             return best, False
-        # As far as the scores lie apart, from 0 on: where nothing fits well, the cross-encoder says what fits best.
-        own = [0.0, *(one.score for one in head)]
+        # Scaled to the range of our scores and 0: where nothing fits well, the cross-encoder decides.
+        own = [0.0, *(item.score for item in head)]
         span = (max(own) - min(own)) or 1.0
-        blended = sorted(
-            (
-                replace(
-                    one,
-                    score=(1 - RERANK_SHARE) * one.score + RERANK_SHARE * span * score,
-                    parts={**one.parts, "rerank": round(score, 4)},
-                )
-                for one, score in zip(head, scores, strict=True)
-            ),
-            key=lambda one: -one.score,
-        )
-        return [*blended, *best[RERANKED:]], True
+        blended = [
+            replace(
+                item,
+                score=(1 - RERANK_SHARE) * item.score + RERANK_SHARE * span * score,
+                parts={**item.parts, "rerank": round(score, 4)},
+            )
+            for item, score in zip(head, scores, strict=True)
+        ]
+        return [*sorted(blended, key=lambda item: -item.score), *best[RERANKED:]], True
 
     def _trace(
-        self,
-        ordered: Sequence[Ranked],
-        answered: _Answered,
-        question: Question,
-        searched: Search,
-        merged: Folded,
+        self, ordered: Sequence[Ranked], result: _Result, question: Question, search: Search, merged: Folded
     ) -> dict[str, Any]:
-        """Why the answer is what it is: arms, ranks, scores, and what was left out."""
         top_k = self.request.top_k
         return {
-            "terms": {term: round(weight, 3) for term, weight in searched.terms.items()},
-            "terms_too_common": sorted(set(question.terms) - searched.terms.keys()),
-            "entities": list(searched.entity_keys),
+            "terms": {term: round(weight, 3) for term, weight in search.terms.items()},
+            "terms_too_common": sorted(set(question.terms) - search.terms.keys()),
+            "entities": list(search.entity_keys),
             "interval": written_interval(question.interval),
-            "asks_for_now": question.asked.present if question.interval is None else 0.0,
+            "asks_for_now": question.wording.present if question.interval is None else 0.0,
             "scopes": {scope: self.weights[scope] for scope in sorted(self.scopes)},
             "scopes_left_out": scopes_left_out(self.request, self.scopes, self.weights),
             "filters": filters_of(self.request),
-            "searched_in": answered.place,
-            "model_id": searched.model_id or None,
-            "question_embedded": searched.vector is not None,
-            "candidates": dict(answered.counts),
-            "pending_embeddings": answered.pending,
+            "searched_in": result.searched_in,
+            "model_id": search.model_id or None,
+            "question_embedded": search.vector is not None,
+            "candidates": dict(result.counts),
+            "pending_embeddings": result.pending,
             "items": [
                 {
-                    "id": str(one.candidate.item_id),
-                    "score": round(one.score, 4),
-                    "chosen": place < top_k,
-                    "cut": None if place < top_k else "top_k",
-                    "ranks": {
-                        "text": one.candidate.text_rank,
-                        "vector": one.candidate.vector_rank,
-                        "time": one.candidate.time_rank,
-                        "entity": one.candidate.entity_rank,
-                    },
-                    "similarity": None if one.candidate.similarity is None else round(one.candidate.similarity, 4),
-                    "parts": dict(one.parts),
+                    "id": str(item.candidate.item_id),
+                    "score": round(item.score, 4),
+                    "chosen": rank < top_k,
+                    "cut": None if rank < top_k else "top_k",
+                    "ranks": item.candidate.ranks,
+                    "similarity": None if item.candidate.similarity is None else round(item.candidate.similarity, 4),
+                    "parts": dict(item.parts),
                 }
-                for place, one in enumerate(ordered[:TRACED])
+                for rank, item in enumerate(ordered[:TRACED])
             ],
             "duplicates_merged": [str(item_id) for item_id in merged.duplicates],
             "facts_folded": [str(item_id) for item_id in merged.facts],
@@ -477,15 +444,15 @@ class _Recall:
         }
 
 
-def _recalled(one: Ranked, answered: _Answered, merged: Folded) -> RecalledItem:
-    item = answered.texts[one.candidate.item_id]
+def _recalled(ranked_item: Ranked, result: _Result, merged: Folded) -> RecalledItem:
+    item = result.items[ranked_item.candidate.item_id]
     return RecalledItem(
         id=item.item_id,
         source_kind=Kind(item.kind),
         source_ref=item.source_ref,
         content=item.content,
         event_time=item.event_time,
-        score=round(one.score, 4),  # further places are noise of the linear algebra library
+        score=round(ranked_item.score, 4),  # further digits are noise of the linear algebra library
         scope=Scope(item.scope),
         speaker=item.speaker,
         trust=Trust(item.trust),
@@ -496,5 +463,5 @@ def _recalled(one: Ranked, answered: _Answered, merged: Folded) -> RecalledItem:
         metadata=item.metadata,
         shared_from=item.shared_from,
         same_as=tuple(merged.same_as.get(item.item_id, ())),
-        found_by=answered.found_by[item.item_id],
+        found_by=result.found_by[item.item_id],
     )

@@ -1,4 +1,4 @@
-"""What is asked of memory, and what an answer holds."""
+"""The request and the answer of recall."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_QUERY_CHARACTERS = 8_000
 
 
 class Arm(StrEnum):
-    """A part of recall that can be switched off, to see what it is worth."""
+    """A part of recall that can be switched off, to measure its worth."""
 
     TEXT = "text"
     VECTOR = "vector"
@@ -32,8 +32,6 @@ class Arm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRequest:
-    """What is asked of memory."""
-
     query: str
     top_k: int = 5
     source_kinds: tuple[Kind, ...] | None = None
@@ -49,7 +47,7 @@ class RecallRequest:
     """Only documents of this source."""
     arms: frozenset[Arm] = frozenset(Arm)
     counts_as_use: bool = True
-    """Whether what is found counts as used; False where the caller notes itself what it shows."""
+    """Whether the items of the answer count as used; False if the caller notes the use itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +62,7 @@ class RecalledItem:
     content: str
     event_time: datetime
     score: float
-    """Higher is better; to be compared within one answer only."""
+    """Higher is better; compare it only within one answer."""
     scope: Scope
     speaker: str | None
     trust: Trust
@@ -76,7 +74,7 @@ class RecalledItem:
     invalid_at: datetime | None
     metadata: dict[str, Any] = field(default_factory=dict)
     citation: Annotated[Citation | None, LEFT_OUT_IF_EMPTY] = None
-    """Where it is in its document; only `search_knowledge` says so."""
+    """Where it is in its document; only from `search_knowledge`."""
     shared_from: str | None = None
     """The tenant that shares it; null: your own."""
     same_as: tuple[UUID, ...] = ()
@@ -99,21 +97,20 @@ class RecallAnswer:
     """Something is not embedded yet, or the question could not be: keywords are complete, meaning is not."""
     rerank_used: bool
     trace: Annotated[dict[str, Any] | None, LEFT_OUT_IF_EMPTY] = None
-    """Why: arms, ranks, scores, what was left out. Only with `explain`."""
+    """Why: arms, ranks, scores, items left out. Only with `explain`."""
 
 
 def check_request(identity: Identity, request: RecallRequest) -> None:
-    """Refuse what cannot be asked, or not by this identity."""
     checked_content(request.query, field="query")
     if len(request.query) > MAX_QUERY_CHARACTERS:
         raise InvalidInput(f"query must have at most {MAX_QUERY_CHARACTERS} characters", field="query")
     if not 1 <= request.top_k <= MAX_TOP_K:
-        raise InvalidInput(f"top_k must lie between 1 and {MAX_TOP_K}", field="top_k")
+        raise InvalidInput(f"top_k must be between 1 and {MAX_TOP_K}", field="top_k")
     if request.include_superseded and identity.role is not Role.ADMIN:
-        raise Forbidden("only an administrator may look at superseded items")
+        raise Forbidden("only an administrator may see superseded items")
     check_times(since=request.since, until=request.until, as_of=request.as_of)
     if request.since is not None and request.until is not None and request.since >= request.until:
-        raise InvalidInput("since must lie before until: nothing happens from the one up to the other", field="since")
+        raise InvalidInput("since must be before until", field="since")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +126,7 @@ class Citation:
     source: str
     revision: int
     ordinal: int
-    """The chunk's place; `GET /v1/documents/{document_id}/text` reads those around it."""
+    """The chunk's number; `GET /v1/documents/{document_id}/text` reads those around it."""
     heading: tuple[str, ...]
     page: int | None
     first: int

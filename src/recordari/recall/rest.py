@@ -1,4 +1,4 @@
-"""Recalling: what memory answers to a question, and the whole body behind a preview."""
+"""Routes: recall, and the whole body behind a preview."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RecallRequestBody(Strict):
     until: Moment | None = Field(default=None, description="Only what happened before then.")
     as_of: Moment | None = Field(default=None, description="What was true at that moment.")
     include_superseded: bool = Field(default=False, description="Retired facts too; needs the role admin.")
-    explain: bool = Field(default=False, description="Also say why: arms, ranks, scores, what was left out.")
+    explain: bool = Field(default=False, description="Also say why: arms, ranks, scores, items left out.")
 
 
 router = APIRouter(prefix="/v1", tags=["recall"], responses=PROBLEMS)
@@ -56,12 +56,12 @@ Length = Annotated[int | None, Query(ge=1, le=2**53, description="Most bytes; al
 
 
 @router.post("/recall", operation_id="recall", openapi_extra=client(reads=True))
-async def recall(caller: AgentCaller, asked: RecallRequestBody) -> RecallAnswer:
-    """What memory holds on a question, best first, by keyword and by meaning.
+async def recall(caller: AgentCaller, body: RecallRequestBody) -> RecallAnswer:
+    """The items that answer a question, best first, by words and by meaning.
 
-    `user` without a user and `agent` without an agent are refused with 401; `any` takes the scopes that there are.
+    `user` without a user and `agent` without an agent are refused with 401; `any` takes every scope that has an owner.
     """
-    return await recall_verbs.recall(*caller, **dict(asked))
+    return await recall_verbs.recall(*caller, **dict(body))
 
 
 @router.get("/tool_outputs/{key}", operation_id="read_tool_output")

@@ -1,4 +1,4 @@
-"""How a question searches: in which scopes, by which terms and tokens, and how deep each arm goes."""
+"""The parameters of a search: scopes, terms and tokens, weights, and the depth of each arm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from recordari.memory.tenant_view import TenantView
 from recordari.models.static import StaticTokens
 from recordari.recall.request import Arm, RecallRequest
 from recordari.recall.rules.arms import FULL_DEPTHS, Depths
-from recordari.recall.rules.candidates import Tokens
+from recordari.recall.rules.candidates import ARMS, Tokens
 from recordari.recall.rules.ranking import Weights
 
 MOST_POSTINGS = 4_000
@@ -27,7 +27,7 @@ MOST_EXACT = 3_000
 
 
 def scope_weights(resources: Resources, request: RecallRequest) -> dict[Scope, float]:
-    """The configured weight of each scope; one that is muted counts where it is asked for by name."""
+    """The configured weight of each scope; a muted one counts if the request names it."""
     settings = resources.settings
     weights = {
         Scope.SESSION: settings.recall_weight_session,
@@ -41,21 +41,21 @@ def scope_weights(resources: Resources, request: RecallRequest) -> dict[Scope, f
 
 
 def scopes_of(identity: Identity, request: RecallRequest, weights: Mapping[Scope, float]) -> frozenset[Scope]:
-    """The scopes to search. A scope asked for by name must have its owner; `any` takes those that have one."""
+    """The scopes to search. A scope that the request names must have an owner; `any` takes those that have one."""
     if request.scope is not None:
         require_owner(request.scope, identity, identity.session_id)
         return frozenset({request.scope})
     owners = {
-        Scope.TENANT: True,
-        Scope.USER: identity.user_id is not None,
-        Scope.AGENT: identity.agent_id is not None,
-        Scope.SESSION: identity.session_id is not None,
+        Scope.TENANT: identity.tenant_id,
+        Scope.USER: identity.user_id,
+        Scope.AGENT: identity.agent_id,
+        Scope.SESSION: identity.session_id,
     }
-    return frozenset(scope for scope, owned in owners.items() if owned and weights[scope] > 0)
+    return frozenset(scope for scope, owner in owners.items() if owner is not None and weights[scope] > 0)
 
 
 def scopes_left_out(request: RecallRequest, scopes: frozenset[Scope], weights: Mapping[Scope, float]) -> dict[str, str]:
-    """Which scopes are not searched, and why."""
+    """The scopes that are not searched, each with the reason."""
     if request.scope is not None:
         return {}
     return {
@@ -65,16 +65,16 @@ def scopes_left_out(request: RecallRequest, scopes: frozenset[Scope], weights: M
 
 
 def filters_of(request: RecallRequest) -> dict[str, Any]:
-    """What narrows the question, as a trace shows it."""
+    """The filters of the request, as a trace shows them."""
     moments = {"since": request.since, "until": request.until, "as_of": request.as_of}
-    given: dict[str, Any] = {name: moment.isoformat() for name, moment in moments.items() if moment is not None}
+    filters: dict[str, Any] = {name: moment.isoformat() for name, moment in moments.items() if moment is not None}
     if request.source_kinds is not None:
-        given["source_kinds"] = [str(kind) for kind in request.source_kinds]
+        filters["source_kinds"] = [str(kind) for kind in request.source_kinds]
     if request.source_id is not None:
-        given["source_id"] = str(request.source_id)
+        filters["source_id"] = str(request.source_id)
     if request.include_superseded:
-        given["include_superseded"] = True
-    return given
+        filters["include_superseded"] = True
+    return filters
 
 
 def rare_terms(terms: Sequence[str], view: TenantView) -> dict[str, float]:
@@ -82,7 +82,7 @@ def rare_terms(terms: Sequence[str], view: TenantView) -> dict[str, float]:
     collection = view.collection(terms)
     chosen: dict[str, float] = {}
     postings = 0
-    for term in sorted(dict.fromkeys(terms), key=lambda one: collection.frequencies[one])[:MOST_TERMS]:
+    for term in sorted(dict.fromkeys(terms), key=collection.frequencies.__getitem__)[:MOST_TERMS]:
         postings += collection.frequencies[term]
         if chosen and postings > MOST_POSTINGS:
             break
@@ -91,9 +91,9 @@ def rare_terms(terms: Sequence[str], view: TenantView) -> dict[str, float]:
 
 
 def exact_below(items: int, *, indexed_from: int) -> int | None:
-    """How many vectors are still looked at one by one; None for a tenant too small to have an index.
+    """Up to how many visible vectors each one is compared; None for a tenant too small to have an index.
 
-    Below that, the tenant's index would pass over most of what it finds: slower, and some of the nearest are missed.
+    Below that, most results of the tenant's index would be invisible: slower, and some of the nearest are missed.
     """
     return max(MOST_EXACT, items // 25) if items >= indexed_from / 2 else None
 
@@ -101,48 +101,33 @@ def exact_below(items: int, *, indexed_from: int) -> int | None:
 @lru_cache(maxsize=128)
 def weights_of(arms: frozenset[Arm]) -> Weights:
     """The ranker's weights without those of arms that are switched off."""
-    off: dict[Arm, dict[str, Any]] = {
-        Arm.LATE: {"late": 0.0},
-        Arm.SESSION: {"session": 0.0, "following": 0.0, "previous_words": 0.0, "previous_late": 0.0, "repeat": 0.0},
-        Arm.TIME: {"interval": 0.0, "date_words": 0.0, "newer": 0.0},
-        Arm.ENTITY: {"entity": 0.0, "linked": 0.0},
-        Arm.WORDING: {
-            "speaker": 0.0,
-            "own_words": 0.0,
-            "question": 0.0,
-            "dated": 0.0,
-            "disclosure": 0.0,
-        },
+    parts = {
+        Arm.LATE: ("late",),
+        Arm.SESSION: ("session", "following", "previous_words", "previous_late", "repeat"),
+        Arm.TIME: ("interval", "date_words", "newer"),
+        Arm.ENTITY: ("entity", "linked"),
+        Arm.WORDING: ("speaker", "own_words", "question", "dated", "disclosure"),
     }
-    changes = {name: value for arm, values in off.items() if arm not in arms for name, value in values.items()}
-    return replace(Weights(), **changes)
+    off: dict[str, Any] = {name: 0.0 for arm, names in parts.items() if arm not in arms for name in names}
+    return replace(Weights(), **off)
 
 
 @lru_cache(maxsize=128)
 def depths_of(arms: frozenset[Arm]) -> Depths:
-    """How deep each arm searches; not at all when it is switched off."""
-    full = FULL_DEPTHS
-    return Depths(
-        text=full.text if Arm.TEXT in arms else 0,
-        vector=full.vector if Arm.VECTOR in arms else 0,
-        time=full.time if Arm.TIME in arms else 0,
-        entity=full.entity if Arm.ENTITY in arms else 0,
-    )
+    return Depths(**{arm: getattr(FULL_DEPTHS, arm) if Arm(arm) in arms else 0 for arm in ARMS})
 
 
 def tokens_of(static: StaticTokens, words: Sequence[str], *, language: str) -> Tokens:
-    """The question's tokens that belong to words with a meaning, each with the term of its word."""
+    """The tokens of the words that have a term, each with that term; stop words have none."""
     ids: dict[int, str] = {}
     for word in dict.fromkeys(words):
         if (term := _term_of(word, language)) is not None:
             for token in static.word_ids(word):
                 ids.setdefault(token, term)
-    return Tokens(
-        ids=np.array(list(ids), dtype=np.int64), words=list(ids.values()), unit=static.unit, norms=static.norms
-    )
+    numbers = np.array(list(ids), dtype=np.int64)
+    return Tokens(ids=numbers, words=list(ids.values()), unit=static.unit, norms=static.norms)
 
 
 @lru_cache(maxsize=20_000)
 def _term_of(word: str, language: str) -> str | None:
-    """The term of a word with a meaning."""
     return next(iter(text.terms(word, language)), None)

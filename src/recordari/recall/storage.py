@@ -1,11 +1,13 @@
-"""Finding candidates: what needs no vector, then the one statement behind every recall."""
+"""The queries of recall: hits that need no vector, candidates, snapshots, and counts of use."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 from uuid import UUID
 
@@ -26,13 +28,14 @@ from recordari.recall.rules.temporal.times import Interval
 queries = Queries(__name__)
 
 NO_VECTOR = np.zeros(1, dtype=np.float32)
-_STANDING = queries.standing.filled(live=queries.live_now.sql, visible=queries.visible.sql)
-_SHELVED = queries.shelved.filled(live=queries.live_now.sql, visible=queries.visible.sql)
+_NOW = {"live": queries.live_now.sql, "visible": queries.visible.sql}
+_VISIBLE_VERSIONS = queries.visible_versions.filled(**_NOW)
+_SNAPSHOT_ROWS = queries.snapshot_rows.filled(**_NOW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What to look for, and where it may be found."""
+    """A prepared question: what to search for, and in which part of memory."""
 
     terms: Mapping[str, float]
     """Terms and their weights; an item with any of them is found."""
@@ -43,7 +46,7 @@ class Search:
     kinds: Sequence[str]
     scopes: frozenset[Scope]
     sessions: Sequence[SessionId] = ()
-    """Those whose memory is asked, where the scopes name sessions."""
+    """The sessions to search, where the scopes include sessions."""
     since: datetime | None = None
     until: datetime | None = None
     as_of: datetime | None = None
@@ -51,118 +54,104 @@ class Search:
     source_id: UUID | None = None
     """Only chunks of documents of this source."""
     follows_links: bool = False
-    """What stands beside an asked name in one item leads to others that mention it (X1)."""
-    facts_apart: bool = False
-    """Each arm brings facts beside its other candidates, and none of them in the place of one."""
+    """A name beside one of the question in an item leads to other items that mention it (X1)."""
+    separate_facts: bool = False
+    """The depth of an arm counts for facts and for other kinds on their own, so that no fact displaces a message."""
     exact_below: int | None = None
-    """Look at every vector that may answer when there are fewer than this; None: always."""
+    """With fewer visible vectors than this, compare every one; None: always."""
     depths: Depths = FULL_DEPTHS
 
     @property
-    def sorts(self) -> Sequence[Sequence[str]]:
-        """The kinds that are looked for together: of each of these, an arm brings as much as its depth allows."""
-        if not self.facts_apart:
+    def kind_groups(self) -> Sequence[Sequence[str]]:
+        """The kinds that are searched together: an arm has its full depth for each group."""
+        if not self.separate_facts:
             return [list(self.kinds)]
         return [[kind for kind in self.kinds if kind != Kind.FACT], [str(Kind.FACT)]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LexicalHits:
-    """What is found without the question's vector: items by words, time and names, best first."""
+    """Items found without the question's vector: by words, time and names, best first."""
 
     text: Sequence[UUID] = ()
     time: Sequence[UUID] = ()
     entity: Sequence[UUID] = ()
     linked: Sequence[UUID] = ()
-    """Those that mention no asked name, and another one that stands beside it in an item."""
+    """Items that only a link leads to."""
     crowded: Sequence[bool] = ()
-    """Of each sort, whether so many vectors may be seen that an index is worth its while."""
+    """For each group of kinds, whether so many vectors are visible that an index pays."""
 
 
 def early_queries(search: Search) -> dict[str, Query]:
-    """The queries that need no vector, by what they find, for this kind of search."""
+    """The queries that need no vector, by name, for this kind of search."""
     return _early_queries(_past(search), search.source_id is not None)
 
 
 @lru_cache(maxsize=16)
 def _early_queries(past: str, of_source: bool) -> dict[str, Query]:
     visible, vector_visible = _visible(of_source)
-    filled = {
-        query.name: query.filled(live=_LIVE[past][0].sql, visible=visible, vector_visible=vector_visible)
-        for query in (queries.worded, queries.timely, queries.naming, queries.linked, queries.seen)
-    }
-    # The connection keeps each kind of it under a name of its own.
-    kind = f"{past}_{'of_source' if of_source else 'of_any'}"
+    # Each variant has a name of its own, because the connection prepares statements by name.
+    variant = f"{past}_{'of_source' if of_source else 'of_any'}"
+    fragments = {"live": _LIVE[past][0].sql, "visible": visible, "vector_visible": vector_visible}
     return {
-        name.rpartition(".")[2]: Query(f"{name}_{kind}", query.purpose, query.sql) for name, query in filled.items()
+        query.name.rpartition(".")[2]: replace(query.filled(**fragments), name=f"{query.name}_{variant}")
+        for query in (queries.worded, queries.timely, queries.naming, queries.linked, queries.seen)
     }
 
 
 async def find_early(database: Database, identity: Identity, search: Search) -> LexicalHits:
     """Everything that can be found before the question is embedded, in one round trip."""
-    asked = _ask_early(identity, search)
-    if asked:
-        await database.read_batch(identity, [one for _, one in asked])
-    found: dict[str, list[list[Record]]] = {}
-    for name, one in asked:
-        found.setdefault(name, []).append(one.answer)
-
-    def ids(name: str, score: str) -> list[UUID]:
-        rows = [row for sort in found.get(name, ()) for row in sort]
-        return [row["item_id"] for row in sorted(rows, key=lambda row: -row[score])]
-
+    batch = _early_batch(identity, search)
+    if batch:
+        await database.read_batch(identity, [query for _, query in batch])
+    rows: defaultdict[str, list[Record]] = defaultdict(list)
+    for name, query in batch:
+        rows[name] += query.answer
     return LexicalHits(
-        text=ids("worded", "score"),
-        time=[row["item_id"] for sort in found.get("timely", ()) for row in sort],
-        entity=ids("naming", "shared"),
-        linked=[row["item_id"] for sort in found.get("linked", ()) for row in sort],
-        crowded=[row["number"] >= (search.exact_below or 0) for (row,) in found.get("seen", ())],
+        text=[row["item_id"] for row in sorted(rows["worded"], key=lambda row: -row["score"])],
+        time=[row["item_id"] for row in rows["timely"]],
+        entity=[row["item_id"] for row in sorted(rows["naming"], key=lambda row: -row["shared"])],
+        linked=[row["item_id"] for row in rows["linked"]],
+        crowded=[row["number"] >= (search.exact_below or 0) for row in rows["seen"]],
     )
 
 
-def _ask_early(identity: Identity, search: Search) -> list[tuple[str, BatchedQuery[list[Record]]]]:
-    """What is asked for that needs no vector, each by what it finds: of times once, of the rest for every sort."""
-    known, depths, interval = early_queries(search), search.depths, search.interval
-    sight = _sight(identity, search)
-    asked: list[tuple[str, dict[str, Any]]] = []
+def _early_batch(identity: Identity, search: Search) -> list[tuple[str, BatchedQuery[list[Record]]]]:
+    """The queries that need no vector, by name: times and links once, the rest for every group of kinds."""
+    sent, depths, interval = early_queries(search), search.depths, search.interval
+    visible, keys = _search_parameters(identity, search), list(search.entity_keys)
+    batch: list[tuple[str, dict[str, Any]]] = []
     if interval is not None and depths.time:
         start, end = interval.start or BEGINNING, interval.end or END
-        asked.append(("timely", {"interval_start": start, "interval_end": end, "depth": depths.time}))
-    if search.entity_keys and search.follows_links and depths.entity:
-        links = {"entity_keys": list(search.entity_keys), "few": FEW_MENTIONS, "depth": depths.entity}
-        asked.append(("linked", links))
-    for kinds in search.sorts:
+        batch.append(("timely", {"interval_start": start, "interval_end": end, "depth": depths.time}))
+    if keys and search.follows_links and depths.entity:
+        batch.append(("linked", {"entity_keys": keys, "few": FEW_MENTIONS, "depth": depths.entity}))
+    for kinds in search.kind_groups:
         if search.terms and depths.text:
-            terms = {"queries": [tsquery_literal([term]) for term in search.terms]}
-            weights = {"weights": list(search.terms.values())}
-            asked.append(("worded", {**terms, **weights, "depth": depths.text, "kinds": kinds}))
-        if search.entity_keys and depths.entity:
-            keys = list(search.entity_keys)
-            asked.append(("naming", {"entity_keys": keys, "depth": depths.entity, "kinds": kinds}))
+            terms = [tsquery_literal([term]) for term in search.terms]
+            weights = list(search.terms.values())
+            batch.append(("worded", {"queries": terms, "weights": weights, "depth": depths.text, "kinds": kinds}))
+        if keys and depths.entity:
+            batch.append(("naming", {"entity_keys": keys, "depth": depths.entity, "kinds": kinds}))
         if search.exact_below is not None and depths.vector and _may_be_indexed(search):
             owners = {"model_id": search.model_id, "owners": _owners(identity, search)}
-            asked.append(("seen", {**owners, "limit": search.exact_below, "kinds": kinds}))
-    return [(name, BatchedQuery(known[name], _as_they_are, **{**sight, **parameters})) for name, parameters in asked]
-
-
-def _as_they_are(rows: list[Record]) -> list[Record]:
-    return rows
+            batch.append(("seen", {**owners, "limit": search.exact_below, "kinds": kinds}))
+    return [(name, BatchedQuery(sent[name], list, **{**visible, **parameters})) for name, parameters in batch]
 
 
 def statement(search: Search, by_index: Sequence[bool] = ()) -> Query:
-    """The candidates' query for this kind of search and this length of vector; which sorts are searched by an index."""
+    """The query of candidates for this kind of search and length of vector; `by_index`: the groups of kinds with an index."""
     live, vector_live = _LIVE[_past(search)]
     visible, vector_visible = _visible(search.source_id is not None)
-    sorts = ("said_kinds", "fact_kinds") if search.facts_apart else ("kinds",)
+    groups = ("other_kinds", "fact_kinds") if search.separate_facts else ("kinds",)
     nearest = []
-    for place, sort in enumerate(sorts):
-        is_indexed = place < len(by_index) and by_index[place]
+    for group, is_indexed in zip_longest(groups, by_index[: len(groups)], fillvalue=False):
         fragment = queries.indexed_nearest if is_indexed else queries.exact_nearest
         whole = fragment.filled(exact=queries.exact_nearest.sql, vector_visible=vector_visible).sql
-        nearest.append(f"({whole.replace('%(kinds)s', f'%({sort})s')})")
+        nearest.append(f"({whole.replace('%(kinds)s', f'%({group})s')})")
     return queries.candidates.filled(
         nearest=" UNION ALL ".join(nearest),
-        told=queries.told.sql,
+        candidate_columns=queries.candidate_columns.sql,
         live=live.sql,
         visible=visible,
         vector_live=vector_live.sql,
@@ -170,23 +159,22 @@ def statement(search: Search, by_index: Sequence[bool] = ()) -> Query:
     )
 
 
-async def find_candidates(tx: Transaction, search: Search, early: LexicalHits) -> list[Candidate]:
-    """Everything that may answer, with what is needed to score it."""
+async def find_candidates(tx: Transaction, search: Search, lexical: LexicalHits) -> list[Candidate]:
     has_index = search.vector is not None and _may_be_indexed(search)
-    said, *facts = search.sorts
+    others, *facts = search.kind_groups
     return await tx.query_custom_plan(
-        statement(search, early.crowded if has_index else ()),
+        statement(search, lexical.crowded if has_index else ()),
         Candidate,
-        text_ids=list(early.text),
-        time_ids=list(early.time),
-        entity_ids=list(dict.fromkeys([*early.entity, *early.linked])),
+        text_ids=list(lexical.text),
+        time_ids=list(lexical.time),
+        entity_ids=list(dict.fromkeys([*lexical.entity, *lexical.linked])),
         vector=HalfVector(NO_VECTOR if search.vector is None else search.vector),
         model_id=search.model_id,
         owners=_owners(tx.identity, search),
         vector_depth=search.depths.vector if search.vector is not None else 0,
-        said_kinds=list(said),
+        other_kinds=list(others),
         fact_kinds=list(facts[0]) if facts else [],
-        **_sight(tx.identity, search),
+        **_search_parameters(tx.identity, search),
     )
 
 
@@ -198,68 +186,57 @@ _LIVE = {
 
 
 def _past(search: Search) -> str:
-    """Which of the three: what holds now, what held then, what was retired too."""
+    """The variant of `_LIVE`: items that hold now, that held then, or the retired too."""
     if search.as_of is not None:
         return "believed_then"
     return "also_superseded" if search.include_superseded else "live_now"
 
 
 def _visible(of_source: bool) -> tuple[str, str]:
-    """Who sees what, of items and of vectors."""
-    visible, vector_visible = queries.visible.sql, queries.vector_visible.sql
-    if of_source:
-        visible = f"{visible} AND {queries.of_source.sql}"
-        vector_visible = f"{vector_visible} AND {queries.vector_of_source.sql}"
-    return visible, vector_visible
+    """The conditions for visible items and visible vectors."""
+    items, vectors = queries.visible.sql, queries.vector_visible.sql
+    if not of_source:
+        return items, vectors
+    return f"{items} AND {queries.of_source.sql}", f"{vectors} AND {queries.vector_of_source.sql}"
 
 
 def _may_be_indexed(search: Search) -> bool:
-    """The index holds live vectors only, and does not know their source: it would pass over most of what it finds."""
+    """The index holds live vectors only, and does not know their source: most of its results would be dropped."""
     return _past(search) == "live_now" and search.source_id is None
 
 
-def _sight(who: Identity, search: Search) -> dict[str, Any]:
-    """What decides whether an item may be seen, as the fragments name it."""
+def _search_parameters(identity: Identity, search: Search) -> dict[str, Any]:
+    bounds = {"since": search.since or BEGINNING, "until": search.until or END}
+    return {**_visible_parameters(identity, search), **bounds, "as_of": search.as_of, "source_id": search.source_id}
+
+
+def _visible_parameters(identity: Identity, area: Search | Visibility) -> dict[str, Any]:
+    """The parameters of the fragment `visible`, for all times."""
     return {
-        "kinds": list(search.kinds),
-        "tenant_scope": Scope.TENANT in search.scopes,
-        "user_id": who.user_id if Scope.USER in search.scopes else None,
-        "agent_id": who.agent_id if Scope.AGENT in search.scopes else None,
-        "session_ids": list(search.sessions),
-        "since": search.since or BEGINNING,
-        "until": search.until or END,
-        "as_of": search.as_of,
-        "source_id": search.source_id,
+        "kinds": list(area.kinds),
+        "tenant_scope": Scope.TENANT in area.scopes,
+        "user_id": identity.user_id if Scope.USER in area.scopes else None,
+        "agent_id": identity.agent_id if Scope.AGENT in area.scopes else None,
+        "session_ids": list(area.sessions),
+        "since": BEGINNING,
+        "until": END,
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visibility:
-    """Who looks, and for what: what decides which items may be seen."""
+    """The caller, kinds and scopes that decide which items are visible."""
 
     identity: Identity
     kinds: tuple[str, ...]
     scopes: frozenset[Scope]
     sessions: tuple[SessionId, ...] = ()
-    """Those whose memory is asked, where the scopes name sessions."""
-
-    def parameters(self) -> dict[str, Any]:
-        """As the fragment `visible` names them."""
-        who = self.identity
-        return {
-            "kinds": self.kinds,
-            "tenant_scope": Scope.TENANT in self.scopes,
-            "user_id": who.user_id if Scope.USER in self.scopes else None,
-            "agent_id": who.agent_id if Scope.AGENT in self.scopes else None,
-            "session_ids": self.sessions,
-            "since": BEGINNING,
-            "until": END,
-        }
+    """The sessions to search, where the scopes include sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRow:
-    """An item that may be seen, with all that recall needs of it."""
+    """A visible item with everything that recall needs of it."""
 
     version: bytes
     item: Item
@@ -268,46 +245,56 @@ class SnapshotRow:
     names: tuple[str, ...]
 
 
-async def find_standing(
-    database: Database, sight: Visibility, *, known: int | None, topic: str, limit: int
-) -> tuple[int, bytes | None, bool]:
-    """How often what may be seen was changed; the ids of these items, each with its last change; whether a topic waits.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisibleVersions:
+    """The state of the items that are visible to an identity."""
 
-    The ids are None when the count is the one known already.
-    """
-    ((version, standing, waiting),) = await database.execute(
-        sight.identity, _STANDING, known=known, topic=topic, limit=limit, **sight.parameters()
+    changes: int
+    """How often they have changed."""
+    versions: bytes
+    """The id and the number of the last change of each item."""
+    waiting: bool
+    """Whether the topic has work left."""
+
+
+async def find_visible_versions(
+    database: Database, visibility: Visibility, *, known: VisibleVersions | None, topic: str, limit: int
+) -> VisibleVersions:
+    """The state now; the database sends the versions only if the count of changes is not the known one."""
+    parameters = _visible_parameters(visibility.identity, visibility) | {"topic": topic, "limit": limit}
+    ((changes, versions, waiting),) = await database.execute(
+        visibility.identity, _VISIBLE_VERSIONS, known=known.changes if known is not None else None, **parameters
     )
-    return version, standing, waiting
+    if versions is None and known is not None:
+        versions = known.versions
+    return VisibleVersions(changes=changes, versions=versions, waiting=waiting)
 
 
-async def find_shelved(
-    tx: Transaction, sight: Visibility, model_id: str, item_ids: Sequence[UUID]
+async def find_snapshot_rows(
+    tx: Transaction, visibility: Visibility, model_id: str, item_ids: Sequence[UUID]
 ) -> list[SnapshotRow]:
-    """These items, as far as they may be seen now."""
-    parameters = {**sight.parameters(), "kinds": list(sight.kinds), "session_ids": list(sight.sessions)}
-    rows = await tx.query_custom_plan(_SHELVED, dict, model_id=model_id, item_ids=list(item_ids), **parameters)
-    return [_shelved(row) for row in rows]
+    parameters = _visible_parameters(visibility.identity, visibility)
+    rows = await tx.query_custom_plan(_SNAPSHOT_ROWS, dict, model_id=model_id, item_ids=list(item_ids), **parameters)
+    return [_snapshot_row(row) for row in rows]
 
 
-def _shelved(row: dict[str, Any]) -> SnapshotRow:
+def _snapshot_row(row: dict[str, Any]) -> SnapshotRow:
     features = {name: row.pop(name) for name in ("thread", "position", "terms", "tokens", "traits")}
     version, embedding, names = row.pop("version"), row.pop("embedding"), row.pop("names")
-    item = Item(**row)
     shared = {name: row[name] for name in ("item_id", "scope", "session_id", "speaker", "trust", "event_time")}
     return SnapshotRow(
         version=version,
-        item=item,
-        candidate=Candidate(**shared, **features, is_fact=item.kind == Kind.FACT),
+        item=Item(**row),
+        candidate=Candidate(**shared, **features, is_fact=row["kind"] == Kind.FACT),
         embedding=None if embedding is None else np.frombuffer(embedding, dtype=">f2", offset=4),
         names=tuple(names),
     )
 
 
-def _owners(who: Identity, search: Search) -> list[str]:
-    """Whose vectors may be seen, as the column `owner` writes them."""
-    ids = {Scope.TENANT: "", Scope.USER: who.user_id, Scope.AGENT: who.agent_id}
-    owners = [f"{scope}:{found}" for scope, found in ids.items() if scope in search.scopes and found is not None]
+def _owners(identity: Identity, search: Search) -> list[str]:
+    """The owners of visible vectors, as the column `owner` writes them."""
+    ids = {Scope.TENANT: "", Scope.USER: identity.user_id, Scope.AGENT: identity.agent_id}
+    owners = [f"{scope}:{owner}" for scope, owner in ids.items() if scope in search.scopes and owner is not None]
     return [*owners, *(f"{Scope.SESSION}:{session_id}" for session_id in search.sessions)]
 
 
@@ -321,29 +308,22 @@ class Accesses:
 
 
 async def add_counts(tx: Transaction, counts: Sequence[Accesses]) -> None:
-    """Add to what is known of the use of items."""
     await tx.run(
         queries.add_counts,
-        item_ids=[one.item_id for one in counts],
-        times=[one.times for one in counts],
-        last_ats=[one.last_at for one in counts],
+        item_ids=[count.item_id for count in counts],
+        times=[count.times for count in counts],
+        last_ats=[count.last_at for count in counts],
     )
 
 
 async def read_version(database: Database, identity: Identity) -> int:
-    """How often what the identity may recall has changed; it differs after every change."""
-    ((version,),) = await database.execute(
-        identity,
-        queries.version,
-        user_id=identity.user_id,
-        agent_id=identity.agent_id,
-        session_id=identity.session_id,
-    )
+    """How often the memory of the identity has changed; it differs after every change."""
+    owners = {"user_id": identity.user_id, "agent_id": identity.agent_id, "session_id": identity.session_id}
+    ((version,),) = await database.execute(identity, queries.version, **owners)
     return int(version)
 
 
 async def links_among(database: Database, identity: Identity, item_ids: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
-    """Pairs of these items of which the first was taken from the second."""
-    return [
-        (fact, turn) for fact, turn in await database.execute(identity, queries.links_among, item_ids=list(item_ids))
-    ]
+    """Pairs of a fact and the turn that it was taken from."""
+    rows = await database.execute(identity, queries.links_among, item_ids=list(item_ids))
+    return [(fact, turn) for fact, turn in rows]

@@ -1,21 +1,21 @@
 -- name: visible
--- Fragment: whose item it is, of which kind and from when; the one place that says who sees what.
+-- Fragment: the owners, kinds and times of visible items; the only definition of who sees what.
 i.kind = ANY(%(kinds)s) AND i.event_time >= %(since)s AND i.event_time < %(until)s
         AND ((i.scope = 'tenant' AND %(tenant_scope)s) OR (i.scope = 'user' AND i.user_id = %(user_id)s)
             OR (i.scope = 'agent' AND i.agent_id = %(agent_id)s)
             OR (i.scope = 'session' AND i.session_id = ANY(%(session_ids)s)))
 
 -- name: live_now
--- Fragment: what recall shows today.
+-- Fragment: items that recall shows today.
 i.live
 
 -- name: believed_then
--- Fragment: what was known and held true at a moment, whatever happened since.
+-- Fragment: items that were known and held true at a moment, whatever happened since.
 i.created_at <= %(as_of)s AND i.valid_at <= %(as_of)s AND (i.invalid_at IS NULL OR i.invalid_at > %(as_of)s)
     AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
 
 -- name: also_superseded
--- Fragment: what an administrator may look at, the retired included.
+-- Fragment: items that an administrator may see, the retired included.
 i.archived_at IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
 
 -- name: vector_live_now
@@ -23,14 +23,14 @@ i.archived_at IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
 i.live
 
 -- name: vector_believed_then
--- Fragment: vectors of what was held true at a moment.
+-- Fragment: vectors of items that held true at a moment.
 EXISTS (
     SELECT FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id
         AND x.created_at <= %(as_of)s AND x.valid_at <= %(as_of)s AND (x.invalid_at IS NULL OR x.invalid_at > %(as_of)s)
         AND x.deleted_at IS NULL AND x.anonymized_at IS NULL)
 
 -- name: vector_also_superseded
--- Fragment: vectors of what an administrator may look at.
+-- Fragment: vectors of items that an administrator may see.
 EXISTS (
     SELECT FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id
         AND x.archived_at IS NULL AND x.deleted_at IS NULL AND x.anonymized_at IS NULL)
@@ -40,16 +40,16 @@ EXISTS (
 i.owner = ANY(%(owners)s) AND i.kind = ANY(%(kinds)s) AND i.event_time >= %(since)s AND i.event_time < %(until)s
 
 -- name: of_source
--- Fragment: only what a source holds.
+-- Fragment: only items of a source.
 i.source_id = %(source_id)s
 
 -- name: vector_of_source
--- Fragment: only vectors of what a source holds.
+-- Fragment: only vectors of items of a source.
 EXISTS (
     SELECT FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id AND x.source_id = %(source_id)s)
 
 -- name: exact_nearest
--- Fragment: the nearest of all vectors that may be seen. OFFSET 0 keeps the planner from any index by distance.
+-- Fragment: the nearest of all visible vectors. OFFSET 0 keeps the planner from any index by distance.
 SELECT n.item_id, n.distance FROM (
         SELECT i.item_id, i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) AS distance
         FROM vectors i
@@ -72,7 +72,7 @@ WITH near AS MATERIALIZED (
 -- The items that have any of the terms, best first.
 SELECT i.item_id, sum(t.weight * i.rank) AS score
 FROM unnest(%(queries)s::tsquery[], %(weights)s::real[]) AS t (query, weight)
--- The index of words alone finds them: a plan for any tenant would rather walk this one by time, which everything is within.
+-- OFFSET 0 forces the index of words: a generic plan would rather walk the index by time, whose range holds everything.
 CROSS JOIN LATERAL (
     SELECT i.item_id, i.kind, i.scope, i.user_id, i.agent_id, i.session_id, i.source_id, i.event_time, i.live, i.created_at,
         i.valid_at, i.invalid_at, i.archived_at, i.deleted_at, i.anonymized_at, ts_rank(i.tsv, t.query, 1) AS rank
@@ -82,14 +82,14 @@ WHERE {live} AND {visible}
 GROUP BY i.item_id ORDER BY score DESC, i.item_id DESC LIMIT %(depth)s
 
 -- name: timely
--- The items of the interval that is asked about, latest first.
+-- The items of the interval in question, latest first.
 SELECT i.item_id FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.event_time >= %(interval_start)s AND i.event_time < %(interval_end)s
     AND {live} AND {visible}
 ORDER BY i.event_time DESC LIMIT %(depth)s
 
 -- name: naming
--- The items that mention the entities asked about, those with most of them first.
+-- The items that mention entities of the question, those with most of them first.
 WITH asked AS MATERIALIZED (
     SELECT entity_id FROM entities WHERE tenant_id = %(tenant_id)s AND key = ANY(%(entity_keys)s)
 )
@@ -100,7 +100,8 @@ WHERE {live} AND {visible}
 GROUP BY m.item_id ORDER BY shared DESC, m.item_id DESC LIMIT %(depth)s
 
 -- name: linked
--- The items that mention what stands beside an asked name in another item, and no asked name; by names with few mentions.
+-- The items that mention a name which is beside one of the question in another item, and none of the question; only through
+-- names with few mentions.
 WITH asked AS MATERIALIZED (
     SELECT entity_id FROM entities WHERE tenant_id = %(tenant_id)s AND key = ANY(%(entity_keys)s)
 ), near AS MATERIALIZED (
@@ -110,7 +111,7 @@ WITH asked AS MATERIALIZED (
             WHERE tenant_id = %(tenant_id)s AND entity_id = a.entity_id LIMIT %(few)s + 1) m) f
     WHERE cardinality(f.item_ids) <= %(few)s
 ), bridges AS MATERIALIZED (
-    -- Only by items that may be seen: what others said must not lead anywhere.
+    -- Only through visible items: those of others must not lead anywhere.
     SELECT DISTINCT m.entity_id FROM near n
     CROSS JOIN LATERAL (
         SELECT i.* FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = n.item_id AND {live} AND {visible} OFFSET 0) i
@@ -132,18 +133,18 @@ WHERE {live} AND {visible} AND NOT EXISTS (
 ORDER BY i.item_id DESC LIMIT %(depth)s
 
 -- name: seen
--- How many vectors may be seen, counted up to a limit.
+-- How many vectors are visible, counted up to a limit.
 SELECT count(*) AS number FROM (
     SELECT FROM vectors i
     WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND i.live AND {vector_visible}
     LIMIT %(limit)s) s
 
--- name: told
--- Fragment: what is told of an item that may answer, in the order of `Candidate`.
+-- name: candidate_columns
+-- Fragment: the columns of an item that may answer, in the order of `Candidate`.
 item_id, scope, thread, position, speaker, trust, event_time, terms, tokens, traits, session_id
 
 -- name: candidates
--- Items that may answer, those found already and those nearest in meaning, with the items beside them: one round trip.
+-- Items that may answer: those found without a vector and those nearest in meaning, with the items beside them. One round trip.
 WITH vector_arm AS MATERIALIZED (
     {nearest}
 ), found AS (
@@ -152,16 +153,16 @@ WITH vector_arm AS MATERIALIZED (
     UNION ALL SELECT item_id, 'time', rank, NULL FROM unnest(%(time_ids)s::uuid[]) WITH ORDINALITY AS t (item_id, rank)
     UNION ALL SELECT item_id, 'entity', rank, NULL FROM unnest(%(entity_ids)s::uuid[]) WITH ORDINALITY AS t (item_id, rank)
 ), hits AS MATERIALIZED (
-    -- Look-ups by key stand in LATERAL … OFFSET 0 from here on: without statistics, as after a large import, the planner
-    -- would rather walk the whole tenant. An item is looked up once, with all that is to be told of it.
+    -- Look-ups by key are LATERAL … OFFSET 0 from here on: without statistics, as after a large import, the planner would
+    -- rather walk the whole tenant. Each item is looked up once, with all of its columns.
     SELECT f.*, i.* FROM (
         SELECT item_id AS found_id, min(distance) AS distance,
             min(rank) FILTER (WHERE arm = 'text') AS text_rank, min(rank) FILTER (WHERE arm = 'vector') AS vector_rank,
             min(rank) FILTER (WHERE arm = 'time') AS time_rank, min(rank) FILTER (WHERE arm = 'entity') AS entity_rank
         FROM found GROUP BY item_id) f
     CROSS JOIN LATERAL (
-        -- Once more whether it may be shown: it may have been retired since it was found, or its vector been written then.
-        SELECT {told}, i.kind = 'fact' AS is_fact FROM items i
+        -- Visibility is checked again: the item may have been retired since it was found.
+        SELECT {candidate_columns}, i.kind = 'fact' AS is_fact FROM items i
         WHERE i.tenant_id = %(tenant_id)s AND i.item_id = f.found_id AND {live} AND {visible} OFFSET 0) i
 ), places AS MATERIALIZED (
     SELECT thread, position + step AS position, bool_or(step = 1) AS follows
@@ -170,24 +171,24 @@ WITH vector_arm AS MATERIALIZED (
     -- The one after a hit may be its answer; the one before lends it its words.
     SELECT p.follows, n.* FROM places p
     CROSS JOIN LATERAL (
-        SELECT {told}, i.kind = 'fact' AS is_fact FROM items i
+        SELECT {candidate_columns}, i.kind = 'fact' AS is_fact FROM items i
         WHERE i.tenant_id = %(tenant_id)s AND i.thread = p.thread AND i.position = p.position AND {live} AND {visible}
         OFFSET 0) n
 ), wanted AS (
-    SELECT {told}, is_fact, distance, true AS is_hit, text_rank, vector_rank, time_rank, entity_rank FROM hits
-    UNION ALL SELECT {told}, is_fact, NULL, follows, NULL, NULL, NULL, NULL FROM beside
+    SELECT {candidate_columns}, is_fact, distance, true AS is_hit, text_rank, vector_rank, time_rank, entity_rank FROM hits
+    UNION ALL SELECT {candidate_columns}, is_fact, NULL, follows, NULL, NULL, NULL, NULL FROM beside
     WHERE item_id NOT IN (SELECT item_id FROM hits)
 )
-SELECT {told}, -COALESCE(distance, v.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions})) AS similarity,
+SELECT {candidate_columns}, -COALESCE(distance, v.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions})) AS similarity,
     is_fact, is_hit, text_rank, vector_rank, time_rank, entity_rank
 FROM wanted w
 LEFT JOIN LATERAL (
     SELECT embedding FROM vectors
     WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s AND item_id = w.item_id AND w.distance IS NULL OFFSET 0) v ON true
 
--- name: standing
--- How often what these owners have was changed, whether a topic is waited for, and unless the count is the one given: which
--- items may be seen now, each by its id and the number of its last change.
+-- name: visible_versions
+-- How often the memory of these owners has changed, whether a topic has work left, and if the count is not the known one: the
+-- items that are visible now, each by its id and the number of its last change.
 SELECT c.version, CASE WHEN c.version IS DISTINCT FROM %(known)s::bigint THEN (
     SELECT COALESCE(string_agg(uuid_send(s.item_id) || xidsend(s.version), ''::bytea), ''::bytea) FROM (
         SELECT i.item_id, i.xmin AS version FROM items i WHERE i.tenant_id = %(tenant_id)s AND {live} AND {visible}
@@ -200,8 +201,8 @@ FROM (
         || ARRAY[owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
             owner_class('agent', NULL, %(agent_id)s, NULL)])) c
 
--- name: shelved
--- Everything that recall needs of these items, as far as they may be seen now: features, texts, vectors and names.
+-- name: snapshot_rows
+-- Everything that recall needs of these items, if they are visible now: features, texts, vectors and names.
 SELECT xidsend(i.xmin) AS version, i.thread, i.position, i.terms, i.tokens, i.traits,
     {i.item_columns},
     (SELECT halfvec_send(v.embedding) FROM vectors v
@@ -213,7 +214,7 @@ FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND {live} AND {visible}
 
 -- name: add_counts
--- How often items were recalled since the last time, added to what is known.
+-- Adds how often items were recalled since the last flush.
 INSERT INTO access (tenant_id, item_id, times, last_at)
 SELECT i.tenant_id, i.item_id, g.times, g.last_at
 FROM unnest(%(item_ids)s::uuid[], %(times)s::bigint[], %(last_ats)s::timestamptz[]) AS g (item_id, times, last_at)
@@ -223,7 +224,7 @@ ON CONFLICT (tenant_id, item_id) DO UPDATE SET
     times = access.times + excluded.times, last_at = GREATEST(access.last_at, excluded.last_at)
 
 -- name: version
--- How often what these owners may recall has changed; of a session with all those that it is one line with.
+-- How often the memory of these owners has changed; of a session, with all sessions of its line.
 SELECT COALESCE(sum(version), 0)::bigint FROM memory_versions
 WHERE tenant_id = %(tenant_id)s AND owner_class = ANY(ARRAY[
     owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
@@ -233,6 +234,6 @@ WHERE tenant_id = %(tenant_id)s AND owner_class = ANY(ARRAY[
             SELECT root_id FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s)))
 
 -- name: links_among
--- Which of these items were taken from which others of them.
+-- The pairs of these items of which the first was taken from the second.
 SELECT item_id, source_item_id FROM evidence
 WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND source_item_id = ANY(%(item_ids)s)

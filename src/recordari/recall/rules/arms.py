@@ -1,18 +1,19 @@
-"""What finds candidates among rows that are all at hand: the same arms as in `search.sql`, in numpy."""
+"""The arms of recall over the rows of a snapshot: the same as in `storage.sql`, in numpy."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 
 import numpy as np
 
-from recordari.recall.rules.candidates import Columns, Floats, Ids, Mask, SearchHits
+from recordari.recall.rules.candidates import ARMS, BESIDE, Columns, Floats, Ids, Mask, SearchHits
 from recordari.recall.rules.temporal.times import Interval
 
 FEW_MENTIONS = 12
-"""A link is followed through names that so many items mention at most: what everybody mentions links nothing."""
+"""Links lead through names that at most so many items mention: a name that is everywhere links nothing."""
 _NOTHING = np.empty(0, dtype=np.int64)
 
 
@@ -30,17 +31,32 @@ FULL_DEPTHS = Depths()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """What each arm brought, best first, and all of it together."""
+class ArmHits:
+    """The rows that each arm found, best first, and all of them together."""
 
-    text: Ids = field(default_factory=lambda: _NOTHING)
-    vector: Ids = field(default_factory=lambda: _NOTHING)
-    time: Ids = field(default_factory=lambda: _NOTHING)
-    entity: Ids = field(default_factory=lambda: _NOTHING)
-    found: SearchHits
+    text: Ids
+    vector: Ids
+    time: Ids
+    entity: Ids
+    results: SearchHits
+
+    @property
+    def arms(self) -> dict[str, Ids]:
+        return dict(zip(ARMS, (self.text, self.vector, self.time, self.entity), strict=True))
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each arm found, and how many are only next to one."""
+        of_arms = np.unique(np.concatenate(list(self.arms.values())))
+        counts = {arm: len(rows) for arm, rows in self.arms.items()}
+        return {**counts, "beside_a_hit": len(self.results.hits) - len(of_arms)}
+
+    def found_by(self, rows: Sequence[int]) -> list[tuple[str, ...]]:
+        """The arms that found each of these rows."""
+        arms = {arm: frozenset(indexes.tolist()) for arm, indexes in self.arms.items()}
+        return [tuple(arm for arm, indexes in arms.items() if row in indexes) or (BESIDE,) for row in rows]
 
 
-def look(
+def find_rows(
     columns: Columns,
     similarity: Floats,
     mentions: Mapping[str, Ids],
@@ -50,20 +66,20 @@ def look(
     entity_keys: Sequence[str],
     follows_links: bool,
     depths: Depths,
-    facts_apart: bool,
+    separate_facts: bool,
     ordered: bool,
-) -> Looked:
+) -> ArmHits:
     """Find the rows that may answer: by words, meaning, time and names, and the one after each of these.
 
-    With facts apart, each arm brings facts beside its other rows, and none of them in the place of one. Unless they must
-    be ordered, as for a trace, the rows of an arm come as they stand.
+    With separate facts, the depth of an arm counts for facts and for other rows on their own, so that no fact displaces
+    another row. The rows of an arm are sorted by score only if `ordered`, as a trace needs it.
     """
     many = len(columns)
-    best = partial(_best, columns.is_fact if facts_apart else None, ordered)
+    best = partial(_best, columns.is_fact if separate_facts else None, ordered)
     text = best(_by_words(columns, terms), depths.text) if terms and depths.text else _NOTHING
-    known = np.flatnonzero(~np.isnan(similarity)) if depths.vector else _NOTHING
-    vector = best((known, similarity[known]), depths.vector)
-    time = _best(None, ordered, _timely(columns, interval), depths.time) if interval and depths.time else _NOTHING
+    embedded = np.flatnonzero(~np.isnan(similarity)) if depths.vector else _NOTHING
+    vector = best((embedded, similarity[embedded]), depths.vector)
+    time = _best(None, ordered, _in_interval(columns, interval), depths.time) if interval and depths.time else _NOTHING
     entity = best(_naming(many, mentions, entity_keys), depths.entity) if entity_keys and depths.entity else _NOTHING
     linked = _linked(mentions, entity_keys, depths.entity) if follows_links and depths.entity else _NOTHING
     entity = np.concatenate([entity, linked[~np.isin(linked, entity)]])
@@ -71,32 +87,32 @@ def look(
     for arm in (text, vector, time, entity):
         is_hit[arm] = True
     is_hit[columns.after[np.flatnonzero(is_hit[:-1])]] = True  # the one after a hit may be its answer
-    found = SearchHits(
+    results = SearchHits(
         hits=np.flatnonzero(is_hit[:-1]),
         similarity=similarity,
         entity=marked(many, entity),
         linked=marked(many, linked),
     )
-    return Looked(text=text, vector=vector, time=time, entity=entity, found=found)
+    return ArmHits(text=text, vector=vector, time=time, entity=entity, results=results)
 
 
 def _best(is_fact: Mask | None, ordered: bool, scored: tuple[Ids, Floats], depth: int) -> Ids:
-    """The places with the highest scores; where facts are told apart, so many of them and so many others."""
-    places, scores = scored
+    """The rows with the highest scores; with separate facts so many facts and so many others."""
+    rows, scores = scored
     if is_fact is None:
         chosen = _highest(scores, depth)
     else:
-        sorts = (np.flatnonzero(~is_fact[places]), np.flatnonzero(is_fact[places]))
-        chosen = np.sort(np.concatenate([sort[_highest(scores[sort], depth)] for sort in sorts]))
-    return places[chosen[np.argsort(-scores[chosen], kind="stable")]] if ordered else places[chosen]
+        groups = (np.flatnonzero(~is_fact[rows]), np.flatnonzero(is_fact[rows]))
+        chosen = np.sort(np.concatenate([group[_highest(scores[group], depth)] for group in groups]))
+    return rows[chosen[np.argsort(-scores[chosen], kind="stable")]] if ordered else rows[chosen]
 
 
 def _highest(scores: Floats, depth: int) -> Ids:
-    """Where the highest scores stand, in the order they have; of equal ones the first."""
+    """The indexes of the highest scores, ascending; of equal ones the first."""
     many = len(scores)
     if many <= depth:
         return np.arange(many)
-    # Ties are told apart whether or not a trace is asked for: an answer must not depend on that.
+    # Ties are broken the same way with and without a trace: the answer must not depend on it.
     least = np.partition(scores, many - depth)[many - depth]
     chosen = scores > least
     chosen[np.flatnonzero(scores == least)[: depth - np.count_nonzero(chosen)]] = True
@@ -104,54 +120,57 @@ def _highest(scores: Floats, depth: int) -> Ids:
 
 
 def _by_words(columns: Columns, terms: Mapping[str, float]) -> tuple[Ids, Floats]:
-    """Those with any of the terms: rare terms, many of them, and short texts first."""
+    """Rows with any of the terms: rare terms, many of them, and short texts score high."""
     scores = np.zeros(len(columns))
     for term, weight in terms.items():
-        scores[columns.kept(("having", term), partial(columns.having, term))] += weight
-    places = np.flatnonzero(scores)
-    return places, scores[places] * columns.brevity[places]
+        scores[columns.cached(("having", term), partial(columns.having, term))] += weight
+    rows = np.flatnonzero(scores)
+    return rows, scores[rows] * columns.brevity[rows]
 
 
-def _timely(columns: Columns, interval: Interval) -> tuple[Ids, Floats]:
-    """Those of the interval, the latest first."""
-    moments = columns.moments
-    inside = np.ones(len(columns), dtype=np.bool_)
+def _in_interval(columns: Columns, interval: Interval) -> tuple[Ids, Floats]:
+    """Rows of the interval; the latest score highest."""
+    rows = np.flatnonzero(within(columns.moments, interval))
+    return rows, columns.moments[rows]
+
+
+def within(moments: Floats, interval: Interval, slack: timedelta = timedelta()) -> Mask:
+    """Which moments are in the interval, or later by at most `slack`."""
+    inside = np.ones(len(moments), dtype=np.bool_)
     if interval.start is not None:
         inside &= moments >= interval.start.timestamp()
     if interval.end is not None:
-        inside &= moments < interval.end.timestamp()
-    places = np.flatnonzero(inside)
-    return places, moments[places]
+        inside &= moments < interval.end.timestamp() + slack.total_seconds()
+    return inside
 
 
 def _naming(many: int, mentions: Mapping[str, Ids], entity_keys: Sequence[str]) -> tuple[Ids, Floats]:
-    """Those that mention most of the names first."""
+    """Rows that mention a name; those with most of the names score highest."""
     shared = np.zeros(many)
     for key in set(entity_keys):
         shared[mentions.get(key, _NOTHING)] += 1
-    places = np.flatnonzero(shared)
-    return places, shared[places]
+    rows = np.flatnonzero(shared)
+    return rows, shared[rows]
 
 
 def _linked(mentions: Mapping[str, Ids], entity_keys: Sequence[str], depth: int) -> Ids:
-    """Those that mention what stands beside an asked name in another item, and no asked name themselves."""
-    asked = set(entity_keys)
-    naming = {place for key in asked for place in mentions.get(key, _NOTHING).tolist()}
-    near = {place for key in asked for place in _few(mentions.get(key, _NOTHING))}
+    """Rows that mention a name which is beside one of these names in another row, and none of these names."""
+    names = set(entity_keys)
+    naming = {row for key in names for row in mentions.get(key, _NOTHING).tolist()}
+    near = {row for key in names for row in _few(mentions.get(key, _NOTHING))}
     if not near:
         return _NOTHING
-    beside = (set(_few(places)) for name, places in mentions.items() if name not in asked)
-    found = {place for places in beside if not near.isdisjoint(places) for place in places} - naming
-    return np.array(sorted(found)[:depth], dtype=np.int64)
+    beside = (set(_few(rows)) for name, rows in mentions.items() if name not in names)
+    linked = {row for rows in beside if not near.isdisjoint(rows) for row in rows} - naming
+    return np.array(sorted(linked)[:depth], dtype=np.int64)
 
 
-def _few(places: Ids) -> list[int]:
-    """The places, where they are few."""
-    return places.tolist() if len(places) <= FEW_MENTIONS else []
+def _few(rows: Ids) -> list[int]:
+    return rows.tolist() if len(rows) <= FEW_MENTIONS else []
 
 
-def marked(many: int, places: Ids) -> Mask:
-    """A mask of `many` rows that is true at these places."""
+def marked(many: int, rows: Ids) -> Mask:
+    """A mask of `many` rows that is true for these."""
     marks = np.zeros(many, dtype=np.bool_)
-    marks[places] = True
+    marks[rows] = True
     return marks

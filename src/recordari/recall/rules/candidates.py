@@ -1,12 +1,13 @@
-"""Items that may answer, as rows and as columns of numbers: what the ranker computes with.
+"""Candidates: items that may answer, as rows and as the columns of numbers that the ranker computes with.
 
-Columns are made of the rows of one search, or once for a small memory that is asked again and again. They are derived
-from the rows alone and never changed.
+Columns are made for the rows of one search, or once for a snapshot of a small memory. They are derived from the rows alone and
+never changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property, lru_cache
@@ -27,13 +28,15 @@ Mask = NDArray[np.bool_]
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
+ARMS = ("text", "vector", "time", "entity")
+BESIDE = "beside"  # found by no arm: it is next to an item that was
 BLOCK = 64  # rows that are multiplied at a time
-MOST_KEPT = 3_000  # matches of words and tokens that are kept: at most 4 bytes of each for every row
-MOST_TOKENS = 1 << 16  # a token is written in two bytes
+MOST_CACHED = 3_000  # matches of words and tokens: at most 4 bytes of each for every row
+MOST_TOKENS = 1 << 16  # a token has two bytes
 
 
 class Candidate(NamedTuple):
-    """What the database returns of an item that may answer; a tuple, because every search makes hundreds of them."""
+    """An item that may answer, as the ranker needs it; a tuple, because every search makes hundreds of them."""
 
     item_id: UUID
     scope: Scope
@@ -46,15 +49,24 @@ class Candidate(NamedTuple):
     tokens: bytes
     traits: int
     session_id: str | None = None
-    """Where it was said; of a fact too, which stands in no thread."""
+    """The session it was said in; a fact has one too, though it is in no thread."""
     similarity: float | None = None
     is_fact: bool = False
     is_hit: bool = True
-    """False for a row that only stands before a candidate and lends it its words."""
+    """False for a row that only comes before a candidate and lends it its words."""
     text_rank: int | None = None
     vector_rank: int | None = None
     time_rank: int | None = None
     entity_rank: int | None = None
+
+    @property
+    def ranks(self) -> dict[str, int | None]:
+        """The rank that each arm gave."""
+        return dict(zip(ARMS, (self.text_rank, self.vector_rank, self.time_rank, self.entity_rank), strict=True))
+
+    @property
+    def found_by(self) -> tuple[str, ...]:
+        return tuple(arm for arm, rank in self.ranks.items() if rank is not None) or (BESIDE,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,26 +76,42 @@ class Tokens:
     ids: Ids
     words: Sequence[str]
     unit: NDArray[np.float32]
-    """The table's vectors at length 1, and what their lengths were: a long vector belongs to a telling token."""
+    """The table's vectors at length 1; `norms` are their lengths before: a long vector belongs to a distinctive token."""
     norms: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHits:
-    """Which rows one search found, and what it says of them."""
+    """The rows that one search found; `hits` are their indexes, the rest has a value for every row."""
 
     hits: Ids
     similarity: Floats
-    """Of every row; not a number where it has no vector."""
+    """Not a number where the row has no vector."""
     entity: Mask
-    """Of every row, whether it mentions what the question names, or is linked to what does."""
+    """Whether the row mentions a name of the question, or is linked to one that does."""
     linked: Mask
-    """Of every row, whether only a name that stands beside an asked one leads to it (X1)."""
+    """Whether only a link leads to the row: it mentions a name that is beside one of the question in another item (X1)."""
+
+
+def search_hits(candidates: Sequence[Candidate], linked: Collection[UUID] = ()) -> SearchHits:
+    """The hits of a search in the database."""
+    return SearchHits(
+        hits=np.array([index for index, row in enumerate(candidates) if row.is_hit], dtype=np.int64),
+        similarity=np.array([np.nan if row.similarity is None else row.similarity for row in candidates], np.float64),
+        entity=np.array([row.entity_rank is not None for row in candidates], np.bool_),
+        linked=np.array([row.item_id in linked for row in candidates], np.bool_),
+    )
+
+
+def arm_counts(candidates: Sequence[Candidate]) -> dict[str, int]:
+    """How many candidates each arm of the database found, and how many are only next to one."""
+    counts = Counter(arm for row in candidates for arm in row.found_by)
+    return {**{arm: counts[arm] for arm in ARMS}, "beside_a_hit": counts[BESIDE]}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The same of many candidates, a place for each row."""
+    """Many candidates, one value for each row."""
 
     rows: Sequence[Candidate]
     moments: Floats = field(init=False)
@@ -92,17 +120,16 @@ class Columns:
     threads: Ids = field(init=False)
     """A number for each thread; a row without one is alone in its own."""
     before: Ids = field(init=False)
-    """Where the row one place earlier in the thread stands, or -1."""
+    """The index of the row one position earlier in the thread, or -1."""
     after: Ids = field(init=False)
 
     def __post_init__(self) -> None:
         rows, many = self.rows, len(self.rows)
         derived = object.__setattr__
         derived(self, "moments", np.fromiter((row.event_time.timestamp() for row in rows), np.float64, many))
-        derived(self, "days", _places(row.event_time.date() for row in rows))
-        derived(self, "speakers", _places((row.speaker or "").casefold() for row in rows))
-        numbers: dict[object, int] = {}
-        threads = np.fromiter((numbers.setdefault(row.thread or row.item_id, len(numbers)) for row in rows), int, many)
+        derived(self, "days", _rows_by(row.event_time.date() for row in rows))
+        derived(self, "speakers", _rows_by((row.speaker or "").casefold() for row in rows))
+        threads = _numbered(row.thread or row.item_id for row in rows)
         derived(self, "threads", threads)
         positions = np.fromiter((-2 if row.position is None else row.position for row in rows), np.int64, many)
         before, after = _neighbours(threads, positions)
@@ -119,55 +146,46 @@ class Columns:
 
     @cached_property
     def brevity(self) -> Floats:
-        """What a match in each row is worth by its length."""
+        """The worth of a match by the length of the row."""
         return np.asarray(1 / (1 + np.log(np.maximum(self.lengths, 1))), dtype=np.float64)
 
     @cached_property
     def is_fact(self) -> Mask:
-        """Whether a row is a fact."""
         return np.fromiter((row.is_fact for row in self.rows), np.bool_, len(self.rows))
 
     @cached_property
     def is_alone(self) -> Mask:
-        """Whether a row stands in no thread."""
         return np.fromiter((row.thread is None for row in self.rows), np.bool_, len(self.rows))
 
     @cached_property
     def sessions(self) -> Ids:
         """A number for each session, with the facts stated in it; a row of none is alone in its own."""
-        numbers: dict[object, int] = {}
-        named = (row.session_id or row.thread or row.item_id for row in self.rows)
-        return np.fromiter((numbers.setdefault(one, len(numbers)) for one in named), np.int64, len(self.rows))
+        return _numbered(row.session_id or row.thread or row.item_id for row in self.rows)
 
     @cached_property
     def traits(self) -> Ids:
-        """What stands out about each row's wording."""
         return np.fromiter((row.traits for row in self.rows), np.int64, len(self.rows))
 
     @cached_property
     def asks(self) -> Floats:
-        """1 where the row is a question itself."""
         return np.asarray(self.traits & Trait.ASKS > 0, dtype=np.float64)
 
     @cached_property
     def is_dated(self) -> Floats:
-        """1 where the row says when."""
         return np.asarray(self.traits & Trait.DATED > 0, dtype=np.float64)
 
     @cached_property
     def disclosure(self) -> Floats:
-        """How much its speaker tells of themselves, 0 to 1."""
+        """How much the speakers say about themselves, 0 to 1."""
         return np.asarray((self.traits // Trait.DISCLOSES_ONE & 3) / 3, dtype=np.float64)
 
     @cached_property
     def is_users(self) -> Mask:
-        """Whether a user said it."""
         return np.fromiter((row.trust == Trust.USER for row in self.rows), np.bool_, len(self.rows))
 
     @cached_property
     def scopes(self) -> Mapping[str, Ids]:
-        """Which rows each scope has."""
-        return _places(str(row.scope) for row in self.rows)
+        return _rows_by(str(row.scope) for row in self.rows)
 
     @cached_property
     def _terms(self) -> tuple[NDArray[np.uint32], Ids]:
@@ -176,7 +194,7 @@ class Columns:
 
     @cached_property
     def _tokens(self) -> tuple[NDArray[np.uint16], Ids, Ids]:
-        """All tokens one after another, which rows have any, and where each of these begins."""
+        """All tokens one after another, the rows that have any, and where each of these begins."""
         flat = np.frombuffer(b"".join(row.tokens for row in self.rows), dtype="<u2")
         lengths = np.fromiter((len(row.tokens) // 2 for row in self.rows), np.int64, len(self.rows))
         filled = np.flatnonzero(lengths)
@@ -184,104 +202,109 @@ class Columns:
 
     @cached_property
     def _vocabulary(self) -> tuple[Ids, Ids]:
-        """The different tokens, and for each place of all tokens which of them it is."""
+        """The different tokens, and which of them each of all tokens is."""
         # By marks instead of sorting: there are many tokens and few different ones.
         flat = self._tokens[0]
         occurs = np.zeros(MOST_TOKENS, dtype=np.bool_)
         occurs[flat] = True
         vocabulary = np.flatnonzero(occurs)
-        place = np.empty(MOST_TOKENS, dtype=np.int64)
-        place[vocabulary] = np.arange(len(vocabulary))
-        return vocabulary, place[flat]
+        numbers = np.empty(MOST_TOKENS, dtype=np.int64)
+        numbers[vocabulary] = np.arange(len(vocabulary))
+        return vocabulary, numbers[flat]
 
     @cached_property
-    def _kept(self) -> dict[Hashable, Any]:
+    def _cache(self) -> dict[Hashable, Any]:
         return {}
 
     @cached_property
     def _speaker_terms(self) -> Mapping[str, Sequence[Ids]]:
-        return _by_term((_speaker_terms(speaker), places) for speaker, places in self.speakers.items())
+        return _by_term((_speaker_terms(speaker), rows) for speaker, rows in self.speakers.items())
 
     @cached_property
     def _date_terms(self) -> Mapping[str, Sequence[Ids]]:
-        return _by_term((_date_terms(day), places) for day, places in self.days.items())
+        return _by_term((_date_terms(day), rows) for day, rows in self.days.items())
 
     def count(self, term: str) -> Floats:
-        """How often the term stands in each row, and an empty last place."""
-        places = self._places_of(term)
-        return np.asarray(np.bincount(places, minlength=len(self.rows) + 1), dtype=np.float64)
+        """How often each row has the term, and a last 0."""
+        return np.asarray(np.bincount(self._rows_with(term), minlength=len(self.rows) + 1), dtype=np.float64)
 
     def having(self, term: str) -> Ids:
         """The rows that have the term, or whose speaker's name has it; each once."""
-        return np.unique(np.concatenate([self._places_of(term), *self.spoken_by(term)]))
+        return np.unique(np.concatenate([self._rows_with(term), *self.spoken_by(term)]))
 
-    def _places_of(self, term: str) -> Ids:
+    def _rows_with(self, term: str) -> Ids:
         flat, owners = self._terms
         (number,) = text.hashes([term])
         return owners[np.flatnonzero(flat == number)]
 
-    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What was computed of all rows for this key, or is computed now: the same words are asked again and again."""
-        found: T | None = self._kept.get(key)
-        if found is None:
-            if len(self._kept) > MOST_KEPT:
-                self._kept.clear()
-            found = self._kept[key] = make()
-        return found
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The value for a key, computed at first use: questions repeat the same words."""
+        value: T | None = self._cache.get(key)
+        if value is None:
+            if len(self._cache) > MOST_CACHED:
+                self._cache.clear()
+            value = self._cache[key] = make()
+        return value
 
     def spoken_by(self, term: str) -> Sequence[Ids]:
-        """The rows of speakers in whose name the term stands."""
+        """The rows of speakers whose name has the term."""
         return self._speaker_terms.get(term, ())
 
     def dated(self, term: str) -> Sequence[Ids]:
-        """The rows of days in whose date the term stands."""
+        """The rows of days whose date has the term."""
         return self._date_terms.get(term, ())
 
     def best_matches(self, tokens: Tokens, previous: float) -> list[NDArray[np.float32]]:
-        """Squared cosine of each question token with the nearest token of each row; the row before counts as told."""
-        asked = tokens.ids.tolist()
-        unknown = [token for token in asked if ("late", token, previous) not in self._kept]
-        if unknown:
-            if len(self._kept) > MOST_KEPT:
-                self._kept.clear()
-                unknown = asked
-            for token, best in zip(unknown, self._matched(tokens.unit, np.array(unknown)), strict=True):
-                self._kept["late", token, previous] = np.maximum(best[:-1], np.float32(previous) * best[self.before])
-        return [self._kept["late", token, previous] for token in asked]
+        """Squared cosine of each question token with the nearest token of each row, or of the row before times `previous`."""
+        ids = tokens.ids.tolist()
+        missing = [token for token in ids if ("late", token, previous) not in self._cache]
+        if missing:
+            if len(self._cache) > MOST_CACHED:
+                self._cache.clear()
+                missing = ids
+            for token, best in zip(missing, self._matched(tokens.unit, np.array(missing)), strict=True):
+                self._cache["late", token, previous] = np.maximum(best[:-1], np.float32(previous) * best[self.before])
+        return [self._cache["late", token, previous] for token in ids]
 
-    def _matched(self, unit: NDArray[np.float32], asked: Ids) -> NDArray[np.float32]:
-        """The best match in each row alone, and an empty last place."""
+    def _matched(self, unit: NDArray[np.float32], ids: Ids) -> NDArray[np.float32]:
+        """The best match of each token in each row alone, and a last 0."""
         flat, filled, starts = self._tokens
-        best = np.zeros((len(asked), len(self.rows) + 1), dtype=np.float32)
+        best = np.zeros((len(ids), len(self.rows) + 1), dtype=np.float32)
         if len(flat):
-            vocabulary, places = self._vocabulary
-            # The vectors of all its tokens lie together for the next question; to gather them is most of the work.
-            blocks = self.kept(("blocks",), lambda: _blocks(unit, vocabulary))
-            similar = np.square(np.maximum(_products(blocks, unit[asked]), 0))
-            # A row for each token asked: what is compared lies side by side.
-            best[:, filled] = np.maximum.reduceat(similar.T.take(places, axis=1), starts, axis=1)
+            vocabulary, numbers = self._vocabulary
+            # The vectors of the vocabulary are gathered once, for later questions too: gathering is most of the work.
+            blocks = self.cached(("blocks",), lambda: _blocks(unit, vocabulary))
+            similar = np.square(np.maximum(_products(blocks, unit[ids]), 0))
+            # A line for each question token, so that values to compare are side by side in memory.
+            best[:, filled] = np.maximum.reduceat(similar.T.take(numbers, axis=1), starts, axis=1)
         return best
 
     def are_verbatim(self, terms: Sequence[str]) -> Mask:
         """Which rows consist of exactly these terms."""
-        found = np.zeros(len(self.rows), dtype=np.bool_)
+        equal = np.zeros(len(self.rows), dtype=np.bool_)
         if terms:
-            asked = text.hashes(terms).tobytes()
-            for place in np.flatnonzero(self.lengths == len(asked) // 4).tolist():
-                found[place] = self.rows[place].terms == asked
-        return found
+            hashes = text.hashes(terms).tobytes()
+            for index in np.flatnonzero(self.lengths == len(hashes) // 4).tolist():
+                equal[index] = self.rows[index].terms == hashes
+        return equal
 
 
-def _places(values: Iterable[K]) -> dict[K, Ids]:
-    """Where each value stands."""
-    places: dict[K, list[int]] = {}
-    for place, value in enumerate(values):
-        places.setdefault(value, []).append(place)
-    return {value: np.array(found) for value, found in places.items()}
+def _rows_by(values: Iterable[K]) -> dict[K, Ids]:
+    """The indexes of the rows that have each value."""
+    indexes: dict[K, list[int]] = {}
+    for index, value in enumerate(values):
+        indexes.setdefault(value, []).append(index)
+    return {value: np.array(rows) for value, rows in indexes.items()}
+
+
+def _numbered(values: Iterable[object]) -> Ids:
+    """A number for each different value."""
+    numbers: dict[object, int] = {}
+    return np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), np.int64)
 
 
 def _neighbours(threads: Ids, positions: Ids) -> tuple[Ids, Ids]:
-    """For each row where the one before and the one after it in its thread stand, or -1."""
+    """For each row the index of the one before and of the one after it in its thread, or -1."""
     order = np.lexsort((positions, threads))
     follows = (np.diff(threads[order]) == 0) & (np.diff(positions[order]) == 1)
     before, after = np.full(len(threads), -1), np.full(len(threads), -1)
@@ -290,12 +313,12 @@ def _neighbours(threads: Ids, positions: Ids) -> tuple[Ids, Ids]:
     return before, after
 
 
-def _by_term(named: Iterable[tuple[frozenset[str], Ids]]) -> dict[str, list[Ids]]:
-    found: dict[str, list[Ids]] = {}
-    for terms, places in named:
+def _by_term(groups: Iterable[tuple[frozenset[str], Ids]]) -> dict[str, list[Ids]]:
+    by_term: dict[str, list[Ids]] = {}
+    for terms, rows in groups:
         for term in terms:
-            found.setdefault(term, []).append(places)
-    return found
+            by_term.setdefault(term, []).append(rows)
+    return by_term
 
 
 @lru_cache(maxsize=10_000)
@@ -308,17 +331,17 @@ def _date_terms(day: date) -> frozenset[str]:
     return frozenset(text.terms(f"{day:%d %B %Y}"))
 
 
-def _blocks(unit: NDArray[np.float32], chosen: Ids) -> NDArray[np.float32]:
-    """The chosen vectors in blocks, of which the last is filled up."""
-    padded = np.zeros(-(-len(chosen) // BLOCK) * BLOCK, dtype=np.intp)
-    padded[: len(chosen)] = chosen
+def _blocks(unit: NDArray[np.float32], ids: Ids) -> NDArray[np.float32]:
+    """The vectors of these tokens in blocks; the last block is padded."""
+    padded = np.zeros(-(-len(ids) // BLOCK) * BLOCK, dtype=np.intp)
+    padded[: len(ids)] = ids
     return unit[padded].reshape(-1, BLOCK, unit.shape[1])
 
 
-def _products(blocks: NDArray[np.float32], asked: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The product of each vector with each one asked for, a line for each vector.
+def _products(blocks: NDArray[np.float32], question: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The product of each vector with each of the question, a line for each vector.
 
     The blocks are so small that the linear algebra library does not wake threads for them. Those threads spin: under load a
     recall took four times as long with them.
     """
-    return np.asarray(np.matmul(blocks, asked.T), dtype=np.float32).reshape(-1, len(asked))
+    return np.asarray(np.matmul(blocks, question.T), dtype=np.float32).reshape(-1, len(question))

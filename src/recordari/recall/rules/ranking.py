@@ -1,4 +1,4 @@
-"""How candidates are ordered: words, late interaction, meaning, session, and what the wording asks for.
+"""The ranker: scores candidates by words, late interaction, meaning, session and wording, and merges repetitions.
 
 Every feature is about 0 to 1 and the weights are few and round: one setting for all data. Scores are computed for a few
 hundred candidates in numpy; nothing here reads a database or a model.
@@ -19,16 +19,9 @@ from numpy.typing import NDArray
 from recordari.core.identity import Scope
 from recordari.core.items import EDITED_FROM, Item, Kind, normalised
 from recordari.memory.rules import REQUEST_TERMS, Collection, QuestionWording
-from recordari.recall.rules.arms import marked
+from recordari.recall.rules.arms import ArmHits, marked, within
 from recordari.recall.rules.candidates import Candidate, Columns, Floats, Ids, Mask, SearchHits, Tokens
 from recordari.recall.rules.temporal.times import Interval
-
-DEFAULT_SCOPE_WEIGHTS: Mapping[Scope, float] = {
-    Scope.SESSION: 1.3,
-    Scope.USER: 1.1,
-    Scope.AGENT: 1.0,
-    Scope.TENANT: 1.0,
-}
 
 # Mean and deviation of the cosine similarity between a question and an unrelated text, per model.
 UNRELATED_SIMILARITY: Mapping[str, tuple[float, float]] = {
@@ -40,7 +33,7 @@ UNRELATED_SIMILARITY: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """The one setting of the ranker; `docs/ranking.md` shows what each is worth."""
+    """The one setting of the ranker; `docs/ranking.md` shows the worth of each."""
 
     words: float = 1.2
     late: float = 1.0
@@ -49,12 +42,12 @@ class Weights:
     following: float = 0.4
     speaker: float = 0.4
     own_words: float = 2.0
-    verbatim: float = 5.0  # what is quoted comes first, whoever said it
+    verbatim: float = 5.0  # a quoted text comes first, whoever said it
     question: float = -0.2
     dated: float = 0.5
     interval: float = 0.7
     newer: float = 2.0  # times how plainly the question asks for the present
-    # A session is about what is asked from the second part of the best score on, and not at all below the first.
+    # A session is on the matter from the second share of the best score on, and not at all below the first.
     on_the_matter: tuple[float, float] = (0.6, 0.85)
     disclosure: float = 0.4
     entity: float = 0.2
@@ -71,11 +64,11 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Everything the ranker knows about what was asked."""
+    """Everything the ranker knows about the question."""
 
     terms: Sequence[str]
     words: frozenset[str]
-    asked: QuestionWording
+    wording: QuestionWording
     interval: Interval | None
     tokens: Tokens | None
     calibration: tuple[float, float] | None
@@ -84,11 +77,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """A candidate with its score, and what the score is made of."""
+    """A candidate with its score and the parts of the score."""
 
     candidate: Candidate
-    place: int
-    """Where it stands among the columns."""
+    row: int
+    """Its index in the columns."""
     score: float
     parts: Mapping[str, float] = field(default_factory=dict)
 
@@ -96,66 +89,65 @@ class Ranked:
 def ranked(
     question: Question,
     columns: Columns,
-    found: SearchHits,
+    results: SearchHits,
     collection: Collection,
     *,
     weights: Weights,
-    scope_weights: Mapping[Scope, float] = DEFAULT_SCOPE_WEIGHTS,
-    limit: int = 50,
-    explained: bool = True,
+    scope_weights: Mapping[Scope, float],
+    limit: int,
+    explained: bool,
 ) -> list[Ranked]:
-    """The candidates that answer best, best first; each one chosen lowers the rest of its session a little."""
-    hits = found.hits
+    """The candidates that answer best, best first; each choice lowers the rest of its session a little."""
+    hits = results.hits
     if not len(hits):
         return []
     parts = {
         "words": weights.words * _words(question, columns, collection, weights)[hits],
         "late": weights.late * _late_interaction(question, columns, collection, weights)[hits],
-        "meaning": weights.meaning * _meaning(question, found.similarity[hits]),
+        "meaning": weights.meaning * _meaning(question, results.similarity[hits]),
     }
     base = sum(parts.values(), np.zeros(len(hits)))
     parts["session"] = weights.session * _best_of_session(columns, hits, base)
     parts["following"] = weights.following * _of_following(columns, hits, base)
-    if question.asked.present and question.interval is None:
-        parts["newer"] = weights.newer * question.asked.present * _newer(columns, hits, base, weights.on_the_matter)
-    parts |= {name: values[hits] for name, values in _priors(question, columns, found, weights).items()}
+    if question.wording.present and question.interval is None:
+        parts["newer"] = weights.newer * question.wording.present * _newer(columns, hits, base, weights.on_the_matter)
+    parts |= {name: values[hits] for name, values in _priors(question, columns, results, weights).items()}
     total = sum(parts.values(), np.zeros(len(hits)))
-    # What hardly fits is ordered too: below 0 a scope that counts for more is nearer to 0.
+    # Poor candidates are ordered too: below 0 a scope that counts for more is nearer to 0.
     weighed = _scope_weights(columns, scope_weights)[hits]
     scores = np.where(total > 0, total * weighed, total / np.maximum(weighed, 1e-9))
     return [
         Ranked(
-            candidate=columns.rows[hits[place]],
-            place=int(hits[place]),
+            candidate=columns.rows[hits[hit]],
+            row=int(hits[hit]),
             score=score,
-            parts={name: round(float(values[place]), 4) for name, values in parts.items()} if explained else {},
+            parts={name: round(float(values[hit]), 4) for name, values in parts.items()} if explained else {},
         )
-        for place, score in _spread_over_sessions(columns, hits, scores, weights.repeat, limit)
+        for hit, score in _spread_over_sessions(columns, hits, scores, weights.repeat, limit)
     ]
 
 
 def _words(question: Question, columns: Columns, collection: Collection, weights: Weights) -> Floats:
     """BM25 over the text, half of the text before it, its speaker and half its date; divided by its upper bound."""
-    asked = list(dict.fromkeys(question.terms))
     scores = np.zeros(len(columns))
     bound = 0.0
     mean = max(collection.mean_length, 1.0)
-    for term in asked:
+    for term in dict.fromkeys(question.terms):
         rarity = _weighed_rarity(term, collection, weights)
         key = ("words", term, mean, weights.previous_words, weights.date_words)
-        scores += rarity * columns.kept(key, partial(_saturated, term, columns, mean, weights))
+        scores += rarity * columns.cached(key, partial(_saturated, term, columns, mean, weights))
         bound += (weights.saturation + 1) * rarity
     return scores / max(bound, 1e-9)
 
 
 def _saturated(term: str, columns: Columns, mean: float, weights: Weights) -> NDArray[np.float32]:
-    """How much each row says of one term; saying it again adds less and less."""
+    """The frequency of one term in each row, saturated: each repetition adds less."""
     count = columns.count(term)
     frequency = count[:-1] + weights.previous_words * np.minimum(count[columns.before], 2)
-    for places in columns.spoken_by(term):
-        frequency[places] += 1
-    for places in columns.dated(term):
-        frequency[places] += weights.date_words
+    for rows in columns.spoken_by(term):
+        frequency[rows] += 1
+    for rows in columns.dated(term):
+        frequency[rows] += weights.date_words
     # A text shorter than the mean gets no bonus for being short; a longer one pays.
     relative = np.maximum(columns.lengths / mean, 1.0)
     pivot = weights.saturation * (1 - weights.length_share + weights.length_share * relative)
@@ -168,10 +160,9 @@ def _weighed_rarity(term: str, collection: Collection, weights: Weights) -> floa
 
 def _late_interaction(question: Question, columns: Columns, collection: Collection, weights: Weights) -> Floats:
     """For each question token the best match among the text's tokens (or a little less: of the text before)."""
-    tokens = question.tokens
+    tokens, scores = question.tokens, np.zeros(len(columns))
     if tokens is None or not len(tokens.ids):
-        return np.zeros(len(columns))
-    scores = np.zeros(len(columns))
+        return scores
     bound = 0.0
     norms = tokens.norms[tokens.ids].tolist()
     for word, norm, best in zip(tokens.words, norms, columns.best_matches(tokens, weights.previous_late), strict=True):
@@ -182,35 +173,33 @@ def _late_interaction(question: Question, columns: Columns, collection: Collecti
 
 
 def _meaning(question: Question, similarity: Floats) -> Floats:
-    """Cosine similarity above what unrelated texts have; a text not embedded yet counts as middling."""
+    """Cosine similarity above that of unrelated texts; a text not embedded yet gets the median."""
     is_unknown = np.isnan(similarity)
     present = similarity[~is_unknown]
     if not len(present):
         return np.zeros(len(similarity))
     mean, deviation = question.calibration or (float(present.min()), max(float(np.ptp(present)) / 4, 1e-6))
-    known = np.where(is_unknown, np.median(present), similarity) if len(present) < len(similarity) else similarity
-    scores: Floats = (known - mean) / (4 * deviation)
-    return scores
+    filled = np.where(is_unknown, np.median(present), similarity) if len(present) < len(similarity) else similarity
+    return np.asarray((filled - mean) / (4 * deviation), dtype=np.float64)
 
 
 def _best_of_session(columns: Columns, hits: Ids, base: Floats) -> Floats:
-    """The best base score in the same session: a conversation about the matter is where its answer stands."""
+    """The best base score in the same session: a conversation about the matter holds its answer."""
     threads = columns.threads[hits]
-    best = np.full(len(columns), -np.inf)
+    best: Floats = np.full(len(columns), -np.inf)
     np.maximum.at(best, threads, base)
-    scores: Floats = best[threads]
-    return scores
+    return best[threads]
 
 
 def _newer(columns: Columns, hits: Ids, base: Floats, on_the_matter: tuple[float, float]) -> Floats:
-    """How late each text was said among the sessions about the matter, 0 for the first to 1 for the last, if it fits."""
+    """How late each text is among the sessions on the matter, from 0 for the first to 1 for the last, if it fits."""
     newer = np.zeros(len(hits))
-    said = ~columns.is_alone[hits]
-    # A fact is short and fits better than any turn: how well a session fits is told by its turns, and a fact is as new as
-    # the session in which it was stated. Facts of which no such turn is found are compared among themselves, one by one.
+    is_turn = ~columns.is_alone[hits]
+    # A fact is short and fits better than any turn: turns decide how well a session fits, and a fact is as new as the
+    # session in which it was stated. Facts without such a turn are compared with each other.
     sessions = columns.sessions[hits]
-    told = said | np.isin(sessions, sessions[said])
-    for alike, groups, leads in ((told, sessions, said), (~told, columns.threads[hits], ~told)):
+    of_turns = is_turn | np.isin(sessions, sessions[is_turn])
+    for alike, groups, leads in ((of_turns, sessions, is_turn), (~of_turns, columns.threads[hits], ~of_turns)):
         if alike.any():
             moments = columns.moments[hits[alike]]
             newer[alike] = _newer_alike(moments, groups[alike], leads[alike], base[alike], on_the_matter)
@@ -218,132 +207,140 @@ def _newer(columns: Columns, hits: Ids, base: Floats, on_the_matter: tuple[float
 
 
 def _newer_alike(moments: Floats, groups: Ids, leads: Mask, base: Floats, on_the_matter: tuple[float, float]) -> Floats:
-    """The same among groups of texts, each as late and as near the matter as those that lead it.
+    """The same among groups of texts; each group is as late and as near the matter as the texts that lead it.
 
-    Two statements of the same thing fit a question about equally, and the later one is the one that holds. A session counts
-    by how nearly its best text fits as well as the best of all, and a text by how well it fits itself.
+    Two statements of the same thing fit a question about equally, and the later one holds. A session counts by how nearly its
+    best text fits as well as the best of all, and a text by how well it fits itself.
     """
     top = base[leads].max()
     if top <= 0:
         return np.zeros(len(base))
-    names, places = np.unique(groups, return_inverse=True)
-    best, said_at = np.full(len(names), -np.inf), np.full(len(names), -np.inf)
-    np.maximum.at(best, places[leads], base[leads])
-    np.maximum.at(said_at, places[leads], moments[leads])
+    names, group_of = np.unique(groups, return_inverse=True)
+    best, latest = np.full(len(names), -np.inf), np.full(len(names), -np.inf)
+    np.maximum.at(best, group_of[leads], base[leads])
+    np.maximum.at(latest, group_of[leads], moments[leads])
     least, enough = on_the_matter
     about = best > least * top
-    times = np.unique(said_at[about])
-    late = np.searchsorted(times, said_at) / max(len(times) - 1, 1)
+    times = np.unique(latest[about])
+    late = np.searchsorted(times, latest) / max(len(times) - 1, 1)
     part = np.minimum(1.0, (best / top - least) / (enough - least))
     share = np.where(about, late * part, 0.0)
-    scores: Floats = np.clip(base / top, 0, 1) * share[places]
-    return scores
+    return np.asarray(np.clip(base / top, 0, 1) * share[group_of], dtype=np.float64)
 
 
 def _of_following(columns: Columns, hits: Ids, base: Floats) -> Floats:
-    by_place = np.zeros(len(columns) + 1)
-    by_place[hits] = base
-    scores: Floats = by_place[columns.after[hits]]
-    return scores
+    by_row: Floats = np.zeros(len(columns) + 1)
+    by_row[hits] = base
+    return by_row[columns.after[hits]]
 
 
-def _priors(question: Question, columns: Columns, found: SearchHits, weights: Weights) -> dict[str, Floats]:
-    """What speaks for an item whatever its words: who said it, when, and how it is put."""
+def _priors(question: Question, columns: Columns, results: SearchHits, weights: Weights) -> dict[str, Floats]:
+    """The parts that do not depend on matching words: speaker, time and wording."""
     parts = {
         "verbatim": weights.verbatim * columns.are_verbatim(question.terms),
         "question": weights.question * columns.asks,
         "disclosure": weights.disclosure * columns.disclosure,
-        "entity": weights.entity * found.entity,
+        "entity": weights.entity * results.entity,
     }
-    if found.linked.any():
-        parts["linked"] = weights.linked * found.linked
+    if results.linked.any():
+        parts["linked"] = weights.linked * results.linked
     named = columns.speakers.keys() & question.words
     if len(named) == 1:
         parts["speaker"] = weights.speaker * marked(len(columns), columns.speakers[named.pop()])
-    if question.asked.about_the_speaker:
+    if question.wording.about_the_speaker:
         parts["own_words"] = weights.own_words * columns.is_users
-    if question.asked.when:
+    if question.wording.when:
         parts["dated"] = weights.dated * columns.is_dated
     if question.interval is not None:
-        parts["interval"] = weights.interval * _within(columns.moments, question.interval, weights.interval_slack)
+        # People talk about things a little later.
+        parts["interval"] = weights.interval * within(columns.moments, question.interval, weights.interval_slack)
     return {name: np.asarray(values, dtype=np.float64) for name, values in parts.items()}
 
 
-def _within(moments: Floats, interval: Interval, slack: timedelta) -> Mask:
-    """Whether what was said at each moment may tell of the interval; people tell of things a little later."""
-    inside = np.ones(len(moments), dtype=np.bool_)
-    if interval.start is not None:
-        inside &= moments >= interval.start.timestamp()
-    if interval.end is not None:
-        inside &= moments < interval.end.timestamp() + slack.total_seconds()
-    return inside
-
-
 def _scope_weights(columns: Columns, scope_weights: Mapping[Scope, float]) -> Floats:
-    found = np.ones(len(columns))
-    for scope, places in columns.scopes.items():
-        found[places] = scope_weights.get(Scope(scope), 1.0)
-    return found
+    weights = np.ones(len(columns))
+    for scope, rows in columns.scopes.items():
+        weights[rows] = scope_weights.get(Scope(scope), 1.0)
+    return weights
 
 
 def _spread_over_sessions(
     columns: Columns, hits: Ids, scores: Floats, penalty: float, limit: int
 ) -> list[tuple[int, float]]:
-    """Choose the best one at a time, with its score at that moment; ties go to the newer."""
+    """Choose the best hit again and again, each with its score at that moment; ties go to the newer."""
     limit = min(limit, len(hits))
-    # Each choice lowers the others of its session by the penalty: what is further behind than that can never be chosen.
+    # Each choice lowers the others of its session by the penalty: a score further behind than that is never chosen.
     least = np.partition(scores, len(scores) - limit)[len(scores) - limit] - penalty * limit
-    places = np.flatnonzero(scores >= least)
+    near = np.flatnonzero(scores >= least)
     # A difference of age decides only between equal scores.
-    ages = columns.moments[hits[places]] * -1e-16
+    ages = columns.moments[hits[near]] * -1e-16
     heap = [
-        (age - score, place, score, 0)
-        for age, place, score in zip(ages.tolist(), places.tolist(), scores[places].tolist(), strict=True)
+        (age - score, hit, score, 0)
+        for age, hit, score in zip(ages.tolist(), near.tolist(), scores[near].tolist(), strict=True)
     ]
     heapq.heapify(heap)
     threads, alone = columns.threads[hits].tolist(), columns.is_alone[hits].tolist()
     chosen: dict[int, int] = {}
     order: list[tuple[int, float]] = []
     while len(order) < limit:
-        key, place, score, lowered = heap[0]
-        now = 0 if alone[place] else chosen.get(threads[place], 0)
+        key, hit, score, lowered = heap[0]
+        now = 0 if alone[hit] else chosen.get(threads[hit], 0)
         if now > lowered:
             loss = penalty * (now - lowered)
-            heapq.heapreplace(heap, (key + loss, place, score - loss, now))
+            heapq.heapreplace(heap, (key + loss, hit, score - loss, now))
             continue
         heapq.heappop(heap)
-        order.append((place, score))
-        chosen[threads[place]] = now + 1
+        order.append((hit, score))
+        chosen[threads[hit]] = now + 1
     return order
+
+
+def with_ranks(best: Sequence[Ranked], hits: ArmHits) -> list[Ranked]:
+    """The same with the rank that each arm gave, for a trace."""
+    ranks = {arm: {int(row): rank for rank, row in enumerate(rows, start=1)} for arm, rows in hits.arms.items()}
+    similarity = hits.results.similarity
+    return [
+        replace(
+            item,
+            candidate=item.candidate._replace(
+                similarity=None if np.isnan(similarity[item.row]) else float(similarity[item.row]),
+                text_rank=ranks["text"].get(item.row),
+                vector_rank=ranks["vector"].get(item.row),
+                time_rank=ranks["time"].get(item.row),
+                entity_rank=ranks["entity"].get(item.row),
+            ),
+        )
+        for item in best
+    ]
 
 
 @dataclass(slots=True, kw_only=True)
 class Folded:
-    """The ranking with each thing once, and what was left out for what."""
+    """The ranking without repetitions, and the items left out."""
 
     kept: list[Ranked] = field(default_factory=list)
     same_as: dict[UUID, list[UUID]] = field(default_factory=dict)
-    """For an item that is kept those that say the same, best first."""
+    """The items that say the same as one in `kept`, best first."""
     duplicates: list[UUID] = field(default_factory=list)
-    """Those left out because their very text is shown."""
+    """Items left out because an equal text is shown."""
     facts: list[UUID] = field(default_factory=list)
-    """Those left out because the fact or its turn is shown."""
+    """Items left out because the fact or its turn is shown."""
 
 
-def folded(best: Sequence[Ranked], found: Mapping[UUID, Item], links: Sequence[tuple[UUID, UUID]]) -> Folded:
-    """Each thing once, at its best place; `links` are pairs of a fact and a turn that it was taken from."""
-    ranks = {one.candidate.item_id: one for one in best if one.candidate.item_id in found}
-    shown_as = _shown_as(ranks, found, links)
+def folded(best: Sequence[Ranked], items: Mapping[UUID, Item], links: Sequence[tuple[UUID, UUID]]) -> Folded:
+    """Show each statement once, at its best rank; `links` are pairs of a fact and a turn that it was taken from."""
+    ranks = {item.candidate.item_id: item for item in best if item.candidate.item_id in items}
+    shown_as = _shown_as(ranks, items, links)
     answer = Folded()
-    places: dict[UUID, int] = {}
+    kept: set[UUID] = set()
     texts: dict[tuple[str, str], UUID] = {}
-    for item_id, one in ranks.items():
+    for item_id, item in ranks.items():
         shown = shown_as.get(item_id, item_id)
-        text = (str(found[shown].kind), normalised(found[shown].content))
+        text = (str(items[shown].kind), normalised(items[shown].content))
         first = texts.setdefault(text, shown)
-        if first not in places:
-            places[first] = len(answer.kept)
-            answer.kept.append(_raised(ranks[first], one))
+        if first not in kept:
+            kept.add(first)
+            answer.kept.append(_raised(ranks[first], item))
         if item_id != first:
             answer.same_as.setdefault(first, []).append(item_id)
             (answer.duplicates if shown == item_id else answer.facts).append(item_id)
@@ -351,15 +348,15 @@ def folded(best: Sequence[Ranked], found: Mapping[UUID, Item], links: Sequence[t
 
 
 def _shown_as(
-    ranks: Mapping[UUID, Ranked], found: Mapping[UUID, Item], links: Sequence[tuple[UUID, UUID]]
+    ranks: Mapping[UUID, Ranked], items: Mapping[UUID, Item], links: Sequence[tuple[UUID, UUID]]
 ) -> dict[UUID, UUID]:
-    """What is shown in the place of an item: its turn for a fact, the corrected fact for a turn."""
-    order = {item_id: place for place, item_id in enumerate(ranks)}
+    """The item to show instead of another: its turn for a fact, the corrected fact for a turn."""
+    order = {item_id: rank for rank, item_id in enumerate(ranks)}
     pairs = sorted((pair for pair in links if set(pair) <= order.keys()), key=lambda pair: order[pair[1]])
-    pairs = [(fact, turn) for fact, turn in pairs if found[fact].kind == Kind.FACT]
+    pairs = [(fact, turn) for fact, turn in pairs if items[fact].kind == Kind.FACT]
     corrected: dict[UUID, UUID] = {}
     for fact, turn in pairs:
-        if EDITED_FROM in found[fact].metadata:
+        if EDITED_FROM in items[fact].metadata:
             corrected.setdefault(turn, fact)
     turns: dict[UUID, UUID] = {}
     for fact, turn in pairs:
@@ -369,8 +366,7 @@ def _shown_as(
 
 
 def _raised(shown: Ranked, better: Ranked) -> Ranked:
-    """What is shown, with the score of the one that brought it to this place."""
+    """The item that is shown, with the score of the better one that it is shown for."""
     if better.score <= shown.score:
         return shown
-    gained = round(better.score - shown.score, 4)
-    return replace(shown, score=better.score, parts={**shown.parts, "folded": gained})
+    return replace(shown, score=better.score, parts={**shown.parts, "folded": round(better.score - shown.score, 4)})

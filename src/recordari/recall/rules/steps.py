@@ -1,7 +1,7 @@
-"""Questions that need several steps: told by their form, and what a first answer gives the next step (C5, English).
+"""Questions that need several steps: recognised by their form, and continued with the first answers (C5, English).
 
 A question with two parts is asked part by part. One that reaches its object by way of another ("the town where the
-woman who trained Leo was born") is asked again with the names and dates that the first answer brought.
+woman who trained Leo was born") is asked again with the names in the first answers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _COMPARES = re.compile(
 
 
 def is_multi_step(question: str) -> bool:
-    """Whether a question has several parts, or reaches what it asks for by way of something else."""
+    """Whether a question has several parts, compares, or is bridging."""
     examined = question[:EXAMINED]
     return bool(
         len(parts_of(examined)) > 1
@@ -50,28 +50,29 @@ def is_multi_step(question: str) -> bool:
 
 
 def is_bridging(question: str) -> bool:
-    """Whether a question reaches what it asks for by way of something else: "the town where the woman who …"."""
+    """Whether a question reaches its object by way of another: "the town where the woman who …"."""
     return _BRIDGE.search(question[:EXAMINED]) is not None
 
 
 def parts_of(question: str) -> list[str]:
-    """The parts of a question that can be asked alone; the question itself when there is but one."""
+    """The parts of a question that can be asked alone; the question itself when there is only one."""
     parts = [part.strip(" ?,;") for part in _PARTS.split(question[:EXAMINED])]
     whole = [part for part in parts if len(part.split()) > 2]
     return whole[:MOST_PARTS] if len(whole) > 1 else [question]
 
 
 def next_questions(question: str, answers: Sequence[tuple[str, datetime]]) -> list[str]:
-    """What to ask next: the parts of the question, or the question with what the first answers name."""
+    """The next questions: the parts of this one, or this one with names of the first answers."""
     parts = parts_of(question)
     if len(parts) > 1:
         return parts
-    names_asked = [entity.name for entity in entities_in(question)]
-    if _COMPARES.search(question[:EXAMINED]) and len(names_asked) > 1:
-        return [_about_one(question, name, names_asked) for name in names_asked[:MOST_PARTS]]
-    asked = {entity.key for entity in entities_in(question)}
-    found = [entity for text, _ in answers[:READ] for entity in entities_in(text) if entity.key not in asked]
-    names = list(dict.fromkeys(entity.name for entity in found))[:MOST_NAMES]
+    entities = entities_in(question)
+    if _COMPARES.search(question[:EXAMINED]) and len(entities) > 1:
+        names = [entity.name for entity in entities]
+        return [_about_one(question, name, names) for name in names[:MOST_PARTS]]
+    keys = {entity.key for entity in entities}
+    new = (entity.name for text, _ in answers[:READ] for entity in entities_in(text) if entity.key not in keys)
+    names = list(dict.fromkeys(new))[:MOST_NAMES]
     return [f"{question} {' '.join(names)}"] if names else []
 
 
@@ -84,9 +85,10 @@ def _about_one(question: str, name: str, names: Sequence[str]) -> str:
 def joined(first: Sequence[K], later: Sequence[Sequence[K]], *, kept: int, more: int) -> list[K]:
     """One list of all rounds: the best `kept` of the first stay in front, then `more` that only later rounds found.
 
-    Nothing that a single pass would have shown is displaced: measured, what later rounds find is worth adding and not
-    worth its place.
+    Items of a single pass are never displaced. Measured: items of later rounds are worth adding, and not worth a better rank.
     """
-    turns = [one[place] for place in range(max(map(len, later), default=0)) for one in later if place < len(one)]
-    new = [one for one in dict.fromkeys(turns) if one not in frozenset(first[:kept])][:more]
+    in_turn = [
+        round_[rank] for rank in range(max(map(len, later), default=0)) for round_ in later if rank < len(round_)
+    ]
+    new = [item for item in dict.fromkeys(in_turn) if item not in frozenset(first[:kept])][:more]
     return list(dict.fromkeys([*first[:kept], *new, *first[kept:]]))

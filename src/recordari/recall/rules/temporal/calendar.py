@@ -30,22 +30,20 @@ class Period:
 
 
 def period(start: datetime | None, end: datetime | None, *, slack: timedelta = timedelta()) -> Period:
-    """Make a period whose loose reading is wider by `slack` on both sides."""
+    """A period whose loose reading is wider by `slack` on both sides."""
     return Period(start=start, end=end, loose_start=start and start - slack, loose_end=end and end + slack)
 
 
 def days(first: date, after_last: date) -> Period:
-    """Make a period of the whole days from `first` up to, not including, `after_last`."""
     return period(datetime.combine(first, MIDNIGHT), datetime.combine(after_last, MIDNIGHT))
 
 
 def day(value: date) -> Period:
-    """Make a period of one whole day."""
     return days(value, value + DAY)
 
 
 def add_months(value: date, count: int) -> date:
-    """Find the same day some months on, or the last day of a shorter month."""
+    """The same day some months later, or the last day of a shorter month."""
     year, month = divmod(value.year * 12 + value.month - 1 + count, 12)
     return date(year, month + 1, min(value.day, monthrange(year, month + 1)[1]))
 
@@ -62,16 +60,8 @@ def shift(value: date, count: int, unit: str) -> date:
 
 
 def slack(count: int, unit: str, *, vague: bool) -> timedelta:
-    """Say how far off a person may be who says "two weeks ago", "a few months ago"."""
-    spread = {
-        "day": 0,
-        "week": 3,
-        "fortnight": 4,
-        "month": 15,
-        "quarter": 45,
-        "year": 183,
-        "decade": 1830,
-    }.get(unit, 3)
+    """How far off "two weeks ago" or "a few months ago" may be."""
+    spread = {"day": 0, "fortnight": 4, "month": 15, "quarter": 45, "year": 183, "decade": 1830}.get(unit, 3)
     if unit == "day" and count >= 7:
         spread = 1
     if vague:
@@ -80,7 +70,7 @@ def slack(count: int, unit: str, *, vague: bool) -> timedelta:
 
 
 def unit_around(value: date, unit: str) -> Period:
-    """Give the calendar unit that contains a day: its ISO week, month, quarter, year, decade."""
+    """The calendar unit that contains a day: its ISO week, month, quarter, year, decade, century."""
     monday = value - timedelta(days=value.weekday())
     match unit:
         case "day":
@@ -93,20 +83,14 @@ def unit_around(value: date, unit: str) -> Period:
             return days(monday + 5 * DAY, monday + WEEK)
         case "fortnight":
             return days(monday, monday + 2 * WEEK)
-        case "month":
-            return months(value.year, value.month, 1)
-        case "quarter":
-            return months(value.year, (value.month - 1) // 3 * 3 + 1, 3)
-        case "year":
-            return months(value.year, 1, 12)
-        case "decade":
-            return months(value.year // 10 * 10, 1, 120)
         case _:
-            return months(value.year // 100 * 100, 1, 1200)
+            count = _UNIT_MONTHS[unit]
+            year, month = divmod((value.year * 12 + value.month - 1) // count * count, 12)
+            return months(year, month + 1, count)
 
 
 def relative_unit(today: date, which: str, unit: str) -> Period:
-    """Give the unit before, around or after today: "last week", "this month", "the past year"."""
+    """The unit before, around or after today: "last week", "this month", "the past year"."""
     if which in ("past", "this past") and unit not in ("weekend", "quarter"):
         return up_to_today(today, shift(today, -1, unit))
     step = 0 if which in ("this", "current", "the") else 1 if is_next(which) else -1
@@ -115,47 +99,39 @@ def relative_unit(today: date, which: str, unit: str) -> Period:
 
 
 def is_next(which: str) -> bool:
-    """Tell whether a word such as "next" or "coming" looks ahead; the others look back."""
     return which.split()[-1] in ("next", "coming", "upcoming", "following")
 
 
 def up_to_today(today: date, first: date) -> Period:
-    """Reach from a day up to today; loosely, today is part of it."""
+    """From a day up to today; loosely, today is part of it."""
     return replace(days(first, today), loose_end=datetime.combine(today + DAY, MIDNIGHT))
 
 
 # Hours of a part of the day, and the wider hours in which people use the word.
 _DAY_PARTS: Final = {
-    "morning": ((8, 12), (4, 13)),
-    "afternoon": ((12, 16), (12, 18)),
-    "evening": ((16, 20), (16, 24)),
-    "night": ((20, 24), (18, 28)),
-    "noon": ((12, 13), (11, 14)),
-    "midday": ((12, 13), (11, 14)),
-    "midnight": ((0, 1), (-2, 3)),
+    "morning": (8, 12, 4, 13),
+    "afternoon": (12, 16, 12, 18),
+    "evening": (16, 20, 16, 24),
+    "night": (20, 24, 18, 28),
+    "noon": (12, 13, 11, 14),
+    "midday": (12, 13, 11, 14),
+    "midnight": (0, 1, -2, 3),
 }
 
 
 def day_part(of: date, name: str) -> Period:
-    """Give the morning, afternoon, evening, night, noon or midnight of a day."""
     midnight = datetime.combine(of, MIDNIGHT)
-    (start, end), (loose_start, loose_end) = _DAY_PARTS[name]
-    return Period(
-        start=midnight + timedelta(hours=start),
-        end=midnight + timedelta(hours=end),
-        loose_start=midnight + timedelta(hours=loose_start),
-        loose_end=midnight + timedelta(hours=loose_end),
-    )
+    start, end, loose_start, loose_end = (midnight + timedelta(hours=hour) for hour in _DAY_PARTS[name])
+    return Period(start=start, end=end, loose_start=loose_start, loose_end=loose_end)
 
 
 def months(year: int, month: int, count: int) -> Period:
-    """Make a period of whole months."""
     first = date(year, month, 1)
     return days(first, add_months(first, count))
 
 
 def split_weeks(year: int, month: int | None) -> tuple[date, date]:
-    """Find the first and last Monday of a year's or month's weeks; a week belongs where its Thursday lies."""
+    """The first and last Monday of a year's or month's weeks; a week belongs where its Thursday is."""
     first = date(year, month or 1, 1)
     after = add_months(first, 1 if month else 12)
     return _monday_of_first_thursday(first), _monday_of_first_thursday(after) - WEEK
@@ -166,26 +142,23 @@ def _monday_of_first_thursday(first: date) -> date:
 
 
 def yearly(make: Callable[[int], Period | None], today: date, prefer: Preference) -> Period | None:
-    """Choose the year of something that comes once a year and was named without one."""
+    """Choose the year of something that comes once a year, when the text names none."""
 
     def first_from(start: date) -> Period:
         for year in range(start.year, start.year + 9):  # nine: 29 February may wait eight years
-            found = make(year)
-            if found and found.start and found.start.date() >= start:
-                return replace(found, first_from=first_from)
+            if (whole := make(year)) and whole.start and whole.start.date() >= start:
+                return replace(whole, first_from=first_from)
         raise ValueError("never comes")
 
     if prefer == "future":
         return first_from(today)
     for year in range(today.year, today.year - 9, -1):
-        found = make(year)
-        if found and found.start and found.start.date() <= today:
-            return replace(found, first_from=first_from)
+        if (whole := make(year)) and whole.start and whole.start.date() <= today:
+            return replace(whole, first_from=first_from)
     return None
 
 
 def yearly_day(today: date, prefer: Preference, month: int, number: int) -> Period | None:
-    """Choose the year of a day that was named without its year."""
 
     def in_year(year: int) -> Period | None:
         try:
@@ -197,22 +170,16 @@ def yearly_day(today: date, prefer: Preference, month: int, number: int) -> Peri
 
 
 def weekly(weekday: int, today: date, prefer: Preference) -> Period:
-    """Find the nearest such weekday, never today itself: of today one says "today"."""
+    """The nearest such weekday, never today itself: people call that "today"."""
 
     def first_from(start: date) -> Period:
         return replace(day(start + timedelta(days=(weekday - start.weekday()) % 7)), first_from=first_from)
 
-    if prefer == "future":
-        return first_from(today + DAY)
-    return first_from(today - WEEK)
+    return first_from(today + DAY if prefer == "future" else today - WEEK)
 
 
-_SEASON_MONTHS: Final = {"spring": 3, "summer": 6, "autumn": 9, "winter": 12}
-
-
-def season(year: int, name: str) -> Period:
-    """Give a meteorological season of the north; a winter is named after the year it starts in."""
-    return months(year, _SEASON_MONTHS[name], 3)
+# Meteorological seasons of the north; a winter is named after the year it starts in.
+SEASON_MONTHS: Final = {"spring": 3, "summer": 6, "autumn": 9, "winter": 12}
 
 
 _FIXED: Final = {
@@ -230,13 +197,7 @@ _FIXED: Final = {
     "boxing_day": (12, 26),
     "new_years_eve": (12, 31),
 }
-_FROM_EASTER: Final = {
-    "ash_wednesday": -46,
-    "palm_sunday": -7,
-    "good_friday": -2,
-    "easter": 0,
-    "easter_monday": 1,
-}
+_FROM_EASTER: Final = {"ash_wednesday": -46, "palm_sunday": -7, "good_friday": -2, "easter": 0, "easter_monday": 1}
 # month, weekday (Monday 0), which one (-1: the last), days after it
 _NTH: Final = {
     "mlk_day": (1, 0, 3, 0),
@@ -253,7 +214,7 @@ _NTH: Final = {
 
 
 def holiday(year: int, name: str) -> date:
-    """Find the day of a feast in a year (the American one where countries differ)."""
+    """The day of a feast in a year (the American one where countries differ)."""
     if name in _FIXED:
         return date(year, *_FIXED[name])
     if name in _FROM_EASTER:
@@ -263,19 +224,18 @@ def holiday(year: int, name: str) -> date:
 
 
 def nth_weekday(year: int, month: int, weekday: int, which: int) -> date:
-    """Find the first, second … or last (-1) such weekday of a month."""
+    """The first, second … or last (-1) such weekday of a month."""
     first = date(year, month, 1)
     if which < 0:
         last = add_months(first, 1) - DAY
         return last - timedelta(days=(last.weekday() - weekday) % 7)
-    found = first + timedelta(days=(weekday - first.weekday()) % 7 + 7 * (which - 1))
-    if found.month != month:
+    nth = first + timedelta(days=(weekday - first.weekday()) % 7 + 7 * (which - 1))
+    if nth.month != month:
         raise ValueError("no such weekday in the month")
-    return found
+    return nth
 
 
 def long_weekend(feast: date) -> Period:
-    """Give the weekend beside a feast day, together with that day."""
     weekday = feast.weekday()
     if weekday == 0:
         return days(feast - 2 * DAY, feast + DAY)
@@ -284,7 +244,7 @@ def long_weekend(feast: date) -> Period:
 
 
 def _easter(year: int) -> date:
-    """Compute western Easter Sunday, by the rules of the Gregorian calendar."""
+    """Western Easter Sunday, by the rules of the Gregorian calendar."""
     golden = year % 19
     century, rest = divmod(year, 100)
     epact = (19 * golden + century - century // 4 - (century - (century + 8) // 25 + 1) // 3 + 15) % 30

@@ -5,6 +5,7 @@ from datetime import date, timedelta
 
 from recordari.recall.rules.temporal.calendar import (
     DAY,
+    SEASON_MONTHS,
     WEEK,
     Period,
     day,
@@ -14,7 +15,6 @@ from recordari.recall.rules.temporal.calendar import (
     months,
     period,
     relative_unit,
-    season,
     shift,
     weekly,
     yearly,
@@ -26,16 +26,16 @@ RULES = RuleBook()
 
 
 @RULES.add("9", r"V[b2cdoOx]?[WwUuPMmESsC]")
-def _repetition(found: Match) -> Period:
-    return period(found.clock.now, found.clock.now)
+def _repetition(phrase: Match) -> Period:
+    return period(phrase.clock.now, phrase.clock.now)
 
 
 # Dates and feast days
 
 
 @RULES.add("1", r"(?P<date>D)")
-def _numeric_date(found: Match) -> Period:
-    year, month, day_of_month = found.numbers("date")[:3]
+def _numeric_date(phrase: Match) -> Period:
+    year, month, day_of_month = phrase.numbers("date")[:3]
     return day(date(year, month, day_of_month))
 
 
@@ -51,24 +51,26 @@ def _numeric_date(found: Match) -> Period:
     r"(?P<m>[ME])h?(?P<d>[o2])(?:[,fi]?(?P<y>y))?",
     r"(?P<m>m)h?(?P<d>[o2])(?=[-.,QJ&by]|$)(?:[,fi]?(?P<y>y))?",
 )
-def _day_of_month(found: Match) -> Period | None:
-    if found.has("u") and found.text("u") != "day":  # "the first week of June"
+def _day_of_month(phrase: Match) -> Period | None:
+    if phrase.has("u") and phrase.text("u") != "day":  # "the first week of June"
         return None
-    month, number = found.number("m"), found.number("d")
-    if found.has("y"):
-        return day(date(found.number("y"), month, number))
-    if found.has("yy"):
-        short = found.number("yy")
+    month, number = phrase.number("m"), phrase.number("d")
+    if phrase.has("yy"):
+        short = phrase.number("yy")
         return day(date(short + (2000 if short < 70 else 1900), month, number))
-    return yearly_day(found.clock.today, found.clock.prefer, month, number)
+    return _day_in_year(phrase, month, number)
+
+
+def _day_in_year(phrase: Match, month: int, number: int) -> Period | None:
+    """A day of the year that the text names, or else of the nearest one."""
+    if phrase.has("y"):
+        return day(date(phrase.number("y"), month, number))
+    return yearly_day(phrase.clock.today, phrase.clock.prefer, month, number)
 
 
 @RULES.add("1", r"(?P<k>k),?(?P<y>y)", r"(?<=[tIJBFGK])(?P<k>k)", *(2 * (r"(?<=1[,b])(?P<k>k)",)))
-def _slash_date(found: Match) -> Period | None:
-    month, number = found.numbers("k")
-    if found.has("y"):
-        return day(date(found.number("y"), month, number))
-    return yearly_day(found.clock.today, found.clock.prefer, month, number)
+def _slash_date(phrase: Match) -> Period | None:
+    return _day_in_year(phrase, *phrase.numbers("k"))
 
 
 @RULES.add(
@@ -78,121 +80,118 @@ def _slash_date(found: Match) -> Period | None:
     r"(?<!h)(?P<c>C)(?!U)",
     r"h(?P<c>C)(?![xU])",
 )
-def _feast(found: Match) -> Period | None:
-    return _feast_as(found, lambda year: day(holiday(year, found.text("c"))))
+def _feast(phrase: Match) -> Period | None:
+    return _occurrence(phrase, lambda year: day(holiday(year, phrase.text("c"))))
 
 
 @RULES.add("3", r"(?P<rel>[LNH])?(?P<c>C)(?P<u>U)(?:[,fi]?(?P<y>y))?")
-def _feast_weekend(found: Match) -> Period | None:
-    if found.text("u") != "weekend":
+def _feast_weekend(phrase: Match) -> Period | None:
+    if phrase.text("u") != "weekend":
         return None
-    return _feast_as(found, lambda year: long_weekend(holiday(year, found.text("c"))))
+    return _occurrence(phrase, lambda year: long_weekend(holiday(year, phrase.text("c"))))
 
 
-def _feast_as(found: Match, make: Callable[[int], Period]) -> Period | None:
-    today = found.clock.today
-    if found.has("y"):
-        return make(found.number("y"))
-    match found.text("rel"):
+def _occurrence(phrase: Match, make: Callable[[int], Period], *, over: date | None = None) -> Period | None:
+    """An event that comes every year: in the year named, this year, the next or the last time.
+
+    `over` is the last day on which the last one may have begun; yesterday, if left out.
+    """
+    today = phrase.clock.today
+    if phrase.has("y"):
+        return make(phrase.number("y"))
+    match phrase.text("rel"):
         case "":
-            return yearly(make, today, found.clock.prefer)
+            return yearly(make, today, phrase.clock.prefer)
         case "this" | "current":
             return make(today.year)
         case "next" | "coming" | "upcoming" | "following":
             return yearly(make, today + DAY, "future")
         case _:
-            return yearly(make, today - DAY, "past")
+            return yearly(make, over or today - DAY, "past")
 
 
 # Weekdays and near days
 
 
 @RULES.add("1", r"[LNH]?[Ww][-,.]{0,2}(?P<date>1)")
-def _weekday_and_date(found: Match) -> Period:
-    return found.period("date")
+def _weekday_and_date(phrase: Match) -> Period:
+    return phrase.period("date")
 
 
-@RULES.add("1", r"[LNH]?W[-,.]{0,2}(?P<k>k)")
-def _weekday_and_slash_date(found: Match) -> Period | None:
-    return yearly_day(found.clock.today, found.clock.prefer, *found.numbers("k"))
+RULES.add("1", r"[LNH]?W[-,.]{0,2}(?P<k>k)")(_slash_date)
 
 
 @RULES.add("1", r"(?P<w>[Ww]),?h?(?P<d>O)", r"(?P<w>[Ww]),?h?(?P<d>[do])(?![-QuUxJ&])")
-def _weekday_and_number(found: Match) -> Period | None:
-    """Find the nearest month in which that day of the month is that weekday; this month when it fits."""
-    weekday, number = found.number("w"), found.number("d")
-    today = found.clock.today
-    step = -1 if found.clock.prefer == "past" else 1
-    for distance in range(60):
-        month = shift(today.replace(day=1), step * distance, "month")
+def _weekday_and_number(phrase: Match) -> Period | None:
+    """The nearest month in which that day of the month is that weekday; this month when it fits."""
+    return _nearest_month(phrase, 60, lambda candidate: candidate.weekday() == phrase.number("w"))
+
+
+def _nearest_month(phrase: Match, most: int, fits: Callable[[date], bool]) -> Period | None:
+    """The day of that number in the nearest of so many months in which it fits."""
+    number, step = phrase.number("d"), -1 if phrase.clock.prefer == "past" else 1
+    for distance in range(most):
+        month = shift(phrase.clock.today.replace(day=1), step * distance, "month")
         candidate = month + timedelta(days=number - 1)
-        if candidate.month == month.month and candidate.weekday() == weekday and number > 0:
+        if candidate.month == month.month and number > 0 and fits(candidate):
             return day(candidate)
     return None
 
 
 @RULES.add("1", r"(?P<rel>[LNH])(?P<u>U)[t,]?(?P<w>[Ww])", r"(?P<w>W)[ft]?h?(?P<rel>[LNH])(?P<u>U)")
-def _weekday_of_week(found: Match) -> Period | None:
-    week = relative_unit(found.clock.today, found.text("rel"), "week")
-    if found.text("u") != "week" or week.start is None:
+def _weekday_of_week(phrase: Match) -> Period | None:
+    week = relative_unit(phrase.clock.today, phrase.text("rel"), "week")
+    if phrase.text("u") != "week" or week.start is None:
         return None
-    return day(week.start.date() + timedelta(days=found.number("w")))
+    value = week.start.date() + timedelta(days=phrase.number("w"))
+    return day_part(value, phrase.text("p")) if phrase.has("p") else day(value)
 
 
-@RULES.add("4", r"(?P<w>W)(?P<p>P)[ft]?h?(?P<rel>[LNH])(?P<u>U)")
-def _weekday_part_of_week(found: Match) -> Period | None:
-    week = relative_unit(found.clock.today, found.text("rel"), "week")
-    if found.text("u") != "week" or week.start is None:
-        return None
-    return day_part(week.start.date() + timedelta(days=found.number("w")), found.text("p"))
+RULES.add("4", r"(?P<w>W)(?P<p>P)[ft]?h?(?P<rel>[LNH])(?P<u>U)")(_weekday_of_week)
 
 
 @RULES.add("1", r"(?P<rel>HL|HN|[LN])h?(?P<w>[Ww])(?!f)", r"(?P<rel>H)(?P<w>W)")
-def _relative_weekday(found: Match) -> Period:
-    today, weekday = found.clock.today, found.number("w")
-    monday = today - timedelta(days=today.weekday())
-    match found.text("rel"):
+def _relative_weekday(phrase: Match) -> Period:
+    today, weekday = phrase.clock.today, phrase.number("w")
+    this = today + timedelta(days=weekday - today.weekday())
+    match phrase.text("rel"):
         case "this" | "current":
-            return day(monday + timedelta(days=weekday))
+            return day(this)
         case "last" | "past" | "this last" | "this past":
             return weekly(weekday, today, "past")
         case "previous" | "prior":
-            return day(monday - WEEK + timedelta(days=weekday))
+            return day(this - WEEK)
         case "coming" | "upcoming" | "this coming" | "this upcoming":
             return weekly(weekday, today, "future")
         case _:
-            return day(monday + WEEK + timedelta(days=weekday))
+            return day(this + WEEK)
 
 
 @RULES.add("1", r"(?<![oO2])(?P<w>W)(?!U)", r"(?<=t)(?P<w>w)(?!x)")
-def _weekday(found: Match) -> Period:
-    return weekly(found.number("w"), found.clock.today, found.clock.prefer)
+def _weekday(phrase: Match) -> Period:
+    return weekly(phrase.number("w"), phrase.clock.today, phrase.clock.prefer)
 
 
 @RULES.add("1", r"(?P<r>R)")
-def _near_day(found: Match) -> Period:
-    offset = {"yesterday": -1, "today": 0, "tomorrow": 1}[found.text("r")]
-    return day(found.clock.today + timedelta(days=offset))
+def _near_day(phrase: Match) -> Period:
+    offset = {"yesterday": -1, "today": 0, "tomorrow": 1}[phrase.text("r")]
+    return day(phrase.clock.today + timedelta(days=offset))
 
 
 @RULES.add("1", r"th?(?P<d>O)(?=[-.,&bT]|$)")
-def _number_of_day(found: Match) -> Period | None:
-    today, number = found.clock.today, found.number("d")
-    step = -1 if found.clock.prefer == "past" else 1
-    for distance in range(4):
-        month = shift(today.replace(day=1), step * distance, "month")
-        candidate = month + timedelta(days=number - 1)
-        if candidate.month == month.month and number > 0 and (candidate - today).days * step >= 0:
-            return day(candidate)
-    return None
+def _number_of_day(phrase: Match) -> Period | None:
+    today = phrase.clock.today
+    if phrase.clock.prefer == "past":
+        return _nearest_month(phrase, 4, lambda candidate: candidate <= today)
+    return _nearest_month(phrase, 4, lambda candidate: candidate >= today)
 
 
 # Months, quarters, seasons, years
 
 
 @RULES.add("3", r"(?P<ym>Y)")
-def _numeric_month(found: Match) -> Period:
-    year, month = found.numbers("ym")
+def _numeric_month(phrase: Match) -> Period:
+    year, month = phrase.numbers("ym")
     return months(year, month, 1)
 
 
@@ -203,18 +202,18 @@ def _numeric_month(found: Match) -> Period:
     r"(?P<y>y)[-/,]?(?P<m>[ME])",
     r"(?P<y>y)[-/,]?(?P<m>m)(?!x)",
 )
-def _month_of_year(found: Match) -> Period:
-    return months(found.number("y"), found.number("m"), 1)
+def _month_of_year(phrase: Match) -> Period:
+    return months(phrase.number("y"), phrase.number("m"), 1)
 
 
 @RULES.add("3", r"(?P<rel>[LNH])(?P<m>[ME])", r"(?P<rel>[LNH])(?P<m>m)(?!x)")
-def _relative_month(found: Match) -> Period | None:
-    today, month = found.clock.today, found.number("m")
+def _relative_month(phrase: Match) -> Period | None:
+    today, month = phrase.clock.today, phrase.number("m")
 
     def in_year(year: int) -> Period:
         return months(year, month, 1)
 
-    match found.text("rel"):
+    match phrase.text("rel"):
         case "this" | "current":
             return in_year(today.year)
         case "next" | "coming" | "upcoming" | "following":
@@ -233,21 +232,16 @@ def _relative_month(found: Match) -> Period | None:
     r"(?P<m>[Em])(?=[-Q][3MEm])",
     r"(?<=3[-Q&b])(?P<m>[Em])",
 )
-def _month(found: Match) -> Period | None:
-    month = found.number("m")
-    return yearly(lambda year: months(year, month, 1), found.clock.today, found.clock.prefer)
+def _month(phrase: Match) -> Period | None:
+    return _occurrence(phrase, lambda year: months(year, phrase.number("m"), 1))
 
 
 @RULES.add("3", r"(?P<q>q)[-/,f]?(?P<y>y)", r"(?P<y>y)[-/]?(?P<q>q)", r"(?<=[iIJBFGQK])(?P<q>q)")
-def _quarter(found: Match) -> Period | None:
-    length, number = found.numbers("q")
-
-    def in_year(year: int) -> Period:
-        return months(year, length * (number - 1) + 1, length)
-
-    if found.has("y"):
-        return in_year(found.number("y"))
-    return yearly(in_year, found.clock.today, found.clock.prefer) if length == 3 else None
+def _quarter(phrase: Match) -> Period | None:
+    length, number = phrase.numbers("q")
+    if not phrase.has("y") and length != 3:
+        return None
+    return _occurrence(phrase, lambda year: months(year, length * (number - 1) + 1, length))
 
 
 @RULES.add(
@@ -257,41 +251,31 @@ def _quarter(found: Match) -> Period | None:
     r"(?P<y>y)(?P<s>[Ss])",
     r"(?<=[iIJBFGevr])h?(?P<s>[Ss])(?![Uf])",
 )
-def _season(found: Match) -> Period | None:
-    name = found.text("s")
+def _season(phrase: Match) -> Period | None:
+    name, today = phrase.text("s"), phrase.clock.today
 
     def in_year(year: int) -> Period:
-        return season(year, name)
+        return months(year, SEASON_MONTHS[name], 3)
 
-    today = found.clock.today
-    if found.has("y"):
-        return in_year(found.number("y"))
-    match found.text("rel"):
-        case "":
-            return yearly(in_year, today, found.clock.prefer)
-        case "this" | "current":
-            return in_year(today.year - 1 if name == "winter" and today.month < 3 else today.year)
-        case "next" | "coming" | "upcoming" | "following":
-            return yearly(in_year, today + DAY, "future")
-        case _:
-            # The last one that is over: "last summer" in July is that of the year before.
-            return yearly(in_year, (today.replace(day=1) - timedelta(days=75)), "past")
+    if name == "winter" and today.month < 3 and not phrase.has("y") and phrase.text("rel") in ("this", "current"):
+        return in_year(today.year - 1)
+    # The last one that is over: "last summer" in July is that of the year before.
+    return _occurrence(phrase, in_year, over=today.replace(day=1) - timedelta(days=75))
 
 
 @RULES.add("3", r"h?(?P<u>U)f?(?P<y>y)", r"(?<![xahH])(?P<y>y)(?![uU%])", r"(?P<y>y)(?![uU%x])")
-def _year(found: Match) -> Period | None:
+def _year(phrase: Match) -> Period | None:
     # Between other words ("a 2018 Honda", "the 2008 crisis") a year is a name, not the time of the sentence.
-    year = found.number("y")
-    if found.has("u"):
-        return months(year, 1, 12) if found.text("u") == "year" else None
     # Far in the future a bare number is hardly a year.
-    return months(year, 1, 12) if 1900 <= year <= found.clock.today.year + 20 else None
+    year = phrase.number("y")
+    is_year = phrase.text("u") == "year" if phrase.has("u") else 1900 <= year <= phrase.clock.today.year + 20
+    return months(year, 1, 12) if is_year else None
 
 
 @RULES.add("3", r"[hi](?P<short>X)", r"(?P<long>X)")
-def _decade(found: Match) -> Period | None:
-    is_placed = found.has("short")
-    (decade,) = found.numbers("short" if is_placed else "long")
+def _decade(phrase: Match) -> Period | None:
+    is_placed = phrase.has("short")
+    (decade,) = phrase.numbers("short" if is_placed else "long")
     if decade < 100:
         if not is_placed:  # "my thirties" is an age
             return None
@@ -300,7 +284,5 @@ def _decade(found: Match) -> Period | None:
 
 
 @RULES.add("3", r"h?(?P<o>[Oo2])(?P<u>U)(?![f])")
-def _century(found: Match) -> Period | None:
-    if found.text("u") != "century":
-        return None
-    return months((found.number("o") - 1) * 100, 1, 1200)
+def _century(phrase: Match) -> Period | None:
+    return months((phrase.number("o") - 1) * 100, 1, 1200) if phrase.text("u") == "century" else None

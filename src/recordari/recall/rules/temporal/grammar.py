@@ -1,4 +1,4 @@
-"""How time expressions are found: a book of rules over words, and what one match gives its rule."""
+"""The grammar of time expressions: rules over coded words, and the match that a rule reads."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -11,9 +11,8 @@ from recordari.recall.rules.temporal.calendar import Period, Preference
 from recordari.recall.rules.temporal.words import Word
 
 INTERVALS: Final = frozenset("13456")
-
-
 TIMES_ONLY: Final = frozenset("56")
+MOST_FRUITLESS: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,80 +24,67 @@ class Clock:
 
     @property
     def today(self) -> date:
-        """The local day of the question."""
         return self.now.date()
 
 
+@dataclass(slots=True)
 class Match:
     """The words a rule matched, by the group names of its pattern."""
 
-    __slots__ = ("_match", "_words", "clock")
-
-    def __init__(self, clock: Clock, match: re.Match[str], words: list[Word]) -> None:
-        self.clock = clock
-        self._match = match
-        self._words = words
+    clock: Clock
+    _match: re.Match[str]
+    _words: list[Word]
 
     def all_words(self) -> list[Word]:
-        """List every word the rule matched."""
         return self._words[self._match.start() : self._match.end()]
 
     def words(self, name: str) -> list[Word]:
-        """List the words of a group; none when the pattern has no such group or it did not take part."""
+        """The words of a group; none when the pattern has no such group or it did not take part."""
         if name not in self._match.re.groupindex:
             return []
         start, end = self._match.span(name)
         return self._words[start:end] if start >= 0 else []
 
     def has(self, name: str) -> bool:
-        """Tell whether the group took part."""
         return bool(self.words(name))
 
     def number(self, name: str) -> int:
-        """Give the number of a group's only word."""
         value = self.words(name)[0].value
         assert isinstance(value, int), value
         return value
 
     def numbers(self, name: str) -> tuple[int, ...]:
-        """Give the numbers of a group's only word."""
         value = self.words(name)[0].value
         assert isinstance(value, tuple), value
         return value
 
     def text(self, name: str) -> str:
-        """Give the words of a group, normalised."""
+        """The words of a group, normalised."""
         return " ".join(str(word.value) for word in self.words(name))
 
     def period(self, name: str) -> Period:
-        """Give the period a group was folded into."""
-        found = self.words(name)[0].period
-        assert found is not None
-        return found
+        period = self.words(name)[0].period
+        assert period is not None
+        return period
 
     def days(self, name: str) -> tuple[date, date]:
-        """Give the first day of a group's period and the day after its last."""
-        found = self.period(name)
-        if found.start is None or found.end is None:
+        """The first day of a group's period and the day after its last."""
+        period = self.period(name)
+        if period.start is None or period.end is None:
             raise ValueError("open period")
-        return found.start.date(), found.end.date()
+        return period.start.date(), period.end.date()
 
 
 Reader = Callable[[Match], Period | None]
 
 
-MOST_FRUITLESS = 4_096
-
-
 class RuleBook:
-    """Rules in the order in which they were added."""
-
     def __init__(self) -> None:
         self._rules: list[tuple[str, str, Reader]] = []
         self._fruitless: set[str] = set()
 
     def add(self, code: str, *patterns: str) -> Callable[[Reader], Reader]:
-        """Register a reader for patterns; what it folds gets `code`."""
+        """Register a reader for patterns; the word that it folds a match into gets `code`."""
 
         def register(reader: Reader) -> Reader:
             self._rules.extend((pattern, code, reader) for pattern in patterns)
@@ -112,7 +98,7 @@ class RuleBook:
         return [(re.compile(pattern), code, reader) for pattern, code, reader in self._rules]
 
     def fold(self, words: list[Word], clock: Clock) -> list[Word]:
-        """Run every rule once over the words and give back what is left."""
+        """Run every rule once, in the order added; a match becomes one word."""
         codes = "".join(word.code for word in words)
         if codes in self._fruitless:
             return words
@@ -123,8 +109,7 @@ class RuleBook:
             self._fruitless.add(codes)
             return words
         for pattern, code, reader in self._compiled:
-            matches = pattern.finditer(codes)
-            folded = _apply(matches, code, reader, clock, words)
+            folded = _apply(pattern.finditer(codes), code, reader, clock, words)
             if folded is not None:
                 words = folded
                 codes = "".join(word.code for word in words)
@@ -138,13 +123,13 @@ def _apply(
     done = 0
     for match in matches:
         try:
-            found = reader(Match(clock, match, words))
+            period = reader(Match(clock, match, words))
         except (ValueError, OverflowError):  # 30 February, week 60, ten thousand years ago: no time at all
             continue
-        if found is None:
+        if period is None:
             continue
         folded.extend(words[done : match.start()])
         first, last = words[match.start()], words[match.end() - 1]
-        folded.append(Word(code=code, value=None, start=first.start, end=last.end, period=found))
+        folded.append(Word(code=code, value=None, start=first.start, end=last.end, period=period))
         done = match.end()
     return folded + words[done:] if folded else None

@@ -1,9 +1,10 @@
 """Rules that combine: times of day, from one time to another, since, before and after."""
 
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from typing import Final
 
-from recordari.recall.rules.temporal.calendar import DAY, Period, day, day_part, days, period, yearly_day
+from recordari.recall.rules.temporal.calendar import DAY, Period, day, day_part, period, yearly_day
 from recordari.recall.rules.temporal.grammar import Match, RuleBook
 from recordari.recall.rules.temporal.words import Word
 
@@ -11,26 +12,26 @@ RULES = RuleBook()
 
 
 @RULES.add("4", r"(?P<g>g)", r"(?P<rel>H)(?P<p>P)", r"(?P<rel>L)(?P<p>P)")
-def _this_part(found: Match) -> Period | None:
-    today = found.clock.today
-    if not found.has("p"):
+def _this_part(phrase: Match) -> Period | None:
+    today = phrase.clock.today
+    if not phrase.has("p"):
         return day_part(today, "night")
-    if found.text("rel") == "last":
-        return day_part(today - DAY, found.text("p")) if found.text("p") in ("night", "evening") else None
-    return day_part(today, found.text("p")) if found.text("rel") == "this" else None
+    if phrase.text("rel") == "last":
+        return day_part(today - DAY, phrase.text("p")) if phrase.text("p") in ("night", "evening") else None
+    return day_part(today, phrase.text("p")) if phrase.text("rel") == "this" else None
 
 
 @RULES.add("4", r"(?P<day>1),?[ti]?h?[er]?(?P<p>P)", r"(?P<p>P)[ft]?h?(?P<day>1)")
-def _part_of_day(found: Match) -> Period:
-    return day_part(found.days("day")[0], found.text("p"))
+def _part_of_day(phrase: Match) -> Period:
+    return day_part(phrase.days("day")[0], phrase.text("p"))
 
 
 def _clock_time(value: tuple[int, ...], *, late: bool | None) -> tuple[time, timedelta]:
-    """Give a time of day and how finely it was said; `late` settles the half of the day where it is open."""
-    hour, minute, second, said, is_open = value
+    """A time of day and its grain; `late` settles the half of the day where it is open."""
+    hour, minute, second, parts, is_open = value
     if is_open and hour < 12 and (late or (late is None and hour < 7)):
         hour += 12
-    grain = (timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1))[said - 1]
+    grain = (timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1))[parts - 1]
     return time(hour, minute, second), grain
 
 
@@ -48,8 +49,8 @@ def _hours(word: Word) -> tuple[int, ...]:
     raise ValueError("no hour")
 
 
-def _hours_range(of: date, first: Word, last: Word, *, late: bool | None) -> Period:
-    left, right = _hours(first), _hours(last)
+def _hours_range(of: date, phrase: Match, *, late: bool | None) -> Period:
+    left, right = (_hours(word) for name in ("a", "b", "a2", "b2") for word in phrase.words(name))
     end_time, _ = _clock_time(right, late=late)
     if left[4] and not right[4] and left[0] % 12 <= end_time.hour % 12 and end_time.hour >= 12:
         late = True  # "2 to 4 pm"
@@ -63,60 +64,58 @@ _AT: Final = rf"(?:[GKp]{{0,2}}{_TIMES}|p?(?P<t>T)|p(?P<d>d))"
 
 
 @RULES.add("4", rf"(?P<day>[14]),?[ti]?{_AT}(?![uU])", rf"{_AT}(?![uU]),?[tfi]?h?(?P<day>[14])")
-def _day_and_time(found: Match) -> Period | None:
-    word = found.words("day")[0]
+def _day_and_time(phrase: Match) -> Period | None:
+    word = phrase.words("day")[0]
     if word.period is None or word.period.start is None:
         return None
     late = word.period.start.hour >= 12 if word.code == "4" else None
     of = word.period.start.date()
-    if found.has("t") or found.has("d"):
-        return _at(of, _hours((found.words("t") or found.words("d"))[0]), late=late)
-    ends = found.words("a") + found.words("b") + found.words("a2") + found.words("b2")
-    return _hours_range(of, ends[0], ends[1], late=late)
+    if phrase.has("t") or phrase.has("d"):
+        return _at(of, _hours((phrase.words("t") or phrase.words("d"))[0]), late=late)
+    return _hours_range(of, phrase, late=late)
 
 
 @RULES.add("6", rf"[GKp]{{0,2}}{_TIMES}(?![uUx])")
-def _times(found: Match) -> Period | None:
-    if (found.has("and") or found.has("and2")) and "K" not in (word.code for word in found.all_words()):
+def _times(phrase: Match) -> Period | None:
+    if (phrase.has("and") or phrase.has("and2")) and "K" not in (word.code for word in phrase.all_words()):
         return None
-    ends = found.words("a") + found.words("b") + found.words("a2") + found.words("b2")
-    return _hours_range(found.clock.today, ends[0], ends[1], late=None)
+    return _hours_range(phrase.clock.today, phrase, late=None)
 
 
 @RULES.add("5", r"p?(?P<t>T)")
-def _time(found: Match) -> Period:
-    return _at(found.clock.today, found.numbers("t"))
+def _time(phrase: Match) -> Period:
+    return _at(phrase.clock.today, phrase.numbers("t"))
 
 
 # Ranges and bounds
 
 
 @RULES.add("3", r"(?:t|[GK])?h?(?P<a>1)(?P<j>[-QJ]|&)h?(?P<d>[dOo])(?![uUx/%])")
-def _to_day_number(found: Match) -> Period | None:
+def _to_day_number(phrase: Match) -> Period | None:
     """ "April 9th through 17th": the second number is a day of the same month."""
-    if found.text("j") == "and" and found.all_words()[0].code != "K":
+    if phrase.text("j") == "and" and phrase.all_words()[0].code != "K":
         return None
-    first = found.days("a")[0]
-    last = first.replace(day=found.number("d"))
-    return _through(days(first, first + DAY), day(last)) if last > first else None
+    first = phrase.days("a")[0]
+    last = first.replace(day=phrase.number("d"))
+    return _through(day(first), day(last)) if last > first else None
 
 
 @RULES.add("3", r"[GK]?h?(?P<d>[dOo])(?P<j>[-QJ]|&)h?(?P<b>1)")
-def _from_day_number(found: Match) -> Period | None:
+def _from_day_number(phrase: Match) -> Period | None:
     """ "Between 3 and 12 of September"."""
-    if found.text("j") == "and" and found.all_words()[0].code != "K":
+    if phrase.text("j") == "and" and phrase.all_words()[0].code != "K":
         return None
-    last = found.days("b")[0]
-    first = last.replace(day=found.number("d"))
+    last = phrase.days("b")[0]
+    first = last.replace(day=phrase.number("d"))
     return _through(day(first), day(last)) if first < last else None
 
 
 @RULES.add("3", r"[GK]h?(?P<a>[dOo])(?:[-QJ&])h?(?P<b>[dOo])[fi]h?(?P<in>3)")
-def _day_numbers_in_month(found: Match) -> Period | None:
-    first, after = found.days("in")
+def _day_numbers_in_month(phrase: Match) -> Period | None:
+    first, after = phrase.days("in")
     if (after - first).days > 31:
         return None
-    return _through(day(first.replace(day=found.number("a"))), day(first.replace(day=found.number("b"))))
+    return _through(day(first.replace(day=phrase.number("a"))), day(first.replace(day=phrase.number("b"))))
 
 
 @RULES.add(
@@ -125,13 +124,13 @@ def _day_numbers_in_month(found: Match) -> Period | None:
     r"(?P<a>[134])(?P<j>[-Q])h?(?P<b>[134])",
     r"(?P<a>k)(?P<j>[-Q])(?P<b>1)",
 )
-def _range(found: Match) -> Period | None:
-    joint, opening = found.text("j"), found.text("open")
+def _range(phrase: Match) -> Period | None:
+    joint, opening = phrase.text("j"), phrase.text("open")
     if joint == "and" and opening != "between":
         return None
-    whole_days = any(word.code in "13" for name in "ab" for word in found.words(name))
-    first = _end_point(found, "a", whole_days=whole_days)
-    last = _end_point(found, "b", whole_days=whole_days)
+    whole_days = any(word.code in "13" for name in "ab" for word in phrase.words(name))
+    first = _end_point(phrase, "a", whole_days=whole_days)
+    last = _end_point(phrase, "b", whole_days=whole_days)
     start, end = first and first.start, last and last.start
     if not first or not last or not start or not end:
         return None
@@ -146,14 +145,12 @@ def _range(found: Match) -> Period | None:
     return _through(first, last)
 
 
-def _end_point(found: Match, name: str, *, whole_days: bool) -> Period | None:
-    word = found.words(name)[0]
+def _end_point(phrase: Match, name: str, *, whole_days: bool) -> Period | None:
+    word = phrase.words(name)[0]
     if word.code == "Z":
-        if whole_days:
-            return day(found.clock.today)
-        return period(found.clock.now, found.clock.now)
+        return day(phrase.clock.today) if whole_days else period(phrase.clock.now, phrase.clock.now)
     if word.code == "k":
-        return yearly_day(found.clock.today, found.clock.prefer, *found.numbers(name))
+        return yearly_day(phrase.clock.today, phrase.clock.prefer, *phrase.numbers(name))
     return word.period
 
 
@@ -167,33 +164,32 @@ def _through(first: Period, last: Period) -> Period | None:
     return Period(start=first.start, end=end, loose_start=first.loose_start, loose_end=last.loose_end)
 
 
+def _from(whole: Period) -> Period:
+    return replace(whole, end=None, loose_end=None, first_from=None, edge=None)
+
+
 @RULES.add("3", r"[GI]h?(?P<a>[13])Q(?P<date>x)")
-def _to_date(found: Match) -> Period | None:
-    return _through(found.period("a"), day(found.clock.today)) if found.text("date") == "date" else None
+def _to_date(phrase: Match) -> Period | None:
+    return _through(phrase.period("a"), day(phrase.clock.today)) if phrase.text("date") == "date" else None
 
 
 @RULES.add("3", r"(?P<x>[13])(?:[&b][Fr](?=[.,]|$)|l)")
-def _and_later(found: Match) -> Period:
-    whole = found.period("x")
-    return Period(start=whole.start, end=None, loose_start=whole.loose_start, loose_end=None)
+def _and_later(phrase: Match) -> Period:
+    return _from(phrase.period("x"))
 
 
 @RULES.add("3", r"(?P<how>[IBFJ])[tpi]?h?(?P<x>[134])", r"(?P<how>r\?)h?(?P<x>[134])")
-def _bound(found: Match) -> Period | None:
-    whole = found.period("x")
+def _bound(phrase: Match) -> Period | None:
+    whole = phrase.period("x")
     if whole.start is None or whole.end is None:
         return None
-    match found.text("how"):
+    match phrase.text("how"):
         case "since" | "starting" | "beginning":
-            return Period(start=whole.start, end=None, loose_start=whole.loose_start, loose_end=None)
+            return _from(whole)
         case "after" | "later than":
-            start = whole.start if whole.edge == "start" else whole.end
-            return Period(start=start, end=None, loose_start=start, loose_end=None)
-        case "before":
+            return period(whole.start if whole.edge == "start" else whole.end, None)
+        case "before" | "until" | "till" | "by" as how:
             end = whole.end if whole.edge == "end" else whole.start
-            return Period(start=None, end=end, loose_start=None, loose_end=end)
-        case "until" | "till" | "by":
-            end = whole.end if whole.edge == "end" else whole.start
-            return Period(start=None, end=end, loose_start=None, loose_end=whole.loose_end)
+            return replace(period(None, end), loose_end=end if how == "before" else whole.loose_end)
         case _:
             return None

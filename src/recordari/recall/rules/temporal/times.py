@@ -2,7 +2,7 @@
 
 `find_times` says what the words denote by convention: "two weeks ago" is one day, "from May to July" ends
 where July begins, and a week starts on Monday. `question_interval` says where to look for memories when
-somebody asks with these words: people are not that exact, so the vague ones are widened, and the last period
+somebody asks with these words: people are not that exact, so vague words are widened, and the last period
 of a range belongs to it.
 """
 
@@ -25,7 +25,7 @@ EXAMINED_CHARACTERS: Final = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A half-open stretch of time in UTC; None on a side means that it has no bound there."""
+    """A half-open stretch of time in UTC; None: no bound on that side."""
 
     start: datetime | None
     end: datetime | None
@@ -33,7 +33,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeExpression:
-    """Words of a text that name a time: where they stand and the interval they denote."""
+    """Words of a text that name a time: their position and the interval they denote."""
 
     text: str
     start_index: int
@@ -49,23 +49,21 @@ def find_times(
     `now` must be aware. `prefer` settles words that name no year or week: "in May", "on Friday". The month
     comes first in 5/12/2023, as in America, unless it cannot.
     """
-    found = []
-    for word in _folded(text, now, zone, prefer):
-        interval = word.period and _interval(word.period.start, word.period.end, zone)
-        if interval:
-            words = text[word.start : word.end]
-            found.append(TimeExpression(text=words, start_index=word.start, end_index=word.end, interval=interval))
-    return tuple(found)
+    return tuple(
+        TimeExpression(text=text[word.start : word.end], start_index=word.start, end_index=word.end, interval=interval)
+        for word in _folded(text, now, zone, prefer)
+        if word.period and (interval := _interval(word.period.start, word.period.end, zone))
+    )
 
 
 def question_interval(text: str, *, now: datetime, zone: ZoneInfo | timezone) -> Interval | None:
-    """Give the one interval that a question about the past is about, or None when it names no time.
+    """The one interval that a question about the past is about, or None when it names no time.
 
     Several expressions narrow each other where they overlap ("after 2016 and before 2018"); otherwise the
     interval spans them all ("in May or in July"). A time of day alone counts only when there is no date.
     """
-    found = _folded(text, now, zone, "past")
-    dated = [word for word in found if word.code not in TIMES_ONLY] or found
+    words = _folded(text, now, zone, "past")
+    dated = [word for word in words if word.code not in TIMES_ONLY] or words
     intervals = [
         interval
         for word in dated
@@ -91,13 +89,13 @@ def _folded(text: str, now: datetime, zone: ZoneInfo | timezone, prefer: Prefere
     if now.tzinfo is None:
         raise ValueError("now must carry a time zone")
     clock = Clock(now=now.astimezone(zone).replace(tzinfo=None), prefer=prefer)
-    found: list[Word] = []
+    intervals: list[Word] = []
     for offset, piece in _windows(text):
         words = scan(piece, offset)
         for rules in (DATES, SPANS, RANGES):
             words = rules.fold(words, clock)
-        found.extend(word for word in words if word.code in INTERVALS)
-    return found
+        intervals.extend(word for word in words if word.code in INTERVALS)
+    return intervals
 
 
 def _windows(text: str) -> Iterator[tuple[int, str]]:
@@ -123,3 +121,11 @@ def _interval(start: datetime | None, end: datetime | None, zone: ZoneInfo | tim
     if first and last and last <= first:
         return None
     return Interval(start=first, end=last)
+
+
+def written_interval(interval: Interval | None) -> dict[str, str | None] | None:
+    """An interval as a trace shows it."""
+    if interval is None:
+        return None
+    bounds = {"start": interval.start, "end": interval.end}
+    return {name: bound.isoformat() if bound else None for name, bound in bounds.items()}

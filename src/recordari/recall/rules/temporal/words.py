@@ -1,8 +1,8 @@
 """The words of time in English, and the scanner that turns a text into coded tokens.
 
-The grammar (`temporal_rules`) does not match characters but *token codes*: every word or number becomes one
-token whose `code` is a single letter, so a whole text becomes a short string such as ``"xiM"`` ("what
-happened in May"), and the grammar's regular expressions stay small, readable and linear. The letters:
+The grammar (`grammar.py`) matches *token codes*, not characters: every word or number becomes one token whose `code` is a
+single letter. A text becomes a short string such as ``"xiM"`` ("what happened in May"), and the regular expressions of the
+grammar stay small, readable and linear. The letters:
 
 ======  ==========================  ======  ==========================  ======  ==========================
 M E m   month (E name, m verb too)  W w     weekday (w: also a word)    S s     season (s: also a verb)
@@ -28,56 +28,30 @@ Punctuation keeps its sign (``,`` ``-`` ``/``); every other mark is ``.``.
 
 import re
 from dataclasses import dataclass
+from string import ascii_lowercase, ascii_uppercase
 from typing import Final
 
 from recordari.recall.rules.temporal.calendar import Period
 
 
-def _spaced(words: str) -> list[str]:
-    return words.split()
+def _numbered(names: str, start: int, step: int = 1) -> dict[str, int]:
+    """The number of each name; names joined by "/" have the same one."""
+    return {name: start + step * n for n, same in enumerate(names.split()) for name in same.split("/")}
 
 
-MONTHS: Final = {
-    name: number
-    for number, names in enumerate(
-        (
-            "january jan",
-            "february feb",
-            "march mar",
-            "april apr",
-            "may",
-            "june jun",
-            "july jul",
-            "august aug",
-            "september sep sept",
-            "october oct",
-            "november nov",
-            "december dec",
-        ),
-        start=1,
-    )
-    for name in names.split()
-}
+_MONTHS: Final = _numbered(
+    "january/jan february/feb march/mar april/apr may june/jun july/jul august/aug september/sep/sept october/oct "
+    "november/nov december/dec",
+    1,
+)
 # Given names are months beside a number or after a preposition; "may" and "march" need more.
 _MONTH_CODES: Final = dict.fromkeys(("may", "march", "mar"), "m") | dict.fromkeys(
     ("april", "june", "august", "jan"), "E"
 )
 
-WEEKDAYS: Final = {
-    name: number
-    for number, names in enumerate(
-        (
-            "monday mon",
-            "tuesday tue tues",
-            "wednesday wed weds",
-            "thursday thu thur thurs",
-            "friday fri",
-            "saturday sat",
-            "sunday sun",
-        )
-    )
-    for name in names.split()
-}
+_WEEKDAYS: Final = _numbered(
+    "monday/mon tuesday/tue/tues wednesday/wed/weds thursday/thu/thur/thurs friday/fri saturday/sat sunday/sun", 0
+)
 _DOUBTFUL_WEEKDAYS: Final = frozenset({"mon", "wed", "weds", "sat", "sun"})
 
 _UNITS: Final = {
@@ -92,48 +66,21 @@ _UNITS: Final = {
     "decade": "decade decades",
     "century": "century centuries",
 }
-_SHORT_UNITS: Final = {
-    "hour": "hour hours hr hrs",
-    "minute": "minute minutes min mins",
-    "second": "seconds secs",
-}
+_SHORT_UNITS: Final = {"hour": "hour hours hr hrs", "minute": "minute minutes min mins", "second": "seconds secs"}
 
-_ONES: Final = dict(
-    zip(
-        _spaced(
-            "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-            "sixteen seventeen eighteen nineteen"
-        ),
-        range(1, 20),
-        strict=True,
-    )
+_ONES: Final = _numbered(
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
+    "nineteen",
+    1,
 )
-_TENS: Final = dict(
-    zip(
-        _spaced("twenty thirty forty fifty sixty seventy eighty ninety"),
-        range(20, 100, 10),
-        strict=True,
-    )
-)
-_VAGUE_COUNTS: Final = {"couple": 2, "few": 3, "several": 4}
-_ORDINALS: Final = dict(
-    zip(
-        _spaced(
-            "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth "
-            "thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
-        ),
-        range(1, 21),
-        strict=True,
-    )
+_TENS: Final = _numbered("twenty thirty forty fifty sixty seventy eighty ninety", 20, 10)
+_VAGUE_COUNTS: Final = _numbered("couple few several", 2)
+_ORDINALS: Final = _numbered(
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
+    "sixteenth seventeenth eighteenth nineteenth twentieth",
+    1,
 ) | {"thirtieth": 30}
-
-_WORD_DECADES: Final = dict(
-    zip(
-        _spaced("twenties thirties forties fifties sixties seventies eighties nineties"),
-        range(20, 100, 10),
-        strict=True,
-    )
-)
+_WORD_DECADES: Final = _numbered("twenties thirties forties fifties sixties seventies eighties nineties", 20, 10)
 
 _SIMPLE: Final = {
     "h": "the",
@@ -166,14 +113,8 @@ _SIMPLE: Final = {
     "V": "every each",
     "l": "onwards onward",
 }
-_DAY_PARTS: Final = _spaced("morning afternoon evening night noon midnight midday")
-_SEASONS: Final = {
-    "spring": "spring",
-    "summer": "summer",
-    "autumn": "autumn",
-    "fall": "autumn",
-    "winter": "winter",
-}
+_DAY_PARTS: Final = ("morning", "afternoon", "evening", "night", "noon", "midnight", "midday")
+_SEASONS: Final = {name: name for name in ("spring", "summer", "autumn", "winter")} | {"fall": "autumn"}
 _DOUBTFUL_SEASONS: Final = frozenset({"spring", "fall"})
 
 Value = str | int | tuple[int, ...] | None
@@ -181,7 +122,7 @@ Value = str | int | tuple[int, ...] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A token of the text, or what several were folded into: its code, its meaning and where it stands."""
+    """A token of the text, or several folded into one: its code, its meaning and its position."""
 
     code: str
     value: Value
@@ -194,8 +135,8 @@ def _vocabulary() -> dict[str, tuple[str, Value]]:
     words: dict[str, tuple[str, Value]] = {}
     for code, names in _SIMPLE.items():
         words.update({name: (code, name) for name in names.split()})
-    words.update({name: (_MONTH_CODES.get(name, "M"), number) for name, number in MONTHS.items()})
-    words.update({name: ("w" if name in _DOUBTFUL_WEEKDAYS else "W", number) for name, number in WEEKDAYS.items()})
+    words.update({name: (_MONTH_CODES.get(name, "M"), number) for name, number in _MONTHS.items()})
+    words.update({name: ("w" if name in _DOUBTFUL_WEEKDAYS else "W", number) for name, number in _WEEKDAYS.items()})
     words.update({name: ("s" if name in _DOUBTFUL_SEASONS else "S", season) for name, season in _SEASONS.items()})
     for code, units in (("U", _UNITS), ("u", _SHORT_UNITS)):
         words.update({name: (code, unit) for unit, names in units.items() for name in names.split()})
@@ -246,13 +187,11 @@ _HOLIDAY_PHRASES: Final = {
 _HOLIDAYS: Final = re.compile("|".join(rf"(?P<{name}>(?:{phrase})\b)" for name, phrase in _HOLIDAY_PHRASES.items()))
 # Trying every phrase at every word would be slow; these words can begin one.
 _HOLIDAY_STARTS: Final = frozenset(
-    _spaced(
-        """
-        new christmas xmas boxing st saint valentine valentines juneteenth independence halloween veteran
-        veterans april good palm easter ash mlk martin president presidents mother mothers father fathers
-        memorial labor labour columbus indigenous thanksgiving black cyber earth
-        """
-    )
+    """
+    new christmas xmas boxing st saint valentine valentines juneteenth independence halloween veteran veterans april good
+    palm easter ash mlk martin president presidents mother mothers father fathers memorial labor labour columbus indigenous
+    thanksgiving black cyber earth
+    """.split()
 )
 
 _AM_PM: Final = r"(?P<half{0}>[ap] ?\. ?m\b\.?|[ap]m\b)"
@@ -281,12 +220,7 @@ _SCANNER: Final = re.compile(
     r"(?=\d)(?<!\w)(?:" + _NUMBERS + r")|(?P<word>\w+(?:'\w+)?)|(?P<money>[$£€#] ?\d[\d.,]*)|(?P<mark>[-/,.@()?!;:])"
 )
 # Not str.lower(): it changes the length of some texts, and positions must stay those of the original.
-_PLAIN: Final = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)} | {
-    ord("’"): "'",
-    ord("–"): "-",
-    ord("—"): "-",
-    ord("~"): "-",
-}
+_PLAIN: Final = str.maketrans(ascii_uppercase + "’–—~", ascii_lowercase + "'---")
 _MARKS: Final = {"-": "-", "/": "/", ",": ",", "@": "p"}
 _DIGITS: Final = re.compile(r"\d+")
 
@@ -325,20 +259,14 @@ def _classify(kind: str, match: re.Match[str]) -> tuple[str, Value]:
 def _classify_number(kind: str, text: str, match: re.Match[str]) -> tuple[str, Value]:
     parts = tuple(int(digits) for digits in _DIGITS.findall(text)[:6])
     match kind:
-        case "iso" | "ymd":
-            return "D", parts
         case "mdy":
             return "D", _year_last(parts, text)
         case "compact":
             return "D", (int(text[:4]), int(text[4:6]), int(text[6:]))
-        case "ym":
-            return "Y", parts
-        case "my":
-            return "Y", (parts[1], parts[0])
-        case "md" | "dm":
-            return "k", parts if kind == "md" else (parts[1], parts[0])
-        case "decade":
-            return "X", parts
+        case "my" | "dm":
+            return "Y" if kind == "my" else "k", parts[::-1]
+        case "iso" | "ymd" | "ym" | "md" | "decade":
+            return {"iso": "D", "ymd": "D", "ym": "Y", "md": "k", "decade": "X"}[kind], parts
         case "ordinal":
             return "O", parts[0]
         case "clock" | "hour" | "oclock":
@@ -351,14 +279,13 @@ def _year_last(parts: tuple[int, ...], text: str) -> tuple[int, ...]:
     first, second, year = parts
     if not text[-3].isdigit():  # a year of two digits
         year += 2000 if year < 70 else 1900
-    month_first = first <= 12 and "." not in text  # 5/12/2023 is American; 5.12.2023 and 23/12/2023 are not
-    if not month_first and second > 12:
-        month_first = True
+    # 5/12/2023 is American; 5.12.2023 and 23/12/2023 are not.
+    month_first = second > 12 or (first <= 12 and "." not in text)
     return (year, first, second) if month_first else (year, second, first)
 
 
 def _time_of_day(parts: tuple[int, ...], half: str | None) -> tuple[str, Value]:
-    """Hour, minute, second, how many were said, and whether the half of the day is open (1) or known (0)."""
+    """Hour, minute, second, how many of them the text has, and whether the half of the day is open (1) or known (0)."""
     hour, minute, second = (*parts, 0, 0)[:3]
     if hour > 24 or minute > 59 or second > 59 or (half and hour > 12):
         return "x", None
