@@ -28,7 +28,7 @@ from recordari.knowledge.rules.knowledge_map import MapEntry, written_map
 from recordari.recall.request import RecalledItem
 from recordari.sessions import run_storage
 from recordari.sessions import storage as sessions_storage
-from recordari.sessions.rules.sessions import Note, Session, SessionStatus, may_see
+from recordari.sessions.rules.sessions import Session, SessionNote, SessionStatus, may_see
 from recordari.sessions.rules.state import DELEGATED_PREFIX, OwnerKind, StateEntry, StateOwner
 from recordari.sessions.rules.window import HINT, TAIL, Message, Window, window_of
 from recordari.sessions.sessions import MAX_WINDOW_MESSAGES, limit_of
@@ -93,7 +93,7 @@ class _Reader:
         self.profiles: list[tuple[ProfileOwner, BatchedQuery[ProfileRow | None], BatchedQuery[bool]]] = []
         self.current: SessionWithModel | None = None
         self.predecessor: BatchedQuery[Session | None] | None = None
-        self.notes: BatchedQuery[list[Note]] | None = None
+        self.notes: BatchedQuery[list[SessionNote]] | None = None
         self.messages: BatchedQuery[list[Message]] | None = None
         self.epoch_began: BatchedQuery[datetime | None] | None = None
 
@@ -273,7 +273,7 @@ def _map_item(entries: Sequence[MapEntry]) -> ContextItem:
     return ContextItem(written_map(entries), "knowledge_map", Trust.AGENT, "knowledge_map")
 
 
-def _summary_items(session: Session, predecessor: Session | None, notes: Sequence[Note]) -> list[ContextItem]:
+def _summary_items(session: Session, predecessor: Session | None, notes: Sequence[SessionNote]) -> list[ContextItem]:
     summaries = [(session.session_id, session.summary)]
     if predecessor is not None:
         summaries.append((predecessor.session_id, predecessor.summary))

@@ -30,7 +30,7 @@ from recordari.models.base import fail_open
 from recordari.models.language import LanguageModel, fenced
 from recordari.sessions import storage
 from recordari.sessions.rules.runs import checked_json
-from recordari.sessions.rules.sessions import Fold, Note, Session, SessionStatus
+from recordari.sessions.rules.sessions import Fold, Session, SessionNote, SessionStatus
 from recordari.sessions.rules.summaries import FOLD_TOKENS, SUMMARY_TOKENS, Said, notes_in, rolled_summary
 from recordari.sessions.rules.window import (
     COMPRESSED_TAIL,
@@ -154,9 +154,9 @@ def _in_session(ready: Ready, session: Session) -> Ready:
     return Ready(rows=tuple(rows), objects=ready.objects)
 
 
-def _notes(fresh: Sequence[Row], *, now: datetime) -> list[Note]:
+def _notes(fresh: Sequence[Row], *, now: datetime) -> list[SessionNote]:
     return [
-        Note(note_id=new_id(), **columns_of(finding), item_id=row.item_id, created_at=now)
+        SessionNote(note_id=new_id(), **columns_of(finding), item_id=row.item_id, created_at=now)
         for row in fresh
         if row.item.metadata["role"] in _NOTED_ROLES
         for finding in notes_in(row.item.content)

@@ -45,7 +45,7 @@ from recordari.sessions.rules.runs import (
     Turn,
     TurnState,
 )
-from recordari.sessions.rules.sessions import Note, NoteKind, Session, SessionStatus
+from recordari.sessions.rules.sessions import NoteKind, Session, SessionNote, SessionStatus
 from recordari.sessions.rules.state import LONGEST_TTL, OwnerKind, StateEntry
 from recordari.sessions.rules.window import Message, MessageRole, NewMessage, Window, WindowState
 from recordari.sessions.sessions import Opened, ResumedSession
@@ -197,12 +197,12 @@ async def report_usage(caller: AgentCaller, session_id: str, body: UsageRequest)
 
 
 @router.post("/{session_id}/notes", operation_id="add_note", status_code=201)
-async def add_note(caller: AgentCaller, session_id: str, body: NoteRequest) -> Note:
+async def add_note(caller: AgentCaller, session_id: str, body: NoteRequest) -> SessionNote:
     """Add a note for the rest of a session."""
     return await sessions.add_note(*caller, session_id, **dict(body))
 
 
-@router.get("/{session_id}/notes", operation_id="list_notes", openapi_extra=LISTED, response_model=Page[Note])
+@router.get("/{session_id}/notes", operation_id="list_notes", openapi_extra=LISTED, response_model=Page[SessionNote])
 async def list_notes(caller: AgentCaller, session_id: str) -> object:
     """List decisions, action items and other notes."""
     return {"items": await sessions.list_notes(*caller, session_id), "next_cursor": None}

@@ -51,7 +51,7 @@ from recordari.sessions.rules.runs import (
     run_input,
     with_more_episodes,
 )
-from recordari.sessions.rules.sessions import Note, NoteKind, may_see
+from recordari.sessions.rules.sessions import NoteKind, SessionNote, may_see
 from recordari.sessions.rules.summaries import LONGEST_POINT
 from recordari.sessions.run_storage import CallRow, NewRun, Result
 from recordari.sessions.sessions import entered, keep_notes, own_only
@@ -408,7 +408,7 @@ async def _note_useful(
 ) -> None:
     now = resources.clock()
     notes = [
-        Note(
+        SessionNote(
             note_id=new_id(),
             kind=NoteKind.TOOL_RESULT,
             content=f"{call.name}: {cut_to_tokens(call.result.strip(), LONGEST_POINT)}",

@@ -23,9 +23,9 @@ from recordari.sessions.cache import SessionCache
 from recordari.sessions.rules.runs import TurnState, checked_json
 from recordari.sessions.rules.sessions import (
     CloseReason,
-    Note,
     NoteKind,
     Session,
+    SessionNote,
     SessionStatus,
     checked_limit,
     may_see,
@@ -60,7 +60,7 @@ class ResumedSession:
     session: Session
     summary: str
     window: Window
-    notes: tuple[Note, ...]
+    notes: tuple[SessionNote, ...]
     carried_over: str
     """The summary of the session that this one continues, or empty."""
     turn_state: TurnState | None
@@ -296,7 +296,7 @@ async def add_note(
     *,
     kind: NoteKind | str = NoteKind.NOTE,
     importance: float = 0.5,
-) -> Note:
+) -> SessionNote:
     """Add a note for the rest of the session; above 50 notes the least important one goes."""
     kind = checked_choice("kind", NoteKind, kind)
     if len(checked_content(content)) > MAX_NOTE_CHARACTERS:
@@ -304,14 +304,16 @@ async def add_note(
     if not 0 <= importance <= 1:
         raise InvalidInput("importance must be from 0 to 1", field="importance")
     now = resources.clock()
-    note = Note(note_id=new_id(), kind=kind, content=content, importance=importance, item_id=None, created_at=now)
+    note = SessionNote(
+        note_id=new_id(), kind=kind, content=content, importance=importance, item_id=None, created_at=now
+    )
     async with entered(resources, identity, session_id) as (tx, current, _):
         await keep_notes(tx, current.session, [note], now=now)
         await storage.touch(tx, current.session.session_id, now=now)
     return note
 
 
-async def keep_notes(tx: Transaction, session: Session, new: list[Note], *, now: datetime) -> None:
+async def keep_notes(tx: Transaction, session: Session, new: list[SessionNote], *, now: datetime) -> None:
     """Add notes to a locked session, after removing those that have expired."""
     if not session.has_notes(now):
         expired = [note.note_id for note in await storage.list_notes(tx, session.session_id)]
@@ -319,7 +321,7 @@ async def keep_notes(tx: Transaction, session: Session, new: list[Note], *, now:
     await storage.insert_notes(tx, session.session_id, new, now=now)
 
 
-async def list_notes(resources: Resources, identity: Identity, session_id: str) -> list[Note]:
+async def list_notes(resources: Resources, identity: Identity, session_id: str) -> list[SessionNote]:
     """The notes of a session that have not expired, oldest first."""
     async with resources.database.transaction(identity) as tx:
         session = (await find_newest(tx, session_id)).session

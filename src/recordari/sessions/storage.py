@@ -18,7 +18,7 @@ from recordari.db.database import BatchedQuery, Record, Transaction, all_as, rea
 from recordari.db.queries import Queries, columns_of
 from recordari.memory.storage import thread_of
 from recordari.sessions.rules.runs import ABANDONED
-from recordari.sessions.rules.sessions import MAX_NOTES, CloseReason, Fold, Note, Session
+from recordari.sessions.rules.sessions import MAX_NOTES, CloseReason, Fold, Session, SessionNote
 from recordari.sessions.rules.window import Message, role_of
 
 queries = Queries(__name__)
@@ -213,9 +213,9 @@ def _messages(session: Session, rows: Sequence[Record]) -> list[Message]:
     ]
 
 
-async def insert_notes(tx: Transaction, session_id: SessionId, notes: Sequence[Note], *, now: datetime) -> None:
+async def insert_notes(tx: Transaction, session_id: SessionId, notes: Sequence[SessionNote], *, now: datetime) -> None:
     """Add notes; above the maximum of a session the least important go. The session must be locked."""
-    arrays = arrays_of(Note, notes, kind=[str(note.kind) for note in notes])
+    arrays = arrays_of(SessionNote, notes, kind=[str(note.kind) for note in notes])
     surplus = await tx.dicts(queries.insert_notes, **arrays, session_id=session_id, now=now, most=MAX_NOTES)
     if surplus:
         await delete_notes(tx, session_id, [row["note_id"] for row in surplus])
@@ -225,12 +225,12 @@ async def delete_notes(tx: Transaction, session_id: SessionId, note_ids: Sequenc
     return await tx.run(queries.delete_notes, session_id=session_id, note_ids=list(note_ids))
 
 
-async def list_notes(tx: Transaction, session_id: SessionId) -> list[Note]:
-    return await tx.all(queries.list_notes, Note, session_id=session_id)
+async def list_notes(tx: Transaction, session_id: SessionId) -> list[SessionNote]:
+    return await tx.all(queries.list_notes, SessionNote, session_id=session_id)
 
 
-def ask_notes(session_id: SessionId) -> BatchedQuery[list[Note]]:
-    return BatchedQuery(queries.list_notes, all_as(Note), session_id=session_id)
+def ask_notes(session_id: SessionId) -> BatchedQuery[list[SessionNote]]:
+    return BatchedQuery(queries.list_notes, all_as(SessionNote), session_id=session_id)
 
 
 async def delete_expired(tx: Transaction, *, now: datetime) -> int:

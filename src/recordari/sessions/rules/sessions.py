@@ -99,7 +99,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class SessionNote:
     """Something to keep in mind during a session."""
 
     note_id: UUID
