@@ -24,8 +24,8 @@ def ask_shared_as_of(*, as_of: datetime, limit: int) -> BatchedQuery[list[Item]]
     return BatchedQuery(queries.shared_then, all_as(Item), as_of=as_of, limit=limit)
 
 
-def ask_activity(who: Identity, *, since: datetime, until: datetime, limit: int) -> BatchedQuery[list[Item]]:
-    ids = {"agent_id": who.agent_id, "user_id": who.user_id, "session_id": who.session_id}
+def ask_activity(identity: Identity, *, since: datetime, until: datetime, limit: int) -> BatchedQuery[list[Item]]:
+    ids = {"agent_id": identity.agent_id, "user_id": identity.user_id, "session_id": identity.session_id}
     return BatchedQuery(queries.activity, all_as(Item), **ids, since=since, until=until, limit=limit)
 
 

@@ -46,21 +46,21 @@ async def append_episode(
 ) -> Remembered:
     """Record something that the agent did; the same episode id again is the same episode."""
     scope = optional_choice("scope", Scope, scope)
-    who = identity.narrowed(run_id=run_id, session_id=session_id)
-    if who.agent_id is None:
+    identity = identity.narrowed(run_id=run_id, session_id=session_id)
+    if identity.agent_id is None:
         raise Unauthenticated("an episode belongs to an agent; name the agent that acts")
     ref = checked_id("episode_id", episode_id) if episode_id is not None else str(new_id())
     new = NewItem(
         content=content,
         kind=Kind.EPISODE,
         scope=scope,
-        source_ref=f"episode:{who.agent_id}:{ref}",
+        source_ref=f"episode:{identity.agent_id}:{ref}",
         event_time=event_time,
         metadata=checked_json("metadata", dict(metadata or {})),
     )
     with resources.telemetry.measured("append_episode"):
-        ready = await remember.make_ready(resources, who, [new])
-        async with resources.database.transaction(who) as tx:
+        ready = await remember.make_ready(resources, identity, [new])
+        async with resources.database.transaction(identity) as tx:
             (remembered,), changed = await remember.save_ready(tx, ready)
             sampled = [item_id for item_id in changed if item_id.int % TRIM_EVERY == 0]
             await outbox.add(tx, TRIM_TOPIC, sampled)

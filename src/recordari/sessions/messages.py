@@ -93,11 +93,11 @@ async def add_messages(
     scope = optional_choice("scope", Scope, scope)
     if len(messages) > MAX_BATCH:
         raise InvalidInput(f"at most {MAX_BATCH} messages at a time; send the rest in another call")
-    who = identity.narrowed(session_id=session_id or identity.session_id or str(new_id()))
+    identity = identity.narrowed(session_id=session_id or identity.session_id or str(new_id()))
     with resources.telemetry.measured("add_messages"):
-        ready = await remember.make_ready(resources, who, [_item(message, scope) for message in messages])
+        ready = await remember.make_ready(resources, identity, [_item(message, scope) for message in messages])
         now = resources.clock()
-        async with entered(resources, who, who.session_id) as (tx, current, _):
+        async with entered(resources, identity, identity.session_id) as (tx, current, _):
             ready = _in_session(ready, current.session)
             remembered, changed = await remember.save_ready(tx, ready)
             fresh = [row for row, result in zip(ready.rows, remembered, strict=True) if result.was_new]
@@ -257,15 +257,15 @@ async def _renew_summary(resources: Resources, identity: Identity, session_ref: 
             metadata={"summariser": name, "covers": {"first": 1, "last": last}},
         )
     ]
-    who = _owner(identity, session)
-    ready = await remember.make_ready(resources, who, news if summary else [])
+    owner = _owner(identity, session)
+    ready = await remember.make_ready(resources, owner, news if summary else [])
 
     async def save(tx: Transaction, summary_id: UUID | None) -> bool:
         return await storage.save_summary(
             tx, session, summary=summary, summary_id=summary_id or session.summary_id, summarised_to=last
         )
 
-    await _save_unless_overtaken(resources, who, ready, save)
+    await _save_unless_overtaken(resources, owner, ready, save)
     return True
 
 
@@ -296,14 +296,14 @@ async def _fold(resources: Resources, identity: Identity, session_ref: UUID) -> 
         trust=next((message.trust for message in messages if message.trust not in REVIEWED_TRUST), Trust.AGENT),
         metadata={"summariser": name, "covers": {"first": first, "last": last}},
     )
-    who = _owner(identity, session)
-    ready = await remember.make_ready(resources, who, [new])
+    owner = _owner(identity, session)
+    ready = await remember.make_ready(resources, owner, [new])
 
     async def save(tx: Transaction, summary_id: UUID | None) -> bool:
         assert summary_id is not None
         return await storage.save_fold(tx, session, Fold(summary_id=summary_id, first=first, last=last))
 
-    await _save_unless_overtaken(resources, who, ready, save)
+    await _save_unless_overtaken(resources, owner, ready, save)
     return True
 
 
@@ -313,13 +313,13 @@ class _OvertakenError(Exception):
 
 async def _save_unless_overtaken(
     resources: Resources,
-    who: Identity,
+    owner: Identity,
     ready: Ready,
     save: Callable[[Transaction, UUID | None], Awaitable[bool]],
 ) -> None:
     """Write a summary's item and the session's pointer to it, both or neither."""
     try:
-        async with resources.database.transaction(who) as tx:
+        async with resources.database.transaction(owner) as tx:
             remembered, changed = await remember.save_ready(tx, ready)
             if not await save(tx, remembered[0].id if remembered else None):
                 raise _OvertakenError  # noqa: TRY301 - it rolls the transaction back

@@ -216,7 +216,7 @@ async def delete_note(caller: AgentCaller, session_id: str, note_id: UUID) -> No
 
 @router.get("/{session_id}/turn_state", operation_id="get_turn_state")
 async def get_turn_state(caller: AgentCaller, session_id: str) -> TurnState:
-    """Read the turn state of a session: its last turn and what was kept with it."""
+    """Read the turn state of a session: its last turn and the data stored with it."""
     return await runs.get_turn_state(*caller, session_id)
 
 

@@ -153,7 +153,7 @@ ORDER BY item_id DESC LIMIT %(limit)s
 SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'episode'
 
 -- name: delete_old_episodes
--- Remove some episodes that were written before the moment given.
+-- Remove some episodes that were written before a given moment.
 DELETE FROM items WHERE tenant_id = %(tenant_id)s AND item_id IN (
     SELECT item_id FROM items
     WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND created_at < %(before)s AND NOT EXISTS (

@@ -260,7 +260,7 @@ async def get_run(resources: Resources, identity: Identity, run_id: str) -> Run:
 
 
 async def get_turn_state(resources: Resources, identity: Identity, session_id: str) -> TurnState:
-    """The turn state of a session: its last turn and what was kept with it. There is none before the first turn."""
+    """The turn state of a session: its last turn and the data stored with it. There is none before the first turn."""
     async with resources.database.transaction(identity) as tx:
         newest = await storage.find_newest(tx, SessionId(session_id))
         turn_state = await run_storage.find_turn_state(tx, newest.session.session_id) if newest else None
@@ -356,7 +356,7 @@ def _numbered(row: CallRow, number: int, result: Remembered | None) -> CallRow:
 
 
 async def _ready_results(resources: Resources, identity: Identity, run: Run, calls: Sequence[NewToolCall]) -> Ready:
-    who = identity.narrowed(agent_id=run.agent_id, session_id=run.session_id, run_id=run.run_id)
+    identity = identity.narrowed(agent_id=run.agent_id, session_id=run.session_id, run_id=run.run_id)
     news = [
         NewItem(
             content=call.result or "",
@@ -369,7 +369,7 @@ async def _ready_results(resources: Resources, identity: Identity, run: Run, cal
         for call in calls
         if not call.has_blank_result
     ]
-    return await remember.make_ready(resources, who, news)
+    return await remember.make_ready(resources, identity, news)
 
 
 async def _save_results(

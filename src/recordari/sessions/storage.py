@@ -40,7 +40,7 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionWithModel:
-    """A session, and the context size of its agent's model where that is known."""
+    """A session, and the context size of its agent's model, if it is known."""
 
     session: Session
     model_tokens: int | None

@@ -25,7 +25,7 @@ from recordari.core.described import DESCRIBED
 from recordari.core.tokens import MESSAGE_OVERHEAD, TokenCounter
 from recordari.sessions.rules.window import MessageRole
 
-_NUMBER = 999  # used for an item's number before its position is known
+_NUMBER = 999  # the number of an item that is not numbered yet
 _COPIED = ("kind", "trust", "source_ref", "item_id", "when", "who", "scope", "session_id", "payload_key", "score")
 
 

@@ -92,7 +92,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnState:
-    """The last turn of a session and the data kept with it; written at the start and the end of each turn."""
+    """The last turn of a session and the data stored with it; written at the start and the end of each turn."""
 
     session_id: SessionId
     run_id: RunId
