@@ -17,7 +17,6 @@ from recordari.operations import rest as operations_rest
 from recordari.privacy import rest as privacy_rest
 from recordari.recall import rest as recall_rest
 from recordari.sessions import rest as sessions_rest
-from recordari.sessions import run_rest
 from recordari.sharing import agents_rest
 from recordari.sharing import rest as sharing_rest
 from recordari.tenants import rest as tenants_rest
@@ -33,9 +32,9 @@ ROUTERS: tuple[APIRouter, ...] = (
     recall_rest.router,
     context_rest.router,
     sessions_rest.router,
-    run_rest.runs_router,
-    run_rest.episodes_router,
-    run_rest.state_router,
+    sessions_rest.runs_router,
+    sessions_rest.episodes_router,
+    sessions_rest.state_router,
     entries_rest.router,
     learning_rest.workflows_router,
     databases_rest.router,

@@ -113,7 +113,7 @@ def message(position: int) -> Message:
     )
 
 
-def test_a_steady_tail_seldom_moves_its_beginning() -> None:
+def test_a_cache_stable_tail_seldom_moves_its_beginning() -> None:
     said = [message(position) for position in range(1, 101)]
     begins = [
         cache_stable_tail(said[:last], most=20, fits=lambda some: len(some) <= 50)[0].position for last in range(1, 101)

@@ -1,4 +1,4 @@
-"""`recordari context` and `profile`: what an agent would see for a question, and what is known of a user or agent."""
+"""`recordari context` and `recordari profile`."""
 
 from __future__ import annotations
 
@@ -9,38 +9,30 @@ import typer
 from recordari.context import assemble, profiles
 from recordari.context.assemble import Context
 from recordari.context.rules.context import Iteration, Rendering
-from recordari.kit.commands import (
-    DEVELOPMENT_TENANT,
-    Agent,
-    Explain,
-    Moment,
-    Session,
-    Tenant,
-    User,
-    ask,
-    read_moment,
-)
+from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Explain, Moment, Session, Tenant, User, ask, read_moment
 from recordari.kit.output import Answer, Note, Table, Text
 
 
 def context(
-    question: Annotated[str | None, typer.Argument(help="What the user asks; without it, nothing is recalled.")] = None,
+    question: Annotated[
+        str | None, typer.Argument(help="The user's question; without one, nothing is recalled.")
+    ] = None,
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,
     user: User = None,
     agent: Agent = None,
     session: Session = None,
-    run: Annotated[str | None, typer.Option(help="The run, for what was handed to it.")] = None,
+    run: Annotated[str | None, typer.Option(help="The run, for its delegated values.")] = None,
     profile: Annotated[str | None, typer.Option(help="router, stable, or one of the tenant's own.")] = None,
-    budget: Annotated[int | None, typer.Option(help="Most tokens.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Maximum tokens.")] = None,
     render: Annotated[Rendering, typer.Option(help="The form of the context.")] = Rendering.TEXT,
     as_of: Moment = None,
-    iterate: Annotated[Iteration, typer.Option(help="Ask in several rounds.")] = Iteration.AUTO,
+    iterate: Annotated[Iteration, typer.Option(help="Recall in several rounds.")] = Iteration.AUTO,
     explain: Explain = False,
 ) -> Answer:
-    """Print what an agent would see for a question, within its budget of tokens."""
+    """Print the context that an agent gets for a question, within its budget of tokens."""
     moment = read_moment(as_of)
-    found = ask(
+    answer = ask(
         lambda caller: assemble.get_context(
             *caller.bound(caller.identity.narrowed(run_id=run)),
             question,
@@ -56,29 +48,29 @@ def context(
         agent=agent,
         session=session,
     )
-    left_out = found.trace["left_out"].items() if found.trace is not None else ()
+    left_out = answer.trace["left_out"].items() if answer.trace is not None else ()
     return Answer(
-        found,
-        *_parts(found),
-        Note(f"{found.tokens} of {found.budget} tokens; {found.left} left for the results of tools"),
+        answer,
+        *_parts(answer),
+        Note(f"{answer.tokens} of {answer.budget} tokens; {answer.left} left for the results of tools"),
         Note("left out: " + "; ".join(f"{name}: {reason}" for name, reason in left_out)) if explain else None,
     )
 
 
-def _parts(found: Context) -> list[Table | Text]:
-    if found.messages is not None:
-        return [Text(f"{message.role}:\n{message.content}") for message in found.messages]
-    if found.text is not None:
-        return [Text(found.text)]
+def _parts(answer: Context) -> list[Table | Text]:
+    if answer.messages is not None:
+        return [Text(f"{message.role}:\n{message.content}") for message in answer.messages]
+    if answer.text is not None:
+        return [Text(answer.text)]
     rows = [
-        {"section": section.name, "ref": one.ref, "tokens": one.tokens, "trust": one.trust, "text": one.content}
-        for section in found.sections
-        for one in section.items
+        {"section": section.name, "ref": item.ref, "tokens": item.tokens, "trust": item.trust, "text": item.content}
+        for section in answer.sections
+        for item in section.items
     ]
     return [Table(rows, empty="nothing to show")]
 
 
 def profile(*, user: User = None, agent: Agent = None, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
-    """Print what is known of a user or an agent, in a few hundred tokens."""
-    found = ask(lambda caller: profiles.profile(*caller, user=user, agent=agent), tenant)
-    return Answer(found, Text(found.content or "nothing is known yet"))
+    """Print the facts about a user or an agent in a few hundred tokens."""
+    answer = ask(lambda caller: profiles.profile(*caller, user=user, agent=agent), tenant)
+    return Answer(answer, Text(answer.content or "no facts are known yet"))

@@ -1,8 +1,8 @@
-"""Standing profiles: what is known of a user or an agent, read in one query and kept up to date by a job (X4).
+"""Standing profiles: the facts about a user or an agent in short, read in one query and refreshed by a job (X4).
 
-The database itself notes in `profile_changes` that a fact of the owner came, changed or ended, in the transaction that does
-it. A profile with such a note is never shown: whoever reads it makes it anew by the offline rules, which takes one more
-query, and the job makes it anew with the model, where one is configured.
+A trigger records in `profile_changes` that a fact of the owner was added, changed or ended, in the same transaction. A
+profile with such a record is never shown: a reader rebuilds it by the offline rules, which takes one more query, and
+the job rewrites it with the model, if one is configured.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from uuid import UUID
 
 from recordari.context import storage
 from recordari.context.rules.profiles import MOST_FACTS, PROFILE_TOKENS, KnownFact, Profile, profile_text
@@ -35,7 +34,7 @@ NOTHING_KNOWN = Profile(content="", facts=0, writer=OFFLINE, made_at=None)
 async def profile(
     resources: Resources, identity: Identity, *, user: str | None = None, agent: str | None = None
 ) -> Profile:
-    """What is known of a user or an agent; without either, of who asks. Nothing is known of somebody else's user."""
+    """The facts about a user or an agent in short; by default your own. The profile of another user is empty."""
     owner = _owner(identity, user, agent)
     if not _may_see(identity, owner):
         return NOTHING_KNOWN
@@ -48,23 +47,23 @@ async def profile(
 
 
 async def refresh_profiles(resources: Resources, identity: Identity, batch: Batch) -> None:
-    """Make profiles anew whose facts have changed. A job of the outbox."""
+    """Rebuild profiles whose facts have changed. A job of the outbox."""
     async with resources.database.transaction(identity) as tx:
         rows = await storage.find_profiles(tx, sorted(set(batch.refs)))
     for row in rows:
         async with resources.database.transaction(identity) as tx:
-            made = await _rebuilt(tx, row.owner, row, now=resources.clock())
+            profile = await _rebuilt(tx, row.owner, row, now=resources.clock())
             facts = await storage.list_facts(tx, row.owner, limit=MOST_FACTS)
         if facts and resources.get(Summariser).name != OFFLINE:
-            await _written_by_model(resources, identity, row, facts, made)
+            await _write_by_model(resources, identity, row, facts, profile)
     async with resources.database.transaction(identity) as tx:
         await outbox.done(tx, batch)
 
 
 async def _rebuilt(tx: Transaction, owner: ProfileOwner, row: ProfileRow | None, *, now: datetime) -> Profile:
-    """Make a profile by the offline rules and keep it; changes that come meanwhile leave their note."""
+    """Rebuild a profile by the offline rules and save it; changes in the meantime are recorded."""
     if row is None:
-        # Only for those of whom something is known: a question alone leaves no row behind.
+        # Only for owners with facts: a read alone leaves no row behind.
         if not await storage.list_facts(tx, owner, limit=1):
             return NOTHING_KNOWN
         await storage.insert_profile(tx, new_id(), owner, now=now)
@@ -72,39 +71,36 @@ async def _rebuilt(tx: Transaction, owner: ProfileOwner, row: ProfileRow | None,
         assert row is not None
     await storage.clear_changes(tx, row.profile_id)
     facts = await storage.list_facts(tx, owner, limit=MOST_FACTS)
-    content, told = profile_text(facts)
-    made = Profile(content=content, facts=told, writer=OFFLINE, made_at=now)
-    await storage.save_profile(tx, row.profile_id, made)
-    return made
+    content, number = profile_text(facts)
+    profile = Profile(content=content, facts=number, writer=OFFLINE, made_at=now)
+    await storage.save_profile(tx, row.profile_id, profile)
+    return profile
 
 
-async def _written_by_model(
-    resources: Resources, identity: Identity, row: ProfileRow, facts: Sequence[KnownFact], made: Profile
+async def _write_by_model(
+    resources: Resources, identity: Identity, row: ProfileRow, facts: Sequence[KnownFact], profile: Profile
 ) -> None:
-    """Let the model tell the same facts, unless it fails or one of them has changed meanwhile."""
-    said = [Said(speaker=fact.category or "fact", content=fact.content) for fact in facts]
+    """Let the model rewrite the profile, unless it fails or a fact has changed in the meantime."""
+    texts = [Said(speaker=fact.category or "fact", content=fact.content) for fact in facts]
+    summariser = resources.get(Summariser)
     content, ran = await fail_open(
         "profile",
-        lambda: resources.get(Summariser).summarise("", said, most_tokens=PROFILE_TOKENS),
+        lambda: summariser.summarise("", texts, most_tokens=PROFILE_TOKENS),
         fallback="",
         seconds=WRITE_SECONDS,
     )
     if not ran or not content.strip():
         return
     async with resources.database.transaction(identity) as tx:
-        now = await storage.list_facts(tx, row.owner, limit=MOST_FACTS)
-        if _told(now) == _told(facts):
-            written = replace(made, content=content.strip(), facts=len(facts), writer=resources.get(Summariser).name)
-            await storage.save_profile(tx, row.profile_id, written)
-
-
-def _told(facts: Sequence[KnownFact]) -> set[tuple[UUID, str]]:
-    return {(fact.item_id, fact.content) for fact in facts}
+        current = await storage.list_facts(tx, row.owner, limit=MOST_FACTS)
+        if {(fact.item_id, fact.content) for fact in current} == {(fact.item_id, fact.content) for fact in facts}:
+            profile = replace(profile, content=content.strip(), facts=len(facts), writer=summariser.name)
+            await storage.save_profile(tx, row.profile_id, profile)
 
 
 def _owner(identity: Identity, user: str | None, agent: str | None) -> ProfileOwner:
     if user is not None and agent is not None:
-        raise InvalidInput("a profile is of a user or of an agent; name one of them")
+        raise InvalidInput("a profile belongs to a user or an agent; name one of them")
     if user is not None:
         return ProfileOwner(user_id=UserId(checked_id("user", user)))
     if agent is not None:
@@ -113,11 +109,11 @@ def _owner(identity: Identity, user: str | None, agent: str | None) -> ProfileOw
         return ProfileOwner(user_id=identity.user_id)
     if identity.agent_id is not None:
         return ProfileOwner(agent_id=identity.agent_id)
-    raise Unauthenticated("a profile is of a user or of an agent: name one, or use a credential of one")
+    raise Unauthenticated("a profile belongs to a user or an agent; name one, or use a credential of one")
 
 
 def _may_see(identity: Identity, owner: ProfileOwner) -> bool:
-    """Who acts for a user or as an agent sees that one only; an administrator sees all."""
+    """An identity with a user or an agent sees only that one; an administrator sees all."""
     if identity.role is Role.ADMIN:
         return True
     if owner.user_id is not None:

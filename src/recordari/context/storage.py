@@ -1,4 +1,4 @@
-"""What a context is made from besides recall, and the count by which a kept answer is known to hold."""
+"""The rows that a context reads besides recall, and profiles."""
 
 from __future__ import annotations
 
@@ -10,49 +10,35 @@ from recordari.context.rules.profiles import KnownFact, Profile
 from recordari.core.identity import AgentId, Identity, SessionId, UserId
 from recordari.core.items import Item
 from recordari.db.database import BatchedQuery, Record, Transaction, all_as, first_as
-from recordari.db.queries import Queries
+from recordari.db.queries import Queries, columns_of
 from recordari.memory.storage import thread_of
 
 queries = Queries(__name__)
 
 
 def ask_shared(*, before: datetime, limit: int) -> BatchedQuery[list[Item]]:
-    """What the tenant tells all of its agents and was there at that moment."""
     return BatchedQuery(queries.shared_now, all_as(Item), before=before, limit=limit)
 
 
 def ask_shared_as_of(*, as_of: datetime, limit: int) -> BatchedQuery[list[Item]]:
-    """What the tenant told all of its agents at that moment."""
     return BatchedQuery(queries.shared_then, all_as(Item), as_of=as_of, limit=limit)
 
 
-def ask_activity(who: Identity, *, since: datetime, until: datetime, limit: int) -> BatchedQuery[list[Item]]:
-    """What the identity's agent did in a stretch of time, newest first."""
-    return BatchedQuery(
-        queries.activity,
-        all_as(Item),
-        agent_id=who.agent_id,
-        user_id=who.user_id,
-        session_id=who.session_id,
-        since=since,
-        until=until,
-        limit=limit,
-    )
+def ask_activity(identity: Identity, *, since: datetime, until: datetime, limit: int) -> BatchedQuery[list[Item]]:
+    ids = {"agent_id": identity.agent_id, "user_id": identity.user_id, "session_id": identity.session_id}
+    return BatchedQuery(queries.activity, all_as(Item), **ids, since=since, until=until, limit=limit)
 
 
 def ask_written_at(session_id: SessionId, position: int) -> BatchedQuery[datetime | None]:
-    """When the message at a place of a session was written."""
-    return BatchedQuery(
-        queries.written_at,
-        lambda rows: rows[0]["created_at"] if rows else None,
-        thread=thread_of(session_id),
-        position=position,
-    )
+    def read(rows: list[Record]) -> datetime | None:
+        return rows[0]["created_at"] if rows else None
+
+    return BatchedQuery(queries.written_at, read, thread=thread_of(session_id), position=position)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileOwner:
-    """Whose profile it is: a user or an agent."""
+    """A user or an agent."""
 
     user_id: UserId | None = None
     agent_id: AgentId | None = None
@@ -60,8 +46,6 @@ class ProfileOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRow:
-    """A profile as it is kept."""
-
     profile_id: UUID
     user_id: UserId | None
     agent_id: AgentId | None
@@ -73,71 +57,53 @@ class ProfileRow:
 
     @property
     def profile(self) -> Profile:
-        """What callers see of it."""
         return Profile(content=self.content, facts=self.facts, writer=self.writer, made_at=self.made_at)
 
     @property
     def owner(self) -> ProfileOwner:
-        """Whose it is."""
         return ProfileOwner(user_id=self.user_id, agent_id=self.agent_id)
 
 
 async def find_profile(tx: Transaction, owner: ProfileOwner) -> ProfileRow | None:
-    """The profile of an owner, and whether facts have changed since it was made."""
     if owner.user_id is not None:
         return await tx.maybe(queries.find_of_user, ProfileRow, user_id=owner.user_id)
     return await tx.maybe(queries.find_of_agent, ProfileRow, agent_id=owner.agent_id)
 
 
 def ask_profile(owner: ProfileOwner) -> BatchedQuery[ProfileRow | None]:
-    """The same, sent along with others."""
     if owner.user_id is not None:
         return BatchedQuery(queries.find_of_user, first_as(ProfileRow), user_id=owner.user_id)
     return BatchedQuery(queries.find_of_agent, first_as(ProfileRow), agent_id=owner.agent_id)
 
 
 def ask_due(owner: ProfileOwner) -> BatchedQuery[bool]:
-    """Whether facts are known of an owner who has no profile yet; sent along with others."""
+    """Whether an owner without a profile has facts."""
+
+    def read(rows: list[Record]) -> bool:
+        return bool(rows[0]["is_due"])
+
     if owner.user_id is not None:
-        return BatchedQuery(queries.is_due_for_user, _is_due, user_id=owner.user_id)
-    return BatchedQuery(queries.is_due_for_agent, _is_due, agent_id=owner.agent_id)
+        return BatchedQuery(queries.is_due_for_user, read, user_id=owner.user_id)
+    return BatchedQuery(queries.is_due_for_agent, read, agent_id=owner.agent_id)
 
 
 async def find_profiles(tx: Transaction, profile_ids: list[UUID]) -> list[ProfileRow]:
-    """Profiles by id."""
     return await tx.all(queries.find_profiles, ProfileRow, profile_ids=profile_ids)
 
 
 async def list_facts(tx: Transaction, owner: ProfileOwner, *, limit: int) -> list[KnownFact]:
-    """The facts known of an owner: pinned, surest and newest first."""
     if owner.user_id is not None:
         return await tx.all(queries.facts_of_user, KnownFact, user_id=owner.user_id, limit=limit)
     return await tx.all(queries.facts_of_agent, KnownFact, agent_id=owner.agent_id, limit=limit)
 
 
 async def clear_changes(tx: Transaction, profile_id: UUID) -> None:
-    """Strike off the changes that the profile about to be made will tell."""
     await tx.run(queries.clear_changes, profile_id=profile_id)
 
 
 async def insert_profile(tx: Transaction, profile_id: UUID, owner: ProfileOwner, *, now: datetime) -> None:
-    """Make an empty profile, so that changes of facts are noted from now on; nothing when there is one."""
-    await tx.run(
-        queries.insert_profile, profile_id=profile_id, user_id=owner.user_id, agent_id=owner.agent_id, made_at=now
-    )
+    await tx.run(queries.insert_profile, **columns_of(owner, profile_id=profile_id, made_at=now))
 
 
 async def save_profile(tx: Transaction, profile_id: UUID, profile: Profile) -> None:
-    """Keep a profile that was made."""
-    await tx.run(
-        queries.save_profile,
-        profile_id=profile_id,
-        content=profile.content,
-        facts=profile.facts,
-        writer=profile.writer,
-        made_at=profile.made_at,
-    )
-
-
-def _is_due(rows: list[Record]) -> bool:
-    return bool(rows[0]["is_due"])
+    await tx.run(queries.save_profile, **columns_of(profile, profile_id=profile_id))

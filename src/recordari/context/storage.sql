@@ -1,11 +1,11 @@
 -- name: shared_now
--- What the tenant tells all of its agents, pinned first, then the newest; only what was there at the moment given.
+-- Facts and procedures of the tenant that were written by a given moment: pinned first, then the newest.
 SELECT {item_columns} FROM items
 WHERE tenant_id = %(tenant_id)s AND scope = 'tenant' AND kind IN ('fact', 'procedure') AND live AND created_at <= %(before)s
 ORDER BY pinned_at IS NULL, item_id DESC LIMIT %(limit)s
 
 -- name: shared_then
--- The same as it was held true at an earlier moment.
+-- The facts and procedures of the tenant that were valid at an earlier moment.
 SELECT {item_columns} FROM items
 WHERE tenant_id = %(tenant_id)s AND scope = 'tenant' AND kind IN ('fact', 'procedure')
     AND created_at <= %(as_of)s AND valid_at <= %(as_of)s AND (invalid_at IS NULL OR invalid_at > %(as_of)s)
@@ -13,7 +13,7 @@ WHERE tenant_id = %(tenant_id)s AND scope = 'tenant' AND kind IN ('fact', 'proce
 ORDER BY pinned_at IS NULL, item_id DESC LIMIT %(limit)s
 
 -- name: activity
--- What an agent did in a stretch of time, newest first, as far as this user and session may see it.
+-- The episodes of an agent in an interval, newest first, as far as this user and session may see them.
 SELECT {item_columns} FROM items
 WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND agent_id = %(agent_id)s AND live
     AND event_time >= %(since)s AND event_time < %(until)s
@@ -21,29 +21,29 @@ WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND agent_id = %(agent_id)s
 ORDER BY event_time DESC, item_id DESC LIMIT %(limit)s
 
 -- name: written_at
--- When the message at a place of a thread was written.
+-- The time at which the message at a position of a thread was written.
 SELECT created_at FROM items WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position = %(position)s
 
 -- name: find_of_user
--- A user's profile, and whether facts have changed since it was made.
+-- A user's profile, and whether facts have changed since it was written.
 SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (
     SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale
 FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
 
 -- name: find_of_agent
--- An agent's profile, and whether facts have changed since it was made.
+-- An agent's profile, and whether facts have changed since it was written.
 SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (
     SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale
 FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.agent_id = %(agent_id)s
 
 -- name: is_due_for_user
--- Whether facts are known of a user who has no profile yet.
+-- Whether a user without a profile has facts.
 SELECT NOT EXISTS (SELECT FROM profiles WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s) AND EXISTS (
     SELECT FROM items
     WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND scope = 'user' AND user_id = %(user_id)s AND live) AS is_due
 
 -- name: is_due_for_agent
--- Whether facts are known of an agent that has no profile yet.
+-- Whether an agent without a profile has facts.
 SELECT NOT EXISTS (SELECT FROM profiles WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s) AND EXISTS (
     SELECT FROM items
     WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND scope = 'agent' AND agent_id = %(agent_id)s AND live) AS is_due
@@ -55,28 +55,28 @@ SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made
 FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.profile_id = ANY(%(profile_ids)s)
 
 -- name: facts_of_user
--- Facts known of a user: pinned, surest and newest first.
+-- Facts about a user: pinned first, then by confidence, then the newest.
 SELECT item_id, content, category, confidence, pinned_at IS NOT NULL AS pinned, valid_at FROM items
 WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND scope = 'user' AND user_id = %(user_id)s AND live
 ORDER BY pinned_at IS NOT NULL DESC, COALESCE(confidence, 0.9) DESC, valid_at DESC, item_id DESC LIMIT %(limit)s
 
 -- name: facts_of_agent
--- Facts known by an agent: pinned, surest and newest first.
+-- Facts of an agent: pinned first, then by confidence, then the newest.
 SELECT item_id, content, category, confidence, pinned_at IS NOT NULL AS pinned, valid_at FROM items
 WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND scope = 'agent' AND agent_id = %(agent_id)s AND live
 ORDER BY pinned_at IS NOT NULL DESC, COALESCE(confidence, 0.9) DESC, valid_at DESC, item_id DESC LIMIT %(limit)s
 
 -- name: clear_changes
--- Strike off what the profile about to be made will tell.
+-- Clear the recorded changes; the profile that is written next contains them.
 DELETE FROM profile_changes WHERE tenant_id = %(tenant_id)s AND profile_id = %(profile_id)s
 
 -- name: insert_profile
--- An empty profile, from which on changes of its owner's facts are noted.
+-- An empty profile; from now on changes of its owner's facts are recorded.
 INSERT INTO profiles (tenant_id, profile_id, user_id, agent_id, content, facts, writer, made_at)
 VALUES (%(tenant_id)s, %(profile_id)s, %(user_id)s, %(agent_id)s, '', 0, 'offline', %(made_at)s)
 ON CONFLICT DO NOTHING
 
 -- name: save_profile
--- A profile that was made.
+-- The new text of a profile.
 UPDATE profiles SET content = %(content)s, facts = %(facts)s, writer = %(writer)s, made_at = %(made_at)s
 WHERE tenant_id = %(tenant_id)s AND profile_id = %(profile_id)s

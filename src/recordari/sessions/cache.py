@@ -1,21 +1,21 @@
-"""Redis in front of the database: one hash of copies for each session, where an address is configured.
+"""An optional Redis cache in front of the database: one hash of copies for each session.
 
-The database is the truth. Every read first asks it for the version of what it wants, which is one row found by its
-key. A copy carries the version it was read at and is used only while the two are equal, so that a copy can never
-hide a write that was acknowledged. Redis may lose copies, bring old ones back, mix up two databases or take a
-command late: all of that is a miss. Nothing has to be removed from Redis for the sake of correctness; what was
-deleted is removed so that it does not lie there until it expires.
+The database is the truth. Every read first asks it for the current version, which is one row by its key. A copy
+contains the version it was read at and is used only while the two are equal, so that a copy can never hide an
+acknowledged write. Redis may lose copies, restore old ones, mix up two databases or run a command late: all of that
+is a miss. Correctness needs no removal from Redis; deleted data is removed so that it does not stay until it expires.
 
-A version is read before the copy's text. A write between the two makes the text newer than its version says, and
-nobody asks for that version any more.
+A version is read before the copy's text. A write between the two makes the text newer than its version, and no reader
+uses that version any more.
 
-Every call has a time limit and goes through one breaker. Redis that is down, hangs or comes and goes changes speed only.
+Every call has a time limit and goes through one circuit breaker. A Redis that is down or hangs changes only the speed.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 TIMEOUT = 0.05
 """Seconds that Redis may take for an answer."""
 CONNECT_FACTOR = 4
-"""To connect takes several exchanges, each of which may take as long as a command."""
+"""A connection takes several round trips, each as long as a command may take."""
 LIFETIME = 300
 """Seconds for which Redis keeps a copy."""
 MOST_FAILURES = 3
@@ -37,12 +37,12 @@ COOL_DOWN = 5.0
 
 
 def session_key(tenant_id: TenantId, session_id: SessionId) -> str:
-    """The name of a session's hash (W7). A tenant id has no colon, so that no two sessions share a name."""
+    """The key of a session's hash (W7). A tenant id has no colon, so that no two sessions share a key."""
     return f"mem:session:{tenant_id}:{session_id}"
 
 
 class SessionCache:
-    """Copies of what was read of sessions; without an address nothing is kept and the package is not imported."""
+    """Copies of session data; without an address it caches nothing and does not import the package."""
 
     def __init__(
         self, url: str | None = None, *, timeout: float = TIMEOUT, breaker: CircuitBreaker | None = None
@@ -63,7 +63,7 @@ class SessionCache:
         self._errors = (library.RedisError, OSError, TimeoutError)
         self._refusal = library.ResponseError
         try:
-            # Its own retries would hide a failure from the breaker.
+            # Retries of the library would hide failures from the breaker.
             self._client = library.Redis.from_url(
                 url,
                 socket_timeout=self._timeout,
@@ -73,7 +73,7 @@ class SessionCache:
             )
         except ValueError as error:
             raise ConfigurationError(
-                "RECORDARI_REDIS_URL is not an address of Redis, as in redis://127.0.0.1:6379/0"
+                "RECORDARI_REDIS_URL is not an address of Redis, such as redis://127.0.0.1:6379/0"
             ) from error
 
     async def read(
@@ -85,19 +85,19 @@ class SessionCache:
         version: str,
         load: Callable[[], Awaitable[str]],
     ) -> str:
-        """The copy of this version, or what `load` reads from the database.
+        """The copy of this version, or else the text that `load` reads from the database.
 
-        `field` names everything that the text depends on besides the session: two readers who may see different
-        things must not use the same field. `version` is what the database said before this call.
+        `field` names everything that the text depends on besides the session: two readers with different permissions
+        must not use the same field. `version` comes from the database, before this call.
         """
         key, head = session_key(tenant_id, session_id), f"{version}\n".encode()
         try:
-            held = await self._ask("find", lambda: self._client.hget(key, field))
+            copy = await self._ask("find", lambda: self._client.hget(key, field))
         except ProviderError:
             return await load()
-        if held is not None and held.startswith(head):
+        if copy is not None and copy.startswith(head):
             self._counts["hits"] += 1
-            return str(held[len(head) :], "utf-8")
+            return str(copy[len(head) :], "utf-8")
         self._counts["misses"] += 1
         text = await load()
         copies = self._client.pipeline(transaction=True)
@@ -107,38 +107,34 @@ class SessionCache:
         return text
 
     async def drop(self, tenant_id: TenantId, session_id: SessionId) -> None:
-        """Remove every copy of a session after its data were deleted; without Redis they expire by themselves."""
+        """Remove every copy of a session after its data was deleted; if Redis fails, the copies expire."""
         if self.is_on:
             self._counts["drops"] += 1
             key = session_key(tenant_id, session_id)
             await self._try("drop", lambda: self._client.delete(key))
 
     def statistics(self) -> dict[str, int]:
-        """How often a copy was found or missing, Redis failed, and copies were removed."""
         return dict(self._counts)
 
     async def close(self) -> None:
-        """Close the connections."""
         if self.is_on:
             await self._client.aclose()
 
     async def _try(self, operation: str, call: Callable[[], Awaitable[Any]]) -> None:
-        try:
+        with suppress(ProviderError):
             await self._ask(operation, call)
-        except ProviderError:
-            return
 
     async def _ask(self, operation: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """What Redis answers in time; otherwise `ProviderError`, which the breaker counts."""
+        """The answer of Redis; `ProviderError`, counted by the breaker, if it fails or is late."""
         self.breaker.check()
         try:
             async with asyncio.timeout(self._timeout * (1 + CONNECT_FACTOR)):
                 answer = await call()
         except self._errors as error:
             self._counts["failures"] += 1
-            # A refusal is an answer too: Redis is full, or read-only.
+            # A refusal is an answer too: Redis is full or read-only.
             (self.breaker.succeeded if isinstance(error, self._refusal) else self.breaker.failed)()
             log.warning("cache_failed", operation=operation, error=type(error).__name__)
-            raise ProviderError("Redis did not answer as it should", service="Redis") from error
+            raise ProviderError("Redis failed or did not answer in time", service="Redis") from error
         self.breaker.succeeded()
         return answer

@@ -28,22 +28,19 @@ def list_sessions(
     tenant: Tenant = DEVELOPMENT_TENANT,
     user: User = None,
     agent: Agent = None,
-    status: Annotated[SessionStatus | None, typer.Option(help="Only those.")] = None,
-    before: Annotated[UUID | None, typer.Option(help="Go on after this `session_ref`.")] = None,
+    status: Annotated[SessionStatus | None, typer.Option(help="Only with this status.")] = None,
+    before: Annotated[UUID | None, typer.Option(help="Continue after this `session_ref`.")] = None,
     limit: Limit = 50,
 ) -> Answer:
     """List sessions, newest first."""
-    found = ask(
+    rows = ask(
         lambda caller: sessions.list_sessions(
             *caller, status=status, user_id=user, agent_id=agent, before=before, limit=limit
         ),
         tenant,
     )
-    return Answer(
-        found,
-        Table(found, columns=COLUMNS, empty="there are no sessions"),
-        Note(f"there may be more: --before {found[-1].session_ref}") if len(found) == limit else None,
-    )
+    more = f"there may be more: --before {rows[-1].session_ref}" if len(rows) == limit else None
+    return Answer(rows, Table(rows, columns=COLUMNS, empty="there are no sessions"), Note(more) if more else None)
 
 
 @sessions_commands.command("show")
@@ -65,17 +62,15 @@ def show_session(session_id: SessionId, *, tenant: Tenant = DEVELOPMENT_TENANT) 
 def messages(
     session_id: SessionId,
     *,
-    after: Annotated[int, typer.Option(min=0, help="Go on after this position.")] = 0,
+    after: Annotated[int, typer.Option(min=0, help="Continue after this position.")] = 0,
     limit: Limit = 50,
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
     """List the messages of a session in order."""
-    found = ask(lambda caller: messages_verbs.list_messages(*caller, session_id, after=after, limit=limit), tenant)
-    rows = [
-        {"place": one.position, "role": one.role, "speaker": one.speaker, "when": one.event_time, "text": one.content}
-        for one in found
-    ]
-    return Answer(found, Table(rows, empty="it has no messages there"))
+    listed = ask(lambda caller: messages_verbs.list_messages(*caller, session_id, after=after, limit=limit), tenant)
+    columns = {"position": "position", "role": "role", "speaker": "speaker", "when": "event_time", "text": "content"}
+    rows = [{title: getattr(message, name) for title, name in columns.items()} for message in listed]
+    return Answer(listed, Table(rows, empty="it has no messages there"))
 
 
 @sessions_commands.command()
@@ -92,18 +87,7 @@ def _row(session: Session) -> dict[str, object]:
 runs_commands = Commands()
 
 RunId = Annotated[str, typer.Argument(help="Id of the run.")]
-RUN_COLUMNS = (
-    "run_id",
-    "status",
-    "agent_id",
-    "session_id",
-    "turns",
-    "calls",
-    "cost",
-    "currency",
-    "started_at",
-    "ended_at",
-)
+RUN_COLUMNS = tuple("run_id status agent_id session_id turns calls cost currency started_at ended_at".split())
 STYLES = {"completed": "green", "running": "cyan", "failed": "bold red"}
 
 
@@ -113,41 +97,38 @@ def list_runs(
     tenant: Tenant = DEVELOPMENT_TENANT,
     agent: Agent = None,
     session: InSession = None,
-    status: Annotated[RunStatus | None, typer.Option(help="Only those.")] = None,
-    before: Annotated[UUID | None, typer.Option(help="Go on after this `run_ref`.")] = None,
+    status: Annotated[RunStatus | None, typer.Option(help="Only with this status.")] = None,
+    before: Annotated[UUID | None, typer.Option(help="Continue after this `run_ref`.")] = None,
     limit: Limit = 50,
 ) -> Answer:
     """List runs, newest first."""
-    found = ask(
+    rows = ask(
         lambda caller: runs.list_runs(
             *caller, status=status, agent_id=agent, session_id=session, before=before, limit=limit
         ),
         tenant,
     )
-    return Answer(
-        found,
-        Table(found, columns=RUN_COLUMNS, empty="there are no runs", styles=STYLES),
-        Note(f"there may be more: --before {found[-1].run_ref}") if len(found) == limit else None,
-    )
+    more = f"there may be more: --before {rows[-1].run_ref}" if len(rows) == limit else None
+    table = Table(rows, columns=RUN_COLUMNS, empty="there are no runs", styles=STYLES)
+    return Answer(rows, table, Note(more) if more else None)
 
 
 @runs_commands.command("show")
 def show_run(run_id: RunId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
     """Show one run."""
     run = ask(lambda caller: runs.get_run(*caller, run_id), tenant)
-    shown = {name: getattr(run, name) for name in (*RUN_COLUMNS, "input", "error")}
-    return Answer(run, Record(shown))
+    return Answer(run, Record({name: getattr(run, name) for name in (*RUN_COLUMNS, "input", "error")}))
 
 
 @runs_commands.command()
 def replay(
     run_id: RunId,
     *,
-    results: Annotated[bool, typer.Option("--results/--no-results", help="With the whole results.")] = False,
+    results: Annotated[bool, typer.Option("--results/--no-results", help="Show the whole results.")] = False,
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
     """Print every tool call of a run in order, exactly as recorded."""
-    found = ask(lambda caller: runs.replay_run(*caller, run_id, results=results), tenant)
+    replayed = ask(lambda caller: runs.replay_run(*caller, run_id, results=results), tenant)
     rows = [
         {
             "call": call.number,
@@ -157,6 +138,6 @@ def replay(
             "result": call.result if results else (f"{call.result_bytes} bytes" if call.result_bytes else None),
             "error": call.error,
         }
-        for call in found.calls
+        for call in replayed.calls
     ]
-    return Answer(found, Table(rows, empty="it called no tool"))
+    return Answer(replayed, Table(rows, empty="it called no tool"))

@@ -1,4 +1,4 @@
-"""Episodes: what an agent did, appended as it happens, given back at the start of a turn, pruned by age and number."""
+"""Episodes, the record of what an agent did: append them, read the last ones, prune them by age and number."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ log = get_log(__name__)
 
 TRIM_TOPIC = "trim_episodes"
 TRIM_EVERY = 64
-"""One append in so many, picked by its random id, has the number of episodes looked at: no append counts itself."""
+"""One append in so many, chosen by its random id, queues a check of the cap; so no append has to count."""
 TRIM_TO = MAX_EPISODES - 1_000
-"""Trimming makes room for those that come before the next look."""
+"""Trimming leaves room for the appends before the next check."""
 DELETED_AT_ONCE = 1_000
 
 
@@ -44,29 +44,29 @@ async def append_episode(
     event_time: datetime | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Remembered:
-    """Keep what an agent did, in one short transaction; the same episode id again is the same episode."""
+    """Record something that the agent did; the same episode id again is the same episode."""
     scope = optional_choice("scope", Scope, scope)
-    who = identity.narrowed(run_id=run_id, session_id=session_id)
-    if who.agent_id is None:
-        raise Unauthenticated("an episode belongs to an agent: name the agent that acts")
+    identity = identity.narrowed(run_id=run_id, session_id=session_id)
+    if identity.agent_id is None:
+        raise Unauthenticated("an episode belongs to an agent; name the agent that acts")
     ref = checked_id("episode_id", episode_id) if episode_id is not None else str(new_id())
     new = NewItem(
         content=content,
         kind=Kind.EPISODE,
         scope=scope,
-        source_ref=f"episode:{who.agent_id}:{ref}",
+        source_ref=f"episode:{identity.agent_id}:{ref}",
         event_time=event_time,
         metadata=checked_json("metadata", dict(metadata or {})),
     )
     with resources.telemetry.measured("append_episode"):
-        ready = await remember.make_ready(resources, who, [new])
-        async with resources.database.transaction(who) as tx:
+        ready = await remember.make_ready(resources, identity, [new])
+        async with resources.database.transaction(identity) as tx:
             (remembered,), changed = await remember.save_ready(tx, ready)
-            look = [item_id for item_id in changed if item_id.int % TRIM_EVERY == 0]
-            await outbox.add(tx, TRIM_TOPIC, look)
+            sampled = [item_id for item_id in changed if item_id.int % TRIM_EVERY == 0]
+            await outbox.add(tx, TRIM_TOPIC, sampled)
     if changed:
         resources.wake(EMBED_TOPIC)
-    if look:
+    if sampled:
         resources.wake(TRIM_TOPIC)
     return remembered
 
@@ -74,7 +74,7 @@ async def append_episode(
 async def last_episodes(resources: Resources, identity: Identity, *, limit: int = EPISODES_GIVEN) -> list[Item]:
     """The last episodes of the identity's agent that it may see, oldest first."""
     if identity.agent_id is None:
-        raise Unauthenticated("episodes belong to an agent: name the agent that asks")
+        raise Unauthenticated("episodes belong to an agent; name the agent that asks")
     if not 1 <= limit <= MOST_EPISODES_GIVEN:
         raise InvalidInput(f"limit must lie between 1 and {MOST_EPISODES_GIVEN}", field="limit")
     async with resources.database.transaction(identity) as tx:
@@ -82,7 +82,7 @@ async def last_episodes(resources: Resources, identity: Identity, *, limit: int 
 
 
 async def prune_episodes(resources: Resources, identity: Identity, **_: Any) -> None:
-    """Remove the tenant's episodes that are older than 90 days, and the oldest past the cap. A weekly job (E3)."""
+    """Remove the tenant's episodes older than 90 days, and the oldest above the cap. A weekly job (E3)."""
     require_admin(identity)
     before = resources.clock() - timedelta(days=EPISODE_DAYS)
     old = 0
@@ -97,12 +97,12 @@ async def prune_episodes(resources: Resources, identity: Identity, **_: Any) -> 
 
 
 async def trim_episodes(resources: Resources, identity: Identity, batch: Batch) -> None:
-    """Hold the tenant to its cap between two prunings. A job of the outbox."""
+    """Enforce the cap between two prunings. A job of the outbox."""
     await trim(resources, identity)
 
 
 async def trim(resources: Resources, identity: Identity, *, most: int = MAX_EPISODES, keep: int = TRIM_TO) -> int:
-    """Remove the oldest episodes of a tenant that has `most` or more, until `keep` are left; how many."""
+    """Remove the oldest episodes of a tenant that has `most` or more, until `keep` remain; returns how many."""
     async with resources.database.transaction(identity) as tx:
         surplus = await run_storage.count_episodes(tx) - keep
     if surplus < most - keep:

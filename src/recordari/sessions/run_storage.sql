@@ -1,5 +1,5 @@
 -- name: insert_run
--- A new run with its first turn, and where its agent stands now; nothing when the id is taken.
+-- A new run with its first turn and the turn state of its session; nothing when the id is taken.
 WITH started AS (
     INSERT INTO runs (
         tenant_id, run_id, run_ref, session_id, user_id, agent_id, input, currency, turns, metadata, started_at)
@@ -12,7 +12,7 @@ WITH started AS (
 ), logged AS (
     INSERT INTO turns (tenant_id, run_id, number, episodes, started_at)
     SELECT %(tenant_id)s::uuid, run_id, 1, %(episodes)s::uuid[], started_at FROM started
-), stood AS (
+), turn_state AS (
     INSERT INTO turn_states (tenant_id, session_id, run_id, number, status, created_at, updated_at)
     SELECT %(tenant_id)s::uuid, session_id, run_id, 1, 'running', started_at, started_at FROM started
     ON CONFLICT (tenant_id, session_id) DO UPDATE SET
@@ -33,7 +33,7 @@ SELECT run_id, run_ref, session_id, user_id, agent_id, status, input, output, er
 FROM runs WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s FOR UPDATE
 
 -- name: list_runs
--- Runs, newest first, by agent, session, how they stand and when they started.
+-- Runs, newest first, by agent, session, status and start.
 SELECT run_id, run_ref, session_id, user_id, agent_id, status, input, output, error, tokens_in, tokens_out,
     trim_scale(cost) AS cost, currency, turns, calls, metadata, started_at, ended_at
 FROM runs
@@ -44,12 +44,12 @@ WHERE tenant_id = %(tenant_id)s AND run_ref < %(before)s AND started_at >= %(sin
 ORDER BY run_ref DESC LIMIT %(limit)s
 
 -- name: start_turn
--- One more turn of a run, its row in the log, and where the agent stands.
+-- One more turn of a run, its row in the log, and the turn state of the session.
 WITH counted AS (
     UPDATE runs SET turns = turns + 1, input = %(input)s
     WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s
     RETURNING run_id, session_id, turns
-), stood AS (
+), turn_state AS (
     INSERT INTO turn_states (tenant_id, session_id, run_id, number, status, created_at, updated_at)
     SELECT %(tenant_id)s::uuid, session_id, run_id, turns, 'running', %(now)s::timestamptz, %(now)s::timestamptz FROM counted
     ON CONFLICT (tenant_id, session_id) DO UPDATE SET
@@ -61,7 +61,7 @@ RETURNING number, status, episodes, prompt_tokens, tokens_in, tokens_out,
     trim_scale(cost) AS cost, error, started_at, ended_at
 
 -- name: end_turn
--- The end of a turn, with what it cost; its run's cost grows by it.
+-- The end of a turn with its cost, which is added to the cost of its run.
 WITH ended AS (
     UPDATE turns SET
         status = %(status)s, prompt_tokens = %(prompt_tokens)s, tokens_in = %(tokens_in)s, tokens_out = %(tokens_out)s,
@@ -69,11 +69,11 @@ WITH ended AS (
     WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s AND number = %(number)s AND status = 'running'
     RETURNING number, status, episodes, prompt_tokens, tokens_in, tokens_out,
         trim_scale(cost) AS cost, error, started_at, ended_at
-), grown AS (
+), total AS (
     UPDATE runs r SET
         tokens_in = r.tokens_in + e.tokens_in, tokens_out = r.tokens_out + e.tokens_out, cost = r.cost + e.cost
     FROM ended e WHERE r.tenant_id = %(tenant_id)s AND r.run_id = %(run_id)s
-), stood AS (
+), turn_state AS (
     UPDATE turn_states t SET
         status = e.status, updated_at = %(now)s, data = COALESCE(%(data)s::jsonb, t.data)
     FROM ended e
@@ -82,7 +82,7 @@ WITH ended AS (
 SELECT * FROM ended
 
 -- name: end_run
--- The end of a run.
+-- End a run that is running.
 UPDATE runs SET
     status = %(status)s, output = %(output)s, error = %(error)s, ended_at = %(now)s,
     tokens_in = tokens_in + %(tokens_in)s, tokens_out = tokens_out + %(tokens_out)s, cost = cost + %(cost)s
@@ -97,14 +97,14 @@ SELECT number, status, episodes, prompt_tokens, tokens_in, tokens_out,
 FROM turns WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s ORDER BY number
 
 -- name: find_turn_state
--- Where the agent of a session stands.
+-- The turn state of a session.
 SELECT session_id, run_id, number, status, data, created_at, updated_at
 FROM turn_states WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
 
 -- name: insert_calls
--- Tool calls of a run at the places given; the run counts up to the last of them.
+-- Insert tool calls of a run at their numbers; the run counts up to the last of them.
 WITH counted AS (
-    UPDATE runs SET calls = GREATEST(calls, (SELECT max(n) FROM unnest(%(numbers)s::integer[]) n))
+    UPDATE runs SET calls = GREATEST(calls, (SELECT max(n) FROM unnest(%(number)s::integer[]) n))
     WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s
 )
 INSERT INTO tool_calls (
@@ -113,15 +113,15 @@ INSERT INTO tool_calls (
 SELECT %(tenant_id)s, %(run_id)s, number, call_id, %(turn)s, name, arguments, result_id, result_blank, result_key,
     result_bytes, result_sha256, error, latency_ms, started_at
 FROM unnest(
-    %(numbers)s::integer[], %(call_ids)s::text[], %(names)s::text[], %(arguments)s::text[], %(result_ids)s::uuid[],
-    %(result_blanks)s::text[], %(result_keys)s::text[], %(result_bytes)s::bigint[], %(result_sha256s)s::bytea[],
-    %(errors)s::text[], %(latencies)s::float8[], %(started_ats)s::timestamptz[]
+    %(number)s::integer[], %(call_id)s::text[], %(name)s::text[], %(arguments)s::text[], %(result_id)s::uuid[],
+    %(result_blank)s::text[], %(result_key)s::text[], %(result_bytes)s::bigint[], %(result_sha256)s::bytea[],
+    %(error)s::text[], %(latency_ms)s::float8[], %(started_at)s::timestamptz[]
 ) AS g (
     number, call_id, name, arguments, result_id, result_blank, result_key, result_bytes, result_sha256, error,
     latency_ms, started_at)
 
 -- name: find_calls
--- Tool calls of a run at the places given, in order.
+-- Tool calls of a run by number, in order.
 SELECT number, call_id, turn, name, arguments, result_id, result_key, result_bytes, result_sha256, error, latency_ms,
     started_at, result_blank AS result
 FROM tool_calls WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s AND number = ANY(%(numbers)s) ORDER BY number
@@ -133,7 +133,7 @@ SELECT number, call_id, turn, name, arguments, result_id, result_key, result_byt
 FROM tool_calls WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s ORDER BY number
 
 -- name: list_results
--- The results of a run's tool calls as they are still kept: the item's text, or the whole body behind it.
+-- The stored results of a run's tool calls: the item's text, or the whole body behind it.
 SELECT c.number, i.content, p.body, p.object_key
 FROM tool_calls c
 JOIN items i ON i.tenant_id = c.tenant_id AND i.item_id = c.result_id AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
@@ -153,7 +153,7 @@ ORDER BY item_id DESC LIMIT %(limit)s
 SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'episode'
 
 -- name: delete_old_episodes
--- Remove some episodes that were written before the moment given.
+-- Remove some episodes that were written before a given moment.
 DELETE FROM items WHERE tenant_id = %(tenant_id)s AND item_id IN (
     SELECT item_id FROM items
     WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND created_at < %(before)s AND NOT EXISTS (
@@ -169,7 +169,7 @@ DELETE FROM items WHERE tenant_id = %(tenant_id)s AND item_id IN (
     ORDER BY item_id LIMIT %(limit)s)
 
 -- name: lock_owner
--- The owner's row, locked until the end of the transaction, with its next version; made when it is new.
+-- The owner's row, locked until the end of the transaction, with its next version; inserted when it is new.
 INSERT INTO state_owners (tenant_id, owner_kind, owner_id, user_id, version, written_at)
 VALUES (%(tenant_id)s, %(owner_kind)s, %(owner_id)s, %(user_id)s, 1, %(now)s)
 ON CONFLICT (tenant_id, owner_kind, owner_id) DO UPDATE SET
@@ -177,18 +177,18 @@ ON CONFLICT (tenant_id, owner_kind, owner_id) DO UPDATE SET
 RETURNING version, user_id, closed_at
 
 -- name: renew_owner
--- Lock an owner whose keys are about to change, and count its version on.
+-- Lock an owner whose keys are about to change, and increase its version.
 UPDATE state_owners SET version = version + 1
 WHERE tenant_id = %(tenant_id)s AND owner_kind = %(owner_kind)s AND owner_id = %(owner_id)s
 
 -- name: find_owner_version
--- What changes with every change of the owner's keys. The counter alone could come again, in a restored database or in another one
--- that shares the cache; the time of the write and the writing transaction do not come again with it.
+-- A value that changes with every change of the owner's keys. The counter alone could repeat, in a restored database or in another one
+-- that shares the cache; the time of the write and the writing transaction do not repeat with it.
 SELECT concat_ws(':', version, xmin, extract(epoch FROM written_at)) FROM state_owners
 WHERE tenant_id = %(tenant_id)s AND owner_kind = %(owner_kind)s AND owner_id = %(owner_id)s
 
 -- name: weigh_owner
--- The version of one live key, and how many others there are and what they weigh; asked under the owner's lock.
+-- The version of one live key, and the number and size of all other keys; run under the owner's lock.
 SELECT COALESCE(max(version) FILTER (WHERE key = %(key)s), 0) AS version,
     count(*) FILTER (WHERE key <> %(key)s) AS other_keys,
     COALESCE(sum(bytes) FILTER (WHERE key <> %(key)s), 0)::bigint AS other_bytes
@@ -199,7 +199,7 @@ WHERE tenant_id = %(tenant_id)s AND owner_kind = %(owner_kind)s AND owner_id = %
 -- name: save_entry
 -- Create or replace one key.
 INSERT INTO state (tenant_id, owner_kind, owner_id, key, user_id, value, bytes, version, updated_at, expires_at)
-VALUES (%(tenant_id)s, %(owner_kind)s, %(owner_id)s, %(key)s, %(user_id)s, %(value)s::json, %(bytes)s, %(version)s,
+VALUES (%(tenant_id)s, %(owner_kind)s, %(owner_id)s, %(key)s, %(user_id)s, %(text)s::json, %(bytes)s, %(version)s,
     %(now)s, %(expires_at)s)
 ON CONFLICT (tenant_id, owner_kind, owner_id, key) DO UPDATE SET
     value = excluded.value, bytes = excluded.bytes, version = excluded.version, updated_at = excluded.updated_at,
@@ -213,7 +213,7 @@ WHERE tenant_id = %(tenant_id)s AND owner_kind = %(owner_kind)s AND owner_id = %
     AND (expires_at IS NULL OR expires_at > %(now)s)
 
 -- name: list_entries
--- Every live key of an owner that begins so.
+-- Every live key of an owner with a prefix.
 SELECT key, value, version, updated_at, expires_at FROM state
 WHERE tenant_id = %(tenant_id)s AND owner_kind = %(owner_kind)s AND owner_id = %(owner_id)s
     AND starts_with(key, %(prefix)s) AND (expires_at IS NULL OR expires_at > %(now)s)
@@ -229,7 +229,7 @@ WHERE tenant_id = %(tenant_id)s AND owner_kind = %(owner_kind)s AND owner_id = %
 DELETE FROM state WHERE tenant_id = %(tenant_id)s AND owner_kind = %(owner_kind)s AND owner_id = %(owner_id)s
 
 -- name: close_owner
--- Note that the owner has ended, also where it had no state, so that a write which comes late is refused.
+-- Record that the owner has ended, even if it had no state, so that a late write is refused.
 INSERT INTO state_owners (tenant_id, owner_kind, owner_id, user_id, version, written_at, closed_at)
 VALUES (%(tenant_id)s, %(owner_kind)s, %(owner_id)s, %(user_id)s, 1, %(now)s, %(now)s)
 ON CONFLICT (tenant_id, owner_kind, owner_id) DO UPDATE SET

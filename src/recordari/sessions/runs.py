@@ -1,4 +1,4 @@
-"""Runs inside sessions: start, turns, tool calls, end; and the replay of one."""
+"""Runs inside sessions: start and end, turns, tool calls, replay."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ from recordari.sessions.rules.runs import (
     checked_json,
     checked_text,
     error_text,
-    places_of,
+    numbers_of,
     read_arguments,
     run_input,
     with_more_episodes,
 )
-from recordari.sessions.rules.sessions import Note, NoteKind, may_see
+from recordari.sessions.rules.sessions import NoteKind, SessionNote, may_see
 from recordari.sessions.rules.summaries import LONGEST_POINT
 from recordari.sessions.run_storage import CallRow, NewRun, Result
 from recordari.sessions.sessions import entered, keep_notes, own_only
@@ -78,47 +78,47 @@ async def start_run(
     The answer has the agent's last episodes, oldest first, and the run's input records which they were (E2).
     """
     _check_currency(currency)
-    known = RunId(checked_id("run_id", run_id)) if run_id is not None else None
-    if known is not None and (before := await _started_before(resources, identity, known)) is not None:
-        return before
+    named = RunId(checked_id("run_id", run_id)) if run_id is not None else None
+    if named is not None and (started := await _started_before(resources, identity, named)) is not None:
+        return started
     now = resources.clock()
     input, metadata = await _sanitised(resources, identity, dict(input or {}), dict(metadata or {}))  # noqa: A001
-    async with entered(resources, identity, session_id or identity.session_id) as (tx, standing, _):
-        session = standing.session
-        given = await _last_episodes(tx, session.session_id, episodes)
-        ids = [episode.item_id for episode in given]
+    async with entered(resources, identity, session_id or identity.session_id) as (tx, current, _):
+        session = current.session
+        recent = await _last_episodes(tx, session.session_id, episodes)
+        ids = [episode.item_id for episode in recent]
         ref = new_id()
         run = await run_storage.insert_run(
             tx,
             NewRun(
-                run_id=known or RunId(str(ref)),
+                run_id=named or RunId(str(ref)),
                 run_ref=ref,
                 session_id=session.session_id,
                 user_id=identity.user_id or session.user_id,
                 agent_id=identity.agent_id or session.agent_id,
                 input=run_input(input, ids),
                 currency=currency,
-                metadata=checked_json("metadata", dict(metadata or {})),
+                metadata=checked_json("metadata", metadata),
                 episodes=ids,
             ),
             now=now,
         )
-        if run is None:  # another started it this moment, or it is of a user that this identity may not see
-            raise Conflict("this run_id is taken; repeat to see if the run is yours, or use another one")
+        if run is None:  # started by another caller at this moment, or by a user that this identity may not see
+            raise Conflict("this run_id is taken; repeat the call to see if the run is yours, or use another id")
         await storage.touch(tx, session.session_id, now=now)
         (turn,) = await run_storage.list_turns(tx, run.run_id)
-    return StartedTurn(run=run, turn=turn, episodes=tuple(given))
+    return StartedTurn(run=run, turn=turn, episodes=tuple(recent))
 
 
 async def _sanitised(resources: Resources, identity: Identity, *values: Any) -> list[Any]:
-    """The values with personal data and secrets masked as the tenant wants it."""
+    """Mask personal data and secrets as the tenant's policy says."""
     policy = await policy_of(resources, identity)
     return [sanitise_value(value, policy=policy)[0] for value in values]
 
 
 def _check_currency(currency: str) -> None:
     if len(currency) != 3 or not currency.isascii() or not currency.isupper():
-        raise InvalidInput("currency must be a code of three letters, as in USD", field="currency")
+        raise InvalidInput("currency must be a code of three capital letters, such as USD", field="currency")
 
 
 async def _last_episodes(tx: Transaction, session_id: Any, number: int) -> list[Item]:
@@ -131,14 +131,14 @@ async def _last_episodes(tx: Transaction, session_id: Any, number: int) -> list[
 
 async def _started_before(resources: Resources, identity: Identity, run_id: RunId) -> StartedTurn | None:
     async with resources.database.transaction(identity) as tx:
-        known = await run_storage.find_run(tx, run_id)
-        if known is None:
+        run = await run_storage.find_run(tx, run_id)
+        if run is None:
             return None
-        run = _shown(identity, known)
-        turn = (await run_storage.list_turns(tx, run.run_id))[-1]
-        found = await memory_storage.find_items(tx, turn.episodes)
-    given = tuple(found[item_id] for item_id in turn.episodes if item_id in found)
-    return StartedTurn(run=run, turn=turn, episodes=given, was_new=False)
+        _shown(identity, run)
+        turn = (await run_storage.list_turns(tx, run_id))[-1]
+        items = await memory_storage.find_items(tx, turn.episodes)
+    episodes = tuple(items[item_id] for item_id in turn.episodes if item_id in items)
+    return StartedTurn(run=run, turn=turn, episodes=episodes, was_new=False)
 
 
 def _shown(identity: Identity, run: Run | None) -> Run:
@@ -148,45 +148,28 @@ def _shown(identity: Identity, run: Run | None) -> Run:
 
 
 async def _locked(resources: Resources, tx: Transaction, run_id: str) -> Run:
-    """The run, locked after its session, as everything that needs both does; its session is active by that."""
+    """Lock the run after its session: all code that needs both locks keeps that order. It counts as activity."""
     run = _shown(tx.identity, await run_storage.find_run(tx, RunId(run_id)))
     await storage.touch(tx, run.session_id, now=resources.clock())
-    locked = await run_storage.find_run(tx, run.run_id, lock=True)
-    return _shown(tx.identity, locked)
+    return _shown(tx.identity, await run_storage.find_run(tx, run.run_id, lock=True))
 
 
 async def start_turn(
     resources: Resources, identity: Identity, run_id: str, *, episodes: int = EPISODES_GIVEN
 ) -> StartedTurn:
-    """Begin the next turn of a run; a turn that still runs is completed by it."""
+    """Begin the next turn of a run; a turn that is still running is completed first."""
     now = resources.clock()
     async with resources.database.transaction(identity) as tx:
         run = await _locked(resources, tx, run_id)
         if run.status is not RunStatus.RUNNING:
             raise Conflict(f"the run has {run.status} already; start another one")
-        await _end_last_turn(tx, run, RunStatus.COMPLETED, now=now)
-        given = await _last_episodes(tx, run.session_id, episodes)
-        ids = [episode.item_id for episode in given]
-        recorded = with_more_episodes(run.input, ids)
-        turn = await run_storage.start_turn(tx, run.run_id, run_input=recorded, episodes=ids, now=now)
-        run = replace(run, input=recorded, turns=turn.number)
-    return StartedTurn(run=run, turn=turn, episodes=tuple(given))
-
-
-async def _end_last_turn(
-    tx: Transaction, run: Run, status: RunStatus, *, now: datetime, error: str | None = None
-) -> None:
-    await run_storage.end_turn(
-        tx,
-        run.run_id,
-        run.turns,
-        status=status,
-        usage=RunUsage(),
-        prompt_tokens=None,
-        error=error,
-        data=None,
-        now=now,
-    )
+        await run_storage.end_turn(tx, run, status=RunStatus.COMPLETED, now=now)
+        recent = await _last_episodes(tx, run.session_id, episodes)
+        ids = [episode.item_id for episode in recent]
+        extended = with_more_episodes(run.input, ids)
+        turn = await run_storage.start_turn(tx, run.run_id, run_input=extended, episodes=ids, now=now)
+        run = replace(run, input=extended, turns=turn.number)
+    return StartedTurn(run=run, turn=turn, episodes=tuple(recent))
 
 
 async def end_turn(
@@ -199,28 +182,27 @@ async def end_turn(
     state: Mapping[str, Any] | None = None,
     error: str | None = None,
 ) -> Turn:
-    """End the present turn of a run: what it cost, what its prompt used, and where the agent stands now."""
+    """End the current turn of a run: its cost, the size of its prompt, and the turn state to keep."""
     now = resources.clock()
     data = None if state is None else checked_json("state", dict(state))
     async with resources.database.transaction(identity) as tx:
         run = await _locked(resources, tx, run_id)
         ended = await run_storage.end_turn(
             tx,
-            run.run_id,
-            run.turns,
+            run,
             status=RunStatus.COMPLETED if error is None else RunStatus.FAILED,
-            usage=usage or RunUsage(),
+            now=now,
+            usage=usage,
             prompt_tokens=prompt_tokens,
             error=None if error is None else error_text(error),
             data=data,
-            now=now,
         )
         if ended is None:
             raise Conflict("this turn has ended already; start the next one")
         if prompt_tokens is not None:
-            standing = await storage.find_newest(tx, run.session_id)
-            assert standing is not None
-            session = await with_usage(resources, tx, standing, prompt_tokens)
+            newest = await storage.find_newest(tx, run.session_id)
+            assert newest is not None
+            session = await with_usage(resources, tx, newest, prompt_tokens)
             await storage.save_window(tx, session, now=now)
         return ended
 
@@ -228,10 +210,8 @@ async def end_turn(
 async def complete_run(
     resources: Resources, identity: Identity, run_id: str, *, output: Any = None, usage: RunUsage | None = None
 ) -> Run:
-    """End a run well; `usage` is what its turns have not reported. Completed again it stays as it was."""
-    return await _end_run(
-        resources, identity, run_id, RunStatus.COMPLETED, output=checked_json("output", output), usage=usage
-    )
+    """End a run that succeeded; `usage` is what its turns have not reported. Completed again it stays as it was."""
+    return await _end_run(resources, identity, run_id, RunStatus.COMPLETED, output=output, usage=usage)
 
 
 async def fail_run(
@@ -244,15 +224,8 @@ async def fail_run(
     usage: RunUsage | None = None,
 ) -> Run:
     """End a run that failed, and say why. Failed again it stays as it was."""
-    return await _end_run(
-        resources,
-        identity,
-        run_id,
-        RunStatus.FAILED,
-        output=checked_json("output", output),
-        usage=usage,
-        error=error_text(error),
-    )
+    error = error_text(error)
+    return await _end_run(resources, identity, run_id, RunStatus.FAILED, output=output, usage=usage, error=error)
 
 
 async def _end_run(
@@ -266,12 +239,12 @@ async def _end_run(
     error: str | None = None,
 ) -> Run:
     now = resources.clock()
-    output, error = await _sanitised(resources, identity, output, error)
+    output, error = await _sanitised(resources, identity, checked_json("output", output), error)
     async with resources.database.transaction(identity) as tx:
         run = await _locked(resources, tx, run_id)
         if not check_end(run, status):
             return run
-        await _end_last_turn(tx, run, status, now=now, error=error)
+        await run_storage.end_turn(tx, run, status=status, now=now, error=error)
         ended = await run_storage.end_run(
             tx, run.run_id, status=status, usage=usage or RunUsage(), output=output, error=error, now=now
         )
@@ -281,20 +254,20 @@ async def _end_run(
 
 
 async def get_run(resources: Resources, identity: Identity, run_id: str) -> Run:
-    """One run."""
+    """Read one run."""
     async with resources.database.transaction(identity) as tx:
         return _shown(identity, await run_storage.find_run(tx, RunId(run_id)))
 
 
 async def get_turn_state(resources: Resources, identity: Identity, session_id: str) -> TurnState:
-    """Where the agent of a session stands; there is none before its first turn."""
+    """The turn state of a session: its last turn and the data stored with it. There is none before the first turn."""
     async with resources.database.transaction(identity) as tx:
         newest = await storage.find_newest(tx, SessionId(session_id))
-        found = await run_storage.find_turn_state(tx, newest.session.session_id) if newest else None
-        if newest is None or found is None:
-            raise NotFound("there is no turn in such a session")
-        _shown(identity, await run_storage.find_run(tx, found.run_id))
-        return found
+        turn_state = await run_storage.find_turn_state(tx, newest.session.session_id) if newest else None
+        if turn_state is None:
+            raise NotFound("there is no such session, or it has no turn yet")
+        _shown(identity, await run_storage.find_run(tx, turn_state.run_id))
+        return turn_state
 
 
 async def list_runs(
@@ -309,7 +282,7 @@ async def list_runs(
     before: UUID | None = None,
     limit: int = 50,
 ) -> list[Run]:
-    """Runs that fit, newest first; `before` is the `run_ref` of the last one seen."""
+    """Runs that match, newest first; `before` is the `run_ref` of the last one on the page before."""
     status = optional_choice("status", RunStatus, status)
     agent_id, _ = own_only(identity, agent_id=agent_id, user_id=None)
     check_times(since=since, until=until)
@@ -329,9 +302,9 @@ async def list_runs(
 async def record_tool_calls(
     resources: Resources, identity: Identity, run_id: str, calls: Sequence[NewToolCall]
 ) -> list[ToolCall]:
-    """Append tool calls to a run in the order given, all of them or none.
+    """Append tool calls to a run in this order, all of them or none.
 
-    A result is kept as an item of its session, so that it can be recalled; the call points to it.
+    A result becomes an item of the session, so that it can be recalled; the call points to it.
     """
     if len(calls) > MAX_BATCH:
         raise InvalidInput(f"at most {MAX_BATCH} tool calls at a time; send the rest in another call")
@@ -344,21 +317,21 @@ async def record_tool_calls(
         run = await _locked(resources, tx, run_id)
         if run.status is not RunStatus.RUNNING:
             raise Conflict(f"the run has {run.status} already; record its calls before it ends")
-        places = places_of(calls, run.calls)
-        fresh = {place for place in places if place > run.calls}
-        kept, changed = await _save_results(tx, run, ready, calls, places, fresh)
-        placed = [_placed(row, place, kept.get(place)) for row, place in zip(rows, places, strict=True)]
-        await run_storage.insert_calls(tx, run, [row for row in placed if row.number in fresh])
-        recorded = await run_storage.find_calls(tx, run.run_id, places)
-        _check_same(placed, recorded)
-        await _note_useful(resources, tx, run, zip(calls, places, strict=True), kept)
+        numbers = numbers_of(calls, run.calls)
+        fresh = {number for number in numbers if number > run.calls}
+        results, changed = await _save_results(tx, run, ready, calls, numbers, fresh)
+        rows = [_numbered(row, number, results.get(number)) for row, number in zip(rows, numbers, strict=True)]
+        await run_storage.insert_calls(tx, run, [row for row in rows if row.number in fresh])
+        recorded = await run_storage.find_calls(tx, run.run_id, numbers)
+        _check_same(rows, recorded)
+        await _note_useful(resources, tx, run, zip(calls, numbers, strict=True), results)
     if changed:
         resources.wake(EMBED_TOPIC)
     return recorded
 
 
 def _call_row(call: NewToolCall, *, now: datetime) -> CallRow:
-    """The row of a call before its place and the item of its result are known."""
+    """The row of a call; its number and the item of its result follow."""
     body = None if call.result is None else checked_text("result", call.result).encode()
     return CallRow(
         number=0,
@@ -366,7 +339,7 @@ def _call_row(call: NewToolCall, *, now: datetime) -> CallRow:
         name=call.name,
         arguments=arguments_text(call.arguments),
         result_id=None,
-        result_blank=call.result if call.says_nothing else None,
+        result_blank=call.result if call.has_blank_result else None,
         result_key=None,
         result_bytes=None if body is None else len(body),
         result_sha256=None if body is None else hashlib.sha256(body).digest(),
@@ -376,14 +349,14 @@ def _call_row(call: NewToolCall, *, now: datetime) -> CallRow:
     )
 
 
-def _placed(row: CallRow, place: int, result: Remembered | None) -> CallRow:
+def _numbered(row: CallRow, number: int, result: Remembered | None) -> CallRow:
     if result is None:
-        return replace(row, number=place)
-    return replace(row, number=place, result_id=result.id, result_key=result.payload_key)
+        return replace(row, number=number)
+    return replace(row, number=number, result_id=result.id, result_key=result.payload_key)
 
 
 async def _ready_results(resources: Resources, identity: Identity, run: Run, calls: Sequence[NewToolCall]) -> Ready:
-    who = identity.narrowed(agent_id=run.agent_id, session_id=run.session_id, run_id=run.run_id)
+    identity = identity.narrowed(agent_id=run.agent_id, session_id=run.session_id, run_id=run.run_id)
     news = [
         NewItem(
             content=call.result or "",
@@ -394,9 +367,9 @@ async def _ready_results(resources: Resources, identity: Identity, run: Run, cal
             metadata={"tool": call.name, **({"call_id": call.call_id} if call.call_id else {})},
         )
         for call in calls
-        if not call.says_nothing
+        if not call.has_blank_result
     ]
-    return await remember.make_ready(resources, who, news)
+    return await remember.make_ready(resources, identity, news)
 
 
 async def _save_results(
@@ -404,25 +377,25 @@ async def _save_results(
     run: Run,
     ready: Ready,
     calls: Sequence[NewToolCall],
-    places: Sequence[int],
+    numbers: Sequence[int],
     fresh: set[int],
 ) -> tuple[dict[int, Remembered], list[UUID]]:
-    """Keep the results of new calls, each under its place in the run; and the ids whose text is new."""
-    with_result = [place for call, place in zip(calls, places, strict=True) if not call.says_nothing]
+    """Save the results of new calls: the items by the number of their call, and the ids of those with new text."""
+    with_result = [number for call, number in zip(calls, numbers, strict=True) if not call.has_blank_result]
     rows = {
-        place: with_source_ref(row, f"{run.run_id}:{place}")
-        for row, place in zip(ready.rows, with_result, strict=True)
-        if place in fresh
+        number: with_source_ref(row, f"{run.run_id}:{number}")
+        for row, number in zip(ready.rows, with_result, strict=True)
+        if number in fresh
     }
     remembered, changed = await remember.save_ready(tx, replace(ready, rows=tuple(rows.values())))
     return dict(zip(rows, remembered, strict=True)), changed
 
 
 def _check_same(rows: Sequence[CallRow], recorded: Sequence[ToolCall]) -> None:
-    known = {call.number: call for call in recorded}
+    by_number = {call.number: call for call in recorded}
     for row in rows:
-        found = known[row.number]
-        if (found.name, found.arguments, found.result_sha256) != (row.name, row.arguments, row.result_sha256):
+        call = by_number[row.number]
+        if (call.name, call.arguments, call.result_sha256) != (row.name, row.arguments, row.result_sha256):
             raise Conflict(f"another tool call of this run has the number {row.number} already", field="number")
 
 
@@ -435,16 +408,16 @@ async def _note_useful(
 ) -> None:
     now = resources.clock()
     notes = [
-        Note(
+        SessionNote(
             note_id=new_id(),
             kind=NoteKind.TOOL_RESULT,
             content=f"{call.name}: {cut_to_tokens(call.result.strip(), LONGEST_POINT)}",
             importance=USEFUL_RESULT_IMPORTANCE,
-            item_id=kept.id,
+            item_id=result.id,
             created_at=now,
         )
-        for call, place in calls
-        if call.useful and call.result and (kept := results.get(place))
+        for call, number in calls
+        if call.useful and call.result and (result := results.get(number))
     ]
     if notes:
         session = await storage.find_session(tx, run.session_id)
@@ -455,31 +428,30 @@ async def _note_useful(
 async def replay_run(resources: Resources, identity: Identity, run_id: str, *, results: bool = True) -> Replay:
     """A run's turns and tool calls in order, exactly as they were recorded.
 
-    With `results` each call has its whole result too, where that is still kept; `result_sha256` tells if it is the same.
+    With `results` each call has its whole result too, if it is still stored; `result_sha256` shows if it is the same.
     """
     async with resources.database.transaction(identity) as tx:
         run = _shown(identity, await run_storage.find_run(tx, RunId(run_id)))
         turns = await run_storage.list_turns(tx, run.run_id)
         calls = await run_storage.list_calls(tx, run.run_id)
-        kept = await run_storage.list_results(tx, run.run_id) if results else {}
-    if results:
-        calls = [
-            replace(call, result=await _whole(resources, kept[call.number])) if call.number in kept else call
-            for call in calls
-        ]
+        stored = await run_storage.list_results(tx, run.run_id) if results else {}
+    calls = [
+        replace(call, result=await _whole(resources, stored[call.number])) if call.number in stored else call
+        for call in calls
+    ]
     return Replay(run=run, turns=tuple(turns), calls=tuple(calls))
 
 
-async def _whole(resources: Resources, kept: Result) -> str:
-    if kept.body is not None:
-        return kept.body.decode()
-    if kept.object_key is not None:
-        return (await resources.get(Objects).get(kept.object_key)).decode()
-    return kept.content
+async def _whole(resources: Resources, result: Result) -> str:
+    if result.body is not None:
+        return result.body.decode()
+    if result.object_key is not None:
+        return (await resources.get(Objects).get(result.object_key)).decode()
+    return result.content
 
 
 async def sanitise_calls(resources: Resources, identity: Identity, calls: Sequence[NewToolCall]) -> list[NewToolCall]:
-    """Tool calls without what the tenant does not want kept, in their arguments, results and errors."""
+    """Mask arguments, results and errors of tool calls as the tenant's policy says."""
     policy = await policy_of(resources, identity)
     if not policy.enabled:
         return list(calls)
@@ -490,7 +462,7 @@ async def sanitise_calls(resources: Resources, identity: Identity, calls: Sequen
 
 
 def _clean_call(call: NewToolCall, policy: PrivacyPolicy, counts: Counter[str]) -> NewToolCall:
-    given = {"arguments": read_arguments(call.arguments), "result": call.result, "error": call.error}
-    changed, found = sanitise_value(given, policy=policy)
-    counts.update(found)
-    return replace(call, **changed) if found else call
+    fields = {"arguments": read_arguments(call.arguments), "result": call.result, "error": call.error}
+    masked, findings = sanitise_value(fields, policy=policy)
+    counts.update(findings)
+    return replace(call, **masked) if findings else call

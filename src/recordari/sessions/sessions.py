@@ -1,4 +1,4 @@
-"""Sessions: open, resume, close, list; what is noted in them; and the nightly closing of idle ones."""
+"""Sessions: open, resume, close and list them; their notes; the nightly job that closes idle ones."""
 
 from __future__ import annotations
 
@@ -11,16 +11,7 @@ from uuid import UUID
 
 from recordari.core.checks import check_times
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import (
-    AgentId,
-    Identity,
-    Role,
-    SessionId,
-    UserId,
-    checked_choice,
-    checked_id,
-    optional_choice,
-)
+from recordari.core.identity import Identity, Role, SessionId, checked_choice, checked_id, optional_choice
 from recordari.core.ids import new_id
 from recordari.core.items import checked_content
 from recordari.db import audit
@@ -32,9 +23,9 @@ from recordari.sessions.cache import SessionCache
 from recordari.sessions.rules.runs import TurnState, checked_json
 from recordari.sessions.rules.sessions import (
     CloseReason,
-    Note,
     NoteKind,
     Session,
+    SessionNote,
     SessionStatus,
     checked_limit,
     may_see,
@@ -54,7 +45,7 @@ MAX_NOTE_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The session to work in, and whether it was made just now."""
+    """The open session, and whether this call created it."""
 
     session: Session
     was_new: bool
@@ -62,16 +53,16 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumedSession:
-    """Everything to go on from, without a replay of what was said."""
+    """All you need to continue a session without replaying its messages."""
 
     __pydantic_config__ = DESCRIBED
 
     session: Session
     summary: str
     window: Window
-    notes: tuple[Note, ...]
+    notes: tuple[SessionNote, ...]
     carried_over: str
-    """The summary of the session that this one continues."""
+    """The summary of the session that this one continues, or empty."""
     turn_state: TurnState | None
 
 
@@ -83,16 +74,12 @@ async def open_session(
     idle: timedelta | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Opened:
-    """Open the session of that id or make it; without an id, make one. One that was closed has a successor."""
-    wanted = session_id or identity.session_id
-    async with entered(resources, identity, wanted, idle=idle, metadata=metadata) as (
-        tx,
-        standing,
-        was_new,
-    ):
+    """Open the session with this id or create it; without an id, create one. A closed session gets a successor."""
+    session_id = session_id or identity.session_id
+    async with entered(resources, identity, session_id, idle=idle, metadata=metadata) as (tx, current, was_new):
         if not was_new:
-            await storage.touch(tx, standing.session.session_id, now=resources.clock())
-    return Opened(session=standing.session, was_new=was_new)
+            await storage.touch(tx, current.session.session_id, now=resources.clock())
+    return Opened(session=current.session, was_new=was_new)
 
 
 @asynccontextmanager
@@ -105,15 +92,15 @@ async def entered(
     metadata: Mapping[str, Any] | None = None,
     create: bool = True,
 ) -> AsyncIterator[tuple[Transaction, SessionWithModel, bool]]:
-    """A transaction with the session locked in which activity under this id takes place, and whether it is new.
+    """A transaction with the open session under this id locked in it, and whether that session is new.
 
-    An idle one is closed here, lazily, and its successor opened in the same transaction (T1).
+    An idle session is closed here, and its successor opened in the same transaction (T1).
     """
     async with resources.database.transaction(identity) as tx:
-        standing, was_new = await _enter(resources, tx, session_id, idle=idle, metadata=metadata, create=create)
-        yield tx, standing, was_new
-    if was_new and standing.session.continues is not None:
-        await resources.get(SessionCache).drop(identity.tenant_id, standing.session.continues)
+        current, was_new = await _enter(resources, tx, session_id, idle=idle, metadata=metadata, create=create)
+        yield tx, current, was_new
+    if was_new and current.session.continues is not None:
+        await resources.get(SessionCache).drop(identity.tenant_id, current.session.continues)
 
 
 async def _enter(
@@ -126,50 +113,47 @@ async def _enter(
     create: bool,
 ) -> tuple[SessionWithModel, bool]:
     now = resources.clock()
-    wanted = SessionId(checked_id("session_id", session_id)) if session_id is not None else None
-    before: Session | None = None
-    if wanted is not None:
-        found = await storage.lock_open(tx, wanted)
-        if found is not None and not found.session.is_idle(now):
-            return shown(tx.identity, found), False
-        if found is not None:
-            shown(tx.identity, found)
-            await _close(resources, tx, found.session.session_id, CloseReason.IDLE)
-            before = found.session
-        elif (newest := await storage.find_newest(tx, wanted)) is not None:
-            before = shown(tx.identity, newest).session
-    if before is None and not create:
+    named = SessionId(checked_id("session_id", session_id)) if session_id is not None else None
+    predecessor: Session | None = None
+    if named is not None:
+        current = await storage.lock_open(tx, named)
+        if current is not None:
+            predecessor = shown(tx.identity, current).session
+            if not predecessor.is_idle(now):
+                return current, False
+            await _close(resources, tx, predecessor.session_id, CloseReason.IDLE)
+        elif (newest := await storage.find_newest(tx, named)) is not None:
+            predecessor = shown(tx.identity, newest).session
+    if predecessor is None and not create:
         raise NotFound(NO_SUCH_SESSION)
-    new = await _new_session(tx, wanted, before, idle=idle, metadata=metadata)
+    new = await _new_session(tx, named, predecessor, idle=idle, metadata=metadata)
     was_new = await storage.insert_session(tx, new, now=now)
-    entered = await storage.lock_open(tx, new.root_id)
-    if entered is None:  # the id is taken by a session that this identity may not see
-        raise NotFound(NO_SUCH_SESSION)
-    return shown(tx.identity, entered), was_new
+    # None: the id belongs to a session that this identity may not see.
+    return shown(tx.identity, await storage.lock_open(tx, new.root_id)), was_new
 
 
 async def _new_session(
     tx: Transaction,
-    wanted: SessionId | None,
-    before: Session | None,
+    named: SessionId | None,
+    predecessor: Session | None,
     *,
     idle: timedelta | None,
     metadata: Mapping[str, Any] | None,
 ) -> NewSession:
     tenant = await tenants_storage.find_tenant(tx)
     policy = session_policy(tenant.settings if tenant is not None else {})
-    ref, who = new_id(), tx.identity
-    session_id = SessionId(str(ref)) if wanted is None or before is not None else wanted
-    user_id = who.user_id or (before.user_id if before else None)
-    agent_id = who.agent_id or (before.agent_id if before else None)
+    ref = new_id()
+    session_id = SessionId(str(ref)) if named is None or predecessor is not None else named
+    user_id = tx.identity.user_id or (predecessor.user_id if predecessor else None)
+    agent_id = tx.identity.agent_id or (predecessor.agent_id if predecessor else None)
     limit = checked_limit(idle) if idle else policy.idle_limit(user_id=user_id, agent_id=agent_id)
     return NewSession(
         session_id=session_id,
         session_ref=ref,
-        root_id=before.root_id if before else session_id,
-        continues=before.session_id if before else None,
-        user_id=UserId(user_id) if user_id else None,
-        agent_id=AgentId(agent_id) if agent_id else None,
+        root_id=predecessor.root_id if predecessor else session_id,
+        continues=predecessor.session_id if predecessor else None,
+        user_id=user_id,
+        agent_id=agent_id,
         idle_seconds=int(limit.total_seconds()),
         notes_seconds=int(policy.notes.total_seconds()),
         window_share=policy.window_share,
@@ -177,15 +161,19 @@ async def _new_session(
     )
 
 
-def shown(identity: Identity, standing: SessionWithModel) -> SessionWithModel:
-    """The same; `NotFound` when it is not shown to the identity."""
-    if not may_see(identity, user_id=standing.session.user_id, agent_id=standing.session.agent_id):
+def shown(identity: Identity, current: SessionWithModel | None) -> SessionWithModel:
+    """The same session; `NotFound` when there is none or the identity may not see it."""
+    if current is None or not _may_see(identity, current.session):
         raise NotFound(NO_SUCH_SESSION)
-    return standing
+    return current
+
+
+def _may_see(identity: Identity, session: Session) -> bool:
+    return may_see(identity, user_id=session.user_id, agent_id=session.agent_id)
 
 
 async def _close(resources: Resources, tx: Transaction, session_id: SessionId, reason: CloseReason) -> None:
-    """Close a session with its state and the runs in it; `session_cache.drop` follows the commit."""
+    """Close a session with its state and its runs; call `SessionCache.drop` after the commit."""
     abandoned = await storage.close_session(tx, session_id, reason, now=resources.clock())
     if abandoned is None:
         return
@@ -195,18 +183,23 @@ async def _close(resources: Resources, tx: Transaction, session_id: SessionId, r
     await audit.record(tx, "session.close", "session", session_id, reason=reason, abandoned_runs=len(abandoned))
 
 
-async def _newest(tx: Transaction, session_id: str) -> Session:
-    """The newest session of the line that goes on under an id."""
-    newest = await storage.find_newest(tx, SessionId(session_id))
-    if newest is None:
+async def find_newest(tx: Transaction, session_id: str) -> SessionWithModel:
+    """The newest session of the line under an id; `NotFound` when the identity may not see it."""
+    return shown(tx.identity, await storage.find_newest(tx, SessionId(session_id)))
+
+
+async def find_session(tx: Transaction, session_id: str) -> Session:
+    """The session with exactly this id; `NotFound` when the identity may not see it."""
+    session = await storage.find_session(tx, SessionId(session_id))
+    if session is None or not _may_see(tx.identity, session):
         raise NotFound(NO_SUCH_SESSION)
-    return shown(tx.identity, newest).session
+    return session
 
 
 async def close_session(resources: Resources, identity: Identity, session_id: str) -> Session:
-    """Close the open session of that id; closed again it stays as it was."""
+    """Close the open session under this id; closed again it stays as it was."""
     async with resources.database.transaction(identity) as tx:
-        session = await _newest(tx, session_id)
+        session = (await find_newest(tx, session_id)).session
         await _close(resources, tx, session.session_id, CloseReason.ASKED)
         closed = await storage.find_session(tx, session.session_id)
     await resources.get(SessionCache).drop(identity.tenant_id, session.session_id)
@@ -215,12 +208,9 @@ async def close_session(resources: Resources, identity: Identity, session_id: st
 
 
 async def get_session(resources: Resources, identity: Identity, session_id: str) -> Session:
-    """One session by its own id, open or closed."""
+    """Read one session by its own id, open or closed."""
     async with resources.database.transaction(identity) as tx:
-        found = await storage.find_session(tx, SessionId(session_id))
-    if found is None or not may_see(identity, user_id=found.user_id, agent_id=found.agent_id):
-        raise NotFound(NO_SUCH_SESSION)
-    return found
+        return await find_session(tx, session_id)
 
 
 async def list_sessions(
@@ -235,7 +225,7 @@ async def list_sessions(
     before: UUID | None = None,
     limit: int = 50,
 ) -> list[Session]:
-    """Sessions that fit, newest first; `before` is the `session_ref` of the last one seen."""
+    """Sessions that match, newest first; `before` is the `session_ref` of the last one on the page before."""
     status = optional_choice("status", SessionStatus, status)
     agent_id, user_id = own_only(identity, agent_id=agent_id, user_id=user_id)
     check_times(since=since, until=until)
@@ -253,7 +243,7 @@ async def list_sessions(
 
 
 def own_only(identity: Identity, *, agent_id: str | None, user_id: str | None) -> tuple[str | None, str | None]:
-    """Narrow a filter to what the identity may list: everything for an administrator, else its own."""
+    """Narrow a filter to what the identity may list: an administrator everything, anyone else their own."""
     if identity.role is Role.ADMIN:
         return agent_id, user_id
     if identity.agent_id is None and identity.user_id is None:
@@ -262,13 +252,13 @@ def own_only(identity: Identity, *, agent_id: str | None, user_id: str | None) -
 
 
 async def resume_session(resources: Resources, identity: Identity, session_id: str) -> ResumedSession:
-    """Take a session up again: its summary, window and notes. One that is closed or idle has a successor."""
+    """Resume a session: its summary, window and notes. One that is closed or idle gets a successor."""
     now = resources.clock()
-    async with entered(resources, identity, session_id, create=False) as (tx, standing, was_new):
-        session = standing.session
-        window = await read_window(resources, tx, standing)
-        kept = await storage.list_notes(tx, session.session_id) if session.has_notes(now) else []
-        before = await storage.find_session(tx, session.continues) if session.continues else None
+    async with entered(resources, identity, session_id, create=False) as (tx, current, was_new):
+        session = current.session
+        window = await read_window(resources, tx, current)
+        notes = await storage.list_notes(tx, session.session_id) if session.has_notes(now) else []
+        predecessor = await storage.find_session(tx, session.continues) if session.continues else None
         turn_state = await run_storage.find_turn_state(tx, session.session_id)
         if not was_new:
             await storage.touch(tx, session.session_id, now=now)
@@ -276,27 +266,26 @@ async def resume_session(resources: Resources, identity: Identity, session_id: s
         session=session,
         summary=session.summary,
         window=window,
-        notes=tuple(kept),
-        carried_over=before.summary if before else "",
+        notes=tuple(notes),
+        carried_over=predecessor.summary if predecessor else "",
         turn_state=turn_state,
     )
 
 
-def limit_of(resources: Resources, standing: SessionWithModel) -> int:
-    """The bound of a session's window in tokens."""
-    return window_limit(model_tokens_of(resources, standing), standing.session.window_share)
+def limit_of(resources: Resources, current: SessionWithModel) -> int:
+    """The size of a session's window in tokens."""
+    return window_limit(model_tokens_of(resources, current), current.session.window_share)
 
 
-def model_tokens_of(resources: Resources, standing: SessionWithModel) -> int:
-    """The tokens of the model behind a session; the setting `window_override` goes before all (W5)."""
-    return resources.settings.window_override or standing.model_tokens or DEFAULT_MODEL_TOKENS
+def model_tokens_of(resources: Resources, current: SessionWithModel) -> int:
+    """The context size of the session's model; the setting `window_override` goes first (W5)."""
+    return resources.settings.window_override or current.model_tokens or DEFAULT_MODEL_TOKENS
 
 
-async def read_window(resources: Resources, tx: Transaction, standing: SessionWithModel) -> Window:
-    """The window of a session with its messages."""
-    session = standing.session
+async def read_window(resources: Resources, tx: Transaction, current: SessionWithModel) -> Window:
+    session = current.session
     messages = await storage.list_newest_messages(tx, session, first=session.window_from, limit=MAX_WINDOW_MESSAGES)
-    return window_of(session, messages, limit=limit_of(resources, standing))
+    return window_of(session, messages, limit=limit_of(resources, current))
 
 
 async def add_note(
@@ -307,40 +296,42 @@ async def add_note(
     *,
     kind: NoteKind | str = NoteKind.NOTE,
     importance: float = 0.5,
-) -> Note:
-    """Note something for the rest of the session; past 50 notes the least important goes."""
+) -> SessionNote:
+    """Add a note for the rest of the session; above 50 notes the least important one goes."""
     kind = checked_choice("kind", NoteKind, kind)
     if len(checked_content(content)) > MAX_NOTE_CHARACTERS:
         raise InvalidInput(f"a note has at most {MAX_NOTE_CHARACTERS} characters", field="content")
     if not 0 <= importance <= 1:
-        raise InvalidInput("importance must lie between 0 and 1", field="importance")
+        raise InvalidInput("importance must be from 0 to 1", field="importance")
     now = resources.clock()
-    note = Note(note_id=new_id(), kind=kind, content=content, importance=importance, item_id=None, created_at=now)
-    async with entered(resources, identity, session_id) as (tx, standing, _):
-        await keep_notes(tx, standing.session, [note], now=now)
-        await storage.touch(tx, standing.session.session_id, now=now)
+    note = SessionNote(
+        note_id=new_id(), kind=kind, content=content, importance=importance, item_id=None, created_at=now
+    )
+    async with entered(resources, identity, session_id) as (tx, current, _):
+        await keep_notes(tx, current.session, [note], now=now)
+        await storage.touch(tx, current.session.session_id, now=now)
     return note
 
 
-async def keep_notes(tx: Transaction, session: Session, new: list[Note], *, now: datetime) -> None:
-    """Add notes to a locked session; those that outlived its last activity go first."""
+async def keep_notes(tx: Transaction, session: Session, new: list[SessionNote], *, now: datetime) -> None:
+    """Add notes to a locked session, after removing those that have expired."""
     if not session.has_notes(now):
         expired = [note.note_id for note in await storage.list_notes(tx, session.session_id)]
         await storage.delete_notes(tx, session.session_id, expired)
     await storage.insert_notes(tx, session.session_id, new, now=now)
 
 
-async def list_notes(resources: Resources, identity: Identity, session_id: str) -> list[Note]:
-    """The notes of a session that still live, in the order they were made."""
+async def list_notes(resources: Resources, identity: Identity, session_id: str) -> list[SessionNote]:
+    """The notes of a session that have not expired, oldest first."""
     async with resources.database.transaction(identity) as tx:
-        session = await _newest(tx, session_id)
+        session = (await find_newest(tx, session_id)).session
         return await storage.list_notes(tx, session.session_id) if session.has_notes(resources.clock()) else []
 
 
 async def delete_note(resources: Resources, identity: Identity, session_id: str, note_id: UUID) -> None:
-    """Remove a note that no longer holds, such as a task that is done."""
+    """Remove a note that no longer applies, such as a task that is done."""
     async with resources.database.transaction(identity) as tx:
-        session = await _newest(tx, session_id)
+        session = (await find_newest(tx, session_id)).session
         if not await storage.delete_notes(tx, session.session_id, [note_id]):
             raise NotFound("this session has no such note")
 

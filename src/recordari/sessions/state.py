@@ -1,4 +1,4 @@
-"""State: keyed JSON of a run or session, within its budget and for its time."""
+"""State: JSON by key that belongs to a run or session, with a budget and a lifetime."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from recordari.sessions.rules.state import (
 )
 
 SWEEP_BATCH = 5_000
-NO_SUCH_KEY = "there is no such key; it was never set, or its time has passed"
+NO_SUCH_KEY = "there is no such key; it was never set, or it has expired"
 
 
 @measured("set_state")
@@ -46,25 +46,24 @@ async def set_state(
     ttl: timedelta | None = None,
     if_version: int | None = None,
 ) -> StateEntry:
-    """Keep a value under a key; with `if_version` (0: none yet) only if the key is at that version.
+    """Store a value under a key; with `if_version` (0: no such key yet) only if the key has that version.
 
-    Without `ttl` it lives for an hour from now on.
+    Without `ttl` it expires after an hour.
     """
-    owner = checked_choice("owner", OwnerKind, owner)
     new = new_state(key, value, now=resources.clock(), ttl=DEFAULT_TTL if ttl is None else ttl)
-    return await _write(resources, identity, owner_of(identity, owner, owner_id), new, if_version=if_version)
+    return await _write(resources, identity, _owner(identity, owner, owner_id), new, if_version=if_version)
 
 
 async def delegate(
     resources: Resources, identity: Identity, name: str, value: object, *, run_id: str | None = None
 ) -> StateEntry:
-    """Hand something to a run; it lives as long as the run does."""
+    """Hand a value to a run; it stays until the run ends."""
     owner = owner_of(identity, OwnerKind.RUN, run_id)
     return await _write(resources, identity, owner, new_delegated(name, value), if_version=None)
 
 
 async def delegated(resources: Resources, identity: Identity, *, run_id: str | None = None) -> dict[str, Any]:
-    """Everything that was handed to a run, by name."""
+    """All values that were handed to a run, by name."""
     owner = owner_of(identity, OwnerKind.RUN, run_id)
     async with resources.database.transaction(identity) as tx:
         entries = await run_storage.list_entries(tx, owner, prefix=DELEGATED_PREFIX, now=resources.clock())
@@ -80,17 +79,17 @@ async def get_state(
     owner: OwnerKind | str = OwnerKind.SESSION,
     owner_id: str | None = None,
 ) -> StateEntry:
-    """One key that has not expired."""
-    owner = checked_choice("owner", OwnerKind, owner)
-    whose = owner_of(identity, owner, owner_id)
-    if _is_cached(resources, whose):
-        found = next((each for each in await _cached(resources, identity, whose) if each.key == key), None)
+    """Read one key that has not expired."""
+    state_owner = _owner(identity, owner, owner_id)
+    if _is_cached(resources, state_owner):
+        entries = await _cached(resources, identity, state_owner)
+        entry = next((entry for entry in entries if entry.key == key), None)
     else:
         async with resources.database.transaction(identity) as tx:
-            found = await run_storage.find_entry(tx, whose, key, now=resources.clock())
-    if found is None:
+            entry = await run_storage.find_entry(tx, state_owner, key, now=resources.clock())
+    if entry is None:
         raise NotFound(NO_SUCH_KEY)
-    return found
+    return entry
 
 
 async def list_state(
@@ -101,13 +100,13 @@ async def list_state(
     owner_id: str | None = None,
     prefix: str = "",
 ) -> list[StateEntry]:
-    """Every key that begins with `prefix`, by key; the budget bounds how much that can be."""
-    owner = checked_choice("owner", OwnerKind, owner)
-    whose = owner_of(identity, owner, owner_id)
-    if _is_cached(resources, whose):
-        return [each for each in await _cached(resources, identity, whose) if each.key.startswith(prefix)]
+    """Every key that begins with `prefix`, in order of the keys; there is no paging, since state has a budget."""
+    state_owner = _owner(identity, owner, owner_id)
+    if _is_cached(resources, state_owner):
+        entries = await _cached(resources, identity, state_owner)
+        return [entry for entry in entries if entry.key.startswith(prefix)]
     async with resources.database.transaction(identity) as tx:
-        return await run_storage.list_entries(tx, whose, prefix=prefix, now=resources.clock())
+        return await run_storage.list_entries(tx, state_owner, prefix=prefix, now=resources.clock())
 
 
 async def delete_state(
@@ -119,36 +118,39 @@ async def delete_state(
     owner_id: str | None = None,
     if_version: int | None = None,
 ) -> None:
-    """Remove one key; with `if_version` only if it is at that version."""
-    owner = checked_choice("owner", OwnerKind, owner)
-    whose, now = owner_of(identity, owner, owner_id), resources.clock()
+    """Remove one key; with `if_version` only if it has that version."""
+    state_owner, now = _owner(identity, owner, owner_id), resources.clock()
     async with resources.database.transaction(identity) as tx:
-        await run_storage.lock_owner(tx, whose, now=now)
-        held = await run_storage.weigh_owner(tx, whose, key, now=now)
-        if held.version == 0:
+        await run_storage.lock_owner(tx, state_owner, now=now)
+        holdings = await run_storage.weigh_owner(tx, state_owner, key, now=now)
+        if holdings.version == 0:
             raise NotFound(NO_SUCH_KEY)
-        require_version(held.version, if_version)
-        await run_storage.delete_entry(tx, whose, key)
-    if _is_cached(resources, whose):
-        await resources.get(SessionCache).drop(identity.tenant_id, SessionId(whose.owner_id))
+        require_version(holdings.version, if_version)
+        await run_storage.delete_entry(tx, state_owner, key)
+    if _is_cached(resources, state_owner):
+        await resources.get(SessionCache).drop(identity.tenant_id, SessionId(state_owner.owner_id))
+
+
+def _owner(identity: Identity, kind: OwnerKind | str, owner_id: str | None) -> StateOwner:
+    return owner_of(identity, checked_choice("owner", OwnerKind, kind), owner_id)
 
 
 async def drop_state_of_run(tx: Transaction, resources: Resources, run_id: RunId) -> None:
-    """Remove the state of a run and what was handed to it, and refuse later writes; part of closing the run."""
+    """Remove the state of a run and its delegated values, and refuse later writes; part of ending the run."""
     owner = StateOwner(kind=OwnerKind.RUN, owner_id=run_id)
     await run_storage.close_owner(tx, owner, now=resources.clock())
     await run_storage.delete_entries(tx, owner)
 
 
 async def drop_state_of_session(tx: Transaction, session_id: SessionId) -> None:
-    """Remove the state of a session; call `resources.get(SessionCache).drop` after the commit."""
+    """Remove the state of a session; call `SessionCache.drop` after the commit."""
     owner = StateOwner(kind=OwnerKind.SESSION, owner_id=session_id)
     await run_storage.renew_owner(tx, owner)
     await run_storage.delete_entries(tx, owner)
 
 
 async def sweep(resources: Resources, identity: Identity, **_: Any) -> None:
-    """Remove the tenant's expired keys, and owners that had none for long. What has expired is hidden long before."""
+    """Remove the tenant's expired keys, and owners long without keys. Reads hide expired keys before that. An hourly job."""
     now = resources.clock()
     while True:
         async with resources.database.transaction(identity) as tx:
@@ -165,10 +167,10 @@ async def _write(
 ) -> StateEntry:
     now = resources.clock()
     async with resources.database.transaction(identity) as tx:
-        # Weighed by a statement of its own: only one that begins under the lock sees what the last writer committed.
+        # A statement of its own: only one that begins under the lock sees the last writer's commit.
         locked = await run_storage.lock_owner(tx, owner, now=now)
-        held = await run_storage.weigh_owner(tx, owner, new.key, now=now)
-        require_write(new, held, owner, is_closed=locked.closed_at is not None, if_version=if_version)
+        holdings = await run_storage.weigh_owner(tx, owner, new.key, now=now)
+        require_write(new, holdings, owner, is_closed=locked.closed_at is not None, if_version=if_version)
         return await run_storage.save_entry(tx, owner, locked, new, now=now)
 
 
@@ -177,7 +179,7 @@ def _is_cached(resources: Resources, owner: StateOwner) -> bool:
 
 
 async def _cached(resources: Resources, identity: Identity, owner: StateOwner) -> list[StateEntry]:
-    """All live state of a session, through the cache."""
+    """The live state of a session, through the cache."""
     async with resources.database.transaction(identity) as tx:
         version = await run_storage.find_owner_version(tx, owner)
     if version is None:
@@ -187,7 +189,7 @@ async def _cached(resources: Resources, identity: Identity, owner: StateOwner) -
         async with resources.database.transaction(identity) as tx:
             return snapshot_text(await run_storage.list_entries(tx, owner, now=resources.clock()))
 
-    # Row-level security shows a user less than it shows no user: each has a copy of their own.
+    # Row-level security hides rows from a user that it shows without a user: each user has a copy of their own.
     text = await resources.get(SessionCache).read(
         identity.tenant_id, SessionId(owner.owner_id), f"state:{identity.user_id or ''}", version=version, load=load
     )

@@ -31,17 +31,16 @@ SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_i
 FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_id = %(session_id)s
 
 -- name: find_by_ref
--- One session by the reference that work in the outbox has; with the size of its agent's model.
+-- One session by its reference, as the outbox has it.
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
     s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
-    s.folded_to, s.folds, (
-    SELECT window_tokens FROM agents a WHERE a.tenant_id = s.tenant_id AND a.agent_id = s.agent_id) AS model_tokens
+    s.folded_to, s.folds
 FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_ref = %(session_ref)s
 
 -- name: insert_session
 -- A new open session; nothing when its id is taken or its line has an open one.
-WITH noted AS (
+WITH new_user AS (
     INSERT INTO users (tenant_id, user_id)
     SELECT %(tenant_id)s::uuid, %(user_id)s::text WHERE %(user_id)s::text IS NOT NULL
     ON CONFLICT (tenant_id, user_id) DO NOTHING
@@ -55,7 +54,7 @@ VALUES (
 ON CONFLICT DO NOTHING
 
 -- name: list_sessions
--- Sessions, newest first, by whose they are, how they stand and when they were opened.
+-- Sessions, newest first, by owner, status and the time they were opened.
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
     s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
@@ -68,12 +67,12 @@ WHERE s.tenant_id = %(tenant_id)s AND s.session_ref < %(before)s AND s.opened_at
 ORDER BY s.session_ref DESC LIMIT %(limit)s
 
 -- name: touch
--- Note that something happened in a session.
+-- Note that there was activity in a session.
 UPDATE sessions SET active_at = GREATEST(active_at, %(now)s)
 WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
 
 -- name: save_window
--- What messages and reported usage changed of a session.
+-- The window of a session after new messages or reported usage.
 UPDATE sessions SET
     active_at = GREATEST(active_at, %(now)s), messages = %(messages)s, window_from = %(window_from)s,
     window_tokens = %(window_tokens)s, epoch = %(epoch)s, epoch_from = %(epoch_from)s, epoch_to = %(epoch_to)s,
@@ -81,17 +80,17 @@ UPDATE sessions SET
 WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
 
 -- name: save_summary
--- The renewed summary of a session, unless another worker came further.
+-- The renewed summary of a session, unless another worker has covered more messages.
 UPDATE sessions SET summary = %(summary)s, summary_id = %(summary_id)s, summarised_to = %(summarised_to)s
 WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND summarised_to = %(was)s
 
 -- name: save_fold
--- One more lasting summary of what left the window, unless another worker made it.
+-- One more lasting summary of messages that left the window, unless another worker made it.
 UPDATE sessions SET folds = folds || %(fold)s::jsonb, folded_to = %(folded_to)s
 WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND folded_to = %(was)s
 
 -- name: close_session
--- Close a session and abandon what still runs in it; the answer has a row when it was open, with those runs.
+-- Close a session and abandon its running runs; the answer has a row with those runs if the session was open.
 WITH closed AS (
     UPDATE sessions SET status = 'closed', close_reason = %(reason)s, closed_at = %(now)s
     WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND status = 'open'
@@ -103,7 +102,7 @@ WITH closed AS (
 ), ended AS (
     UPDATE turns SET status = 'failed', error = %(error)s, ended_at = %(now)s
     WHERE tenant_id = %(tenant_id)s AND status = 'running' AND run_id IN (SELECT run_id FROM failed)
-), stood AS (
+), turn_state AS (
     UPDATE turn_states SET status = 'failed', updated_at = %(now)s
     WHERE tenant_id = %(tenant_id)s AND status = 'running' AND run_id IN (SELECT run_id FROM failed)
 )
@@ -116,49 +115,49 @@ WHERE tenant_id = %(tenant_id)s AND status = 'open' AND active_at + idle_seconds
 ORDER BY session_ref LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 
 -- name: last_position
--- The last place in a thread.
+-- The last position in a thread.
 SELECT COALESCE(max(position), 0) FROM items WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s
 
 -- name: window_tokens
--- The places in the window with their tokens, oldest first; a message that came by another way has its text instead.
+-- The positions in the window with their tokens, oldest first; a message not added by add_messages has its text instead.
 SELECT position, (metadata->>'tokens')::integer AS tokens, CASE WHEN metadata->>'tokens' IS NULL THEN content END AS content
 FROM items
 WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND kind = 'chat_message'
 ORDER BY position, item_id
 
 -- name: tail_position
--- The place of the message so many before the last one.
+-- The position of the message so many before the last one.
 SELECT position FROM items
 WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND kind = 'chat_message' AND live
 ORDER BY position DESC, item_id DESC OFFSET %(before_last)s LIMIT 1
 
 -- name: list_messages
--- Messages of a thread between two places, oldest first.
+-- Messages of a thread between two positions, oldest first.
 SELECT item_id, position, scope, trust, speaker, content, event_time, payload_key, metadata FROM items
 WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND position <= %(last)s
     AND kind = 'chat_message' AND live
 ORDER BY position, item_id LIMIT %(limit)s
 
 -- name: list_newest_messages
--- The newest messages of a thread from a place on, newest first.
+-- The newest messages of a thread from a position on, newest first.
 SELECT item_id, position, scope, trust, speaker, content, event_time, payload_key, metadata FROM items
 WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND kind = 'chat_message' AND live
 ORDER BY position DESC, item_id DESC LIMIT %(limit)s
 
 -- name: insert_notes
--- New notes of a session; past the most it may have, the least important and then the oldest go.
+-- New notes of a session; the answer has the surplus: the least important, then the oldest.
 WITH inserted AS (
     INSERT INTO notes (tenant_id, session_id, note_id, kind, content, importance, item_id, created_at)
     SELECT %(tenant_id)s, %(session_id)s, note_id, kind, content, importance, item_id, %(now)s
-    FROM unnest(%(note_ids)s::uuid[], %(kinds)s::text[], %(contents)s::text[], %(importances)s::real[], %(item_ids)s::uuid[])
+    FROM unnest(%(note_id)s::uuid[], %(kind)s::text[], %(content)s::text[], %(importance)s::real[], %(item_id)s::uuid[])
         AS n (note_id, kind, content, importance, item_id)
     RETURNING note_id, importance
-), together AS (
+), all_notes AS (
     SELECT note_id, importance FROM inserted
     UNION ALL
     SELECT note_id, importance FROM notes WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
 )
-SELECT note_id FROM together ORDER BY importance DESC, note_id DESC OFFSET %(most)s
+SELECT note_id FROM all_notes ORDER BY importance DESC, note_id DESC OFFSET %(most)s
 
 -- name: delete_notes
 -- Remove notes of a session.
@@ -170,7 +169,7 @@ SELECT note_id, kind, content, importance, item_id, created_at FROM notes
 WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s ORDER BY note_id
 
 -- name: delete_expired
--- Remove the notes of sessions in which nothing has happened for their notes' lifetime.
+-- Remove the notes of sessions without activity for the notes' lifetime.
 DELETE FROM notes n USING sessions s
 WHERE n.tenant_id = %(tenant_id)s AND s.tenant_id = %(tenant_id)s AND s.session_id = n.session_id
     AND s.active_at + s.notes_seconds * interval '1 second' < %(now)s

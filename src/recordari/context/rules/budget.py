@@ -1,21 +1,22 @@
-"""Sharing a budget of tokens among sections: by priority, whole items, and never past the budget.
+"""Share a budget of tokens among sections: by priority, in whole items, and never above the budget.
 
-Each section has tokens of its own. What it does not use moves on to the others, in the order of priority; what no
-section was given stays free. An item is shown whole, or cut at the end of a sentence, or left out and the reason noted.
+Each section has tokens of its own. Tokens that it does not use go to the others, in order of priority; tokens of no
+section stay free. An item is shown whole, or cut at the end of a sentence, or left out with a reason.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
-SHORTEST = 12  # tokens; with less room nothing is begun
+SHORTEST = 12  # tokens; with less room no item is added
 
-# The end of a sentence: a mark that white space follows, a mark of a script without spaces, or the end of a line. All of them
-# are looked for at once first: trying one after the other at every letter takes three times as long.
+# The end of a sentence: a mark before white space, a mark of a script without spaces, or the end of a line. The lookahead
+# tests for all of them at once: trying one after the other at every letter takes three times as long.
 _END = re.compile(r"(?=[.!?…؟।。！？｡\n])(?:[.!?…؟।]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*|(?=\n))")
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\"'])(?:[A-Za-z]|[Dd]rs?|[Mm]rs?|[Mm]s|[Pp]rof|[Ss]t|[Nn]o|[Nn]r|vs|etc|approx|ca|bzw|z\.B|[Ee]\.g|[Ii]\.e"
@@ -23,24 +24,21 @@ _ABBREVIATION = re.compile(
 )
 
 
-class Held(Protocol):
-    """Something that may be shown."""
-
+class Showable(Protocol):
     @property
-    def content(self) -> str:
-        """Its text."""
+    def content(self) -> str: ...
 
     @property
     def keys(self) -> frozenset[Hashable]:
-        """What makes it the same as another one: its id, its text."""
+        """Its id and its text: two items with a common key are duplicates."""
 
 
-T = TypeVar("T", bound=Held)
+T = TypeVar("T", bound=Showable)
 Cost = Callable[[T, str], int]
 
 
 class Reason(StrEnum):
-    """Why an item is not shown."""
+    """Why an item is left out."""
 
     BUDGET = "budget"
     TOP_K = "top_k"
@@ -49,7 +47,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bid(Generic[T]):
-    """What a section would like to show, best first."""
+    """The items that a section offers, best first, and its part of the budget."""
 
     name: str
     tokens: int
@@ -57,9 +55,9 @@ class Bid(Generic[T]):
     items: Sequence[T]
     most: int | None = None
     frame: int = 0
-    """Tokens around the items, paid once if there are any."""
+    """Tokens around the items, counted once if there are any."""
     contiguous: bool = False
-    """Whether nothing may be missing between two items that are shown."""
+    """Whether the items that are shown must be without gaps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +70,12 @@ class Kept(Generic[T]):
 
     @property
     def is_cut(self) -> bool:
-        """Whether some of it is missing."""
         return len(self.content) < len(self.item.content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filled(Generic[T]):
-    """What a section shows, what it leaves out and why, and its tokens."""
+    """The items that a section shows, those it leaves out and why, and its tokens."""
 
     kept: tuple[Kept[T], ...] = ()
     left: tuple[tuple[T, Reason], ...] = ()
@@ -86,7 +83,7 @@ class Filled(Generic[T]):
 
 
 def fill(bids: Sequence[Bid[T]], total: int, cost: Cost[T]) -> dict[str, Filled[T]]:
-    """Share `total` tokens among the bids; what a section leaves of its own moves on by priority."""
+    """Share `total` tokens among the bids; tokens that a section does not use go to others by priority."""
     ordered = sorted(bids, key=lambda bid: -bid.priority)
     pool = min(total, sum(bid.tokens for bid in bids))
     filled: dict[str, Filled[T]] = {}
@@ -96,24 +93,18 @@ def fill(bids: Sequence[Bid[T]], total: int, cost: Cost[T]) -> dict[str, Filled[
     for bid in ordered:
         before = filled.pop(bid.name)
         spare = pool - _used(filled) - before.tokens
-        if spare > 0 and (any(reason is Reason.BUDGET for _, reason in before.left) or _is_cut(before)):
-            again = packed(bid, before.tokens + spare, _shown(filled), cost)
-            filled[bid.name] = again if again.tokens > before.tokens else before
-        else:
-            filled[bid.name] = before
+        is_short = any(reason is Reason.BUDGET for _, reason in before.left) or any(kept.is_cut for kept in before.kept)
+        after = packed(bid, before.tokens + spare, _shown(filled), cost) if spare > 0 and is_short else before
+        filled[bid.name] = after if after.tokens > before.tokens else before
     return {bid.name: filled[bid.name] for bid in bids}
 
 
-def _is_cut(one: Filled[T]) -> bool:
-    return any(kept.is_cut for kept in one.kept)
-
-
 def _used(filled: dict[str, Filled[T]]) -> int:
-    return sum(one.tokens for one in filled.values())
+    return sum(section.tokens for section in filled.values())
 
 
 def _shown(filled: dict[str, Filled[T]]) -> set[Hashable]:
-    return {key for one in filled.values() for kept in one.kept for key in kept.item.keys}
+    return {key for section in filled.values() for kept in section.kept for key in kept.item.keys}
 
 
 def packed(bid: Bid[T], room: int, shown: set[Hashable], cost: Cost[T]) -> Filled[T]:
@@ -127,14 +118,14 @@ def packed(bid: Bid[T], room: int, shown: set[Hashable], cost: Cost[T]) -> Fille
             left.append((item, Reason.DUPLICATE))
         elif bid.most is not None and len(kept) >= bid.most:
             left.append((item, Reason.TOP_K))
-        elif is_full or (one := _fitted(item, room - used, cost, whole=bid.contiguous and bool(kept))) is None:
+        elif is_full or (fitting := _fitted(item, room - used, cost, whole=bid.contiguous and bool(kept))) is None:
             left.append((item, Reason.BUDGET))
             is_full = bid.contiguous
         else:
-            kept.append(one)
+            kept.append(fitting)
             seen |= item.keys
-            used += one.tokens
-            is_full = bid.contiguous and one.is_cut
+            used += fitting.tokens
+            is_full = bid.contiguous and fitting.is_cut
     return Filled(kept=tuple(kept), left=tuple(left), tokens=used if kept else 0)
 
 
@@ -151,23 +142,17 @@ def _fitted(item: T, room: int, cost: Cost[T], *, whole: bool) -> Kept[T] | None
 
 
 def cut_at_sentence(text: str, fits: Callable[[str], bool]) -> str:
-    """The longest beginning of a text that fits and ends where a sentence ends; empty when not even one does."""
+    """The longest beginning of a text that fits and ends with a sentence; empty when no sentence fits."""
     ends = sentence_ends(text)
-    low, high = 0, len(ends)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(text[: ends[middle - 1]]):
-            low = middle
-        else:
-            high = middle - 1
-    return text[: ends[low - 1]] if low else ""
+    number = bisect_left(ends, True, key=lambda end: not fits(text[:end]))
+    return text[: ends[number - 1]] if number else ""
 
 
 def sentence_ends(text: str) -> list[int]:
-    """Where a text may be cut: after each sentence or line that says something, the last one excepted."""
+    """The positions at which a text may be cut: after each sentence or line with text, except the last."""
     ends: list[int] = []
-    for found in _END.finditer(text):
-        end, rest = found.end(), text[found.end() : found.end() + 8].lstrip(" \t")
+    for match in _END.finditer(text):
+        end, rest = match.end(), text[match.end() : match.end() + 8].lstrip(" \t")
         if end >= len(text.rstrip()) or not text[:end].strip() or (ends and not text[ends[-1] : end].strip()):
             continue
         if text[end - 1] in ".…" and (rest[:1].islower() or _ABBREVIATION.search(text[max(0, end - 12) : end])):

@@ -1,20 +1,21 @@
-"""The standing profile of a user or an agent: what is known of them, in a few hundred tokens (X4)."""
+"""The standing profile of a user or an agent: its facts in a few hundred tokens (X4)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
 from uuid import UUID
 
 from recordari.core.described import DESCRIBED
 from recordari.core.tokens import estimated_tokens
 
 PROFILE_TOKENS = 300
-UNSAID_CONFIDENCE = 0.9  # somebody stated it outright and said nothing of how sure it is
-MOST_FACTS = 200  # that are looked at: the best by the same order
+UNSAID_CONFIDENCE = 0.9  # of a fact that was stated without a confidence
+MOST_FACTS = 200  # read for a profile, the best first
 
-# The order in which people want to read them; others follow by name.
+# In this order; other categories follow by name.
 _CATEGORIES = {
     "personal": "Personal",
     "preference": "Preferences",
@@ -27,8 +28,6 @@ _OTHER = "Other"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownFact:
-    """A fact as a profile weighs it."""
-
     item_id: UUID
     content: str
     category: str | None
@@ -39,40 +38,36 @@ class KnownFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What is known of a user or an agent."""
+    """The facts about a user or an agent in short."""
 
     __pydantic_config__ = DESCRIBED
 
     content: str
     facts: int
-    """How many facts it tells."""
+    """How many facts it contains."""
     writer: str
-    """Who wrote it: the offline rules, or a model."""
+    """`offline` for the rules, or the name of a model."""
     made_at: datetime | None
-    """When it was made; null where nothing is known."""
+    """Null if there are no facts."""
 
 
 def profile_text(facts: Sequence[KnownFact], *, most_tokens: int = PROFILE_TOKENS) -> tuple[str, int]:
-    """Write a profile: by category, pinned, surest and newest first; and how many facts it tells.
+    """The text of a profile and its number of facts: by category; pinned first, then by confidence, then the newest.
 
-    Categories take turns, so that many facts of one kind do not keep the others out.
+    Categories take turns, so that many facts of one category do not crowd out the others.
     """
-    waiting = _by_category(facts)
-    chosen: dict[str, list[str]] = {name: [] for name in waiting}
-    told = spent = 0
-    while waiting:
-        for name in list(waiting):
-            fact = waiting[name].pop(0)
-            said = _sentence(fact.content)
-            cost = estimated_tokens(said) + 1 + (0 if chosen[name] else estimated_tokens(name) + 2)
-            if not waiting[name]:
-                del waiting[name]
-            if spent + cost > most_tokens:
-                continue  # a shorter one may still fit
-            chosen[name].append(said)
-            spent += cost
-            told += 1
-    return "\n".join(f"{name}: {' '.join(said)}" for name, said in chosen.items() if said), told
+    grouped = _by_category(facts)
+    chosen: dict[str, list[str]] = {name: [] for name in grouped}
+    spent = 0
+    for turn in zip_longest(*([(name, fact) for fact in group] for name, group in grouped.items())):
+        for name, fact in filter(None, turn):
+            sentence = _sentence(fact.content)
+            cost = estimated_tokens(sentence) + 1 + (0 if chosen[name] else estimated_tokens(name) + 2)
+            if spent + cost <= most_tokens:  # if not, a shorter one may still fit
+                chosen[name].append(sentence)
+                spent += cost
+    lines = [f"{name}: {' '.join(sentences)}" for name, sentences in chosen.items() if sentences]
+    return "\n".join(lines), sum(map(len, chosen.values()))
 
 
 def _by_category(facts: Sequence[KnownFact]) -> dict[str, list[KnownFact]]:
@@ -90,5 +85,5 @@ def _rank(fact: KnownFact) -> tuple[bool, float, datetime, int]:
 
 
 def _sentence(content: str) -> str:
-    said = " ".join(content.split())
-    return said if said.endswith((".", "!", "?", "…")) else f"{said}."
+    text = " ".join(content.split())
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."

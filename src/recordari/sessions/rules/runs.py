@@ -1,10 +1,10 @@
-"""Runs: one agent run, job or thread inside a session; its turns, its tool calls, what it cost."""
+"""Runs: one agent run, job or thread inside a session, with its turns, tool calls and cost."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -31,8 +31,6 @@ MAX_ARGUMENT_BYTES = 1024 * 1024
 
 
 class RunStatus(StrEnum):
-    """How a run or a turn stands."""
-
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
@@ -40,7 +38,7 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunUsage:
-    """What a turn or a run cost."""
+    """The tokens and the cost of a turn or a run."""
 
     tokens_in: int = 0
     tokens_out: int = 0
@@ -53,8 +51,6 @@ class RunUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run."""
-
     run_id: RunId
     run_ref: UUID
     session_id: SessionId
@@ -77,7 +73,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """A row of the log: one turn of a run."""
+    """One turn of a run, as logged."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -96,7 +92,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnState:
-    """Where the agent of a session stands: made at its first turn, renewed at the start and end of each."""
+    """The last turn of a session and the data stored with it; written at the start and the end of each turn."""
 
     session_id: SessionId
     run_id: RunId
@@ -109,17 +105,14 @@ class TurnState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewToolCall:
-    """A tool call to record."""
-
     name: str
     arguments: str | Mapping[str, Any] | list[Any]
-    """The exact JSON text that the model wrote, or a value that we write as JSON."""
+    """The exact JSON text that the model wrote, or a value to be written as JSON."""
     result: str | None = None
     call_id: str | None = None
-    """As the model named it. Models do use a name twice in a run, so that nothing is told apart by it."""
+    """The model's own id of the call. Models repeat ids within a run, so it identifies nothing."""
     number: int | None = None
-    """Its place in the run, from 1. Recorded again with the same number it is the same call; without, every record is
-    another call."""
+    """Its position in the run, from 1. The same number again is the same call; without a number every call is new."""
     error: str | None = None
     latency_ms: float | None = None
     started_at: datetime | None = None
@@ -127,14 +120,13 @@ class NewToolCall:
     """Whether the result is worth a note in the session."""
 
     @property
-    def says_nothing(self) -> bool:
-        """Whether there is no result, or a blank one."""
+    def has_blank_result(self) -> bool:
         return self.result is None or not self.result.strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A tool call of a run, in its place."""
+    """A tool call of a run, as recorded."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -143,7 +135,7 @@ class ToolCall:
     turn: int
     name: str
     arguments: str
-    """The exact text that was recorded."""
+    """The exact JSON text of the arguments."""
     result_id: UUID | None
     result_key: str | None
     result_bytes: int | None
@@ -151,14 +143,14 @@ class ToolCall:
     latency_ms: float | None
     started_at: datetime
     result_sha256: Annotated[bytes | None, Field(exclude=True)] = None
-    """No door shows it."""
+    """Never part of an answer."""
     result: str | None = None
-    """The whole result where it was asked for and is still kept."""
+    """The whole result, on request and if it is still stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedTurn:
-    """A turn just begun, and the latest episodes of the agent to begin with, oldest first."""
+    """A turn that has begun, with the agent's latest episodes, oldest first."""
 
     run: Run
     turn: Turn
@@ -168,44 +160,42 @@ class StartedTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """A run from its first call to its last."""
+    """A run with all of its turns and tool calls."""
 
     run: Run
     turns: tuple[Turn, ...]
-    calls: tuple[ToolCall, ...] = field(default_factory=tuple)
+    calls: tuple[ToolCall, ...] = ()
 
 
-def run_input(given: Mapping[str, Any] | None, episodes: list[UUID]) -> dict[str, Any]:
-    """A run's input with the episodes it was given, which have their own key."""
-    if given is not None and EPISODES_KEY in given:
-        raise InvalidInput(f"the key {EPISODES_KEY!r} of a run's input is filled in by us", field="input")
-    return {**checked_json("input", dict(given or {})), EPISODES_KEY: [str(one) for one in episodes]}
+def run_input(values: Mapping[str, Any], episodes: list[UUID]) -> dict[str, Any]:
+    """The input of a run, with the ids of its episodes under a key of their own."""
+    if EPISODES_KEY in values:
+        raise InvalidInput(f"the server sets the key {EPISODES_KEY!r} of a run's input; leave it out", field="input")
+    return {**checked_json("input", dict(values)), EPISODES_KEY: [str(episode) for episode in episodes]}
 
 
-def with_more_episodes(given: Mapping[str, Any], episodes: list[UUID]) -> dict[str, Any]:
-    """A run's input after a further turn: every episode once, in the order they were given."""
-    known = [*given.get(EPISODES_KEY, []), *map(str, episodes)]
-    return {**given, EPISODES_KEY: list(dict.fromkeys(known))}
+def with_more_episodes(values: Mapping[str, Any], episodes: list[UUID]) -> dict[str, Any]:
+    """The input of a run after a further turn: every episode once, in order."""
+    ids = [*values.get(EPISODES_KEY, []), *map(str, episodes)]
+    return {**values, EPISODES_KEY: list(dict.fromkeys(ids))}
 
 
-def check_end(run: Run, wanted: RunStatus) -> bool:
-    """Whether a run is still to be ended that way; False when it was, `Conflict` when it ended otherwise."""
-    if run.status is RunStatus.RUNNING:
-        return True
-    if run.status is wanted:
-        return False
-    raise Conflict(f"the run has {run.status} already; start another one")
+def check_end(run: Run, status: RunStatus) -> bool:
+    """Whether the run must still be ended with this status; `Conflict` when it has ended with another."""
+    if run.status not in {RunStatus.RUNNING, status}:
+        raise Conflict(f"the run has {run.status} already; start another one")
+    return run.status is RunStatus.RUNNING
 
 
 def arguments_text(arguments: str | Mapping[str, Any] | list[Any]) -> str:
-    """The JSON text of a call's arguments; text that a model wrote stays as it is, even if it is not valid JSON."""
+    """The JSON text of a call's arguments; text from a model stays as it is, even if it is not valid JSON."""
     if not isinstance(arguments, str):
         arguments = json_text(dict(arguments) if isinstance(arguments, Mapping) else arguments, field="arguments")
     return checked_text("arguments", arguments, most_bytes=MAX_ARGUMENT_BYTES)
 
 
 def checked_text(name: str, text: str, *, most_bytes: int | None = None) -> str:
-    """Return text that a database can keep: valid Unicode, no U+0000, within the limit."""
+    """Return text that the database can store: valid Unicode, no U+0000, within the limit."""
     check_text(name, text)
     if most_bytes is not None and len(text.encode()) > most_bytes:
         raise InvalidInput(f"{name} must have at most {most_bytes} bytes", field=name)
@@ -213,13 +203,12 @@ def checked_text(name: str, text: str, *, most_bytes: int | None = None) -> str:
 
 
 def checked_json(name: str, value: Any) -> Any:
-    """Return a value that can be kept as JSON."""
+    """Return a value that can be stored as JSON."""
     json_text(value, field=name)
     return value
 
 
 def checked_call(call: NewToolCall) -> NewToolCall:
-    """Return a tool call whose fields can be kept."""
     checked_id("name", call.name)
     if call.call_id is not None:
         checked_id("call_id", call.call_id)
@@ -231,29 +220,29 @@ def checked_call(call: NewToolCall) -> NewToolCall:
     return call
 
 
-def places_of(calls: Sequence[NewToolCall], recorded: int) -> list[int]:
-    """The place of each call in a run that has so many: the one it names, or the next."""
-    places, following = [], recorded + 1
+def numbers_of(calls: Sequence[NewToolCall], recorded: int) -> list[int]:
+    """The number of each call in a run that has so many: its own, or else the next."""
+    numbers, following = [], recorded + 1
     for call in calls:
-        place = following if call.number is None else call.number
-        if not 1 <= place <= following:
+        number = following if call.number is None else call.number
+        if not 1 <= number <= following:
             raise Conflict(f"the next tool call of this run has the number {following}", field="number")
-        following = max(following, place + 1)
-        places.append(place)
-    return places
+        following = max(following, number + 1)
+        numbers.append(number)
+    return numbers
 
 
 def error_text(error: str) -> str:
-    """What is kept of an error: its beginning."""
+    """The beginning of an error message: that much is stored."""
     return checked_text("error", error)[:MAX_ERROR_CHARACTERS]
 
 
 def read_arguments(arguments: Any) -> Any:
-    """Arguments as a value: masked as text, a number would no longer be JSON, and a name would say nothing."""
+    """Parse arguments before masking: in text, a masked number is no longer JSON and the names of fields are lost."""
     if isinstance(arguments, Mapping):
         return dict(arguments)
     try:
         value = json.loads(arguments)
     except (TypeError, ValueError, RecursionError):
-        return arguments  # a list, or what the rules of calls refuse
+        return arguments  # a list, or a value that `arguments_text` refuses
     return value if isinstance(value, dict | list) else arguments

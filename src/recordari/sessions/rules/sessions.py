@@ -1,8 +1,8 @@
-"""Sessions: a series of runs and messages that closes when it has been idle, and what is noted in it.
+"""Sessions: a series of runs, messages and notes that closes when it has been idle.
 
-A session that was closed is never opened again. Activity under its id goes on in a **successor**: a new session with
-an id of our own that `continues` it. Sessions that continue each other are a line, named by the first one's id
-(`root_id`); a line has at most one open session, so that a caller may keep using the id it knows.
+A closed session is never opened again. Later activity under its id opens a **successor**: a new session with an id
+made by the server, which `continues` the closed one. Such sessions form a line, named by the id of the first
+(`root_id`). A line has at most one open session, so that a caller can keep using the same id.
 """
 
 from __future__ import annotations
@@ -26,22 +26,16 @@ LONGEST_LIMIT = timedelta(days=3650)
 
 
 class SessionStatus(StrEnum):
-    """Whether a session still takes messages and runs."""
-
     OPEN = "open"
     CLOSED = "closed"
 
 
 class CloseReason(StrEnum):
-    """Why a session was closed."""
-
     ASKED = "asked"
     IDLE = "idle"
 
 
 class NoteKind(StrEnum):
-    """What a note of a session records."""
-
     DECISION = "decision"
     ACTION_ITEM = "action_item"
     TOOL_RESULT = "tool_result"
@@ -50,7 +44,7 @@ class NoteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
-    """A lasting summary of messages that fell out of the window, and the places it covers."""
+    """A lasting summary of messages that left the window, and the positions it covers."""
 
     summary_id: UUID
     first: int
@@ -59,17 +53,15 @@ class Fold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One session as it stands."""
-
     __pydantic_config__ = DESCRIBED
 
     session_id: SessionId
     session_ref: UUID
-    """The server's own id; cursors are made from it."""
+    """The server's own id of the session; cursors use it."""
     root_id: SessionId
     """The first session of its line."""
     continues: SessionId | None
-    """The closed session that it goes on from."""
+    """The closed session that it continues."""
     user_id: UserId | None
     agent_id: AgentId | None
     status: SessionStatus
@@ -95,21 +87,20 @@ class Session:
     folds: tuple[Fold, ...] = ()
 
     def is_idle(self, now: datetime) -> bool:
-        """Whether its idle limit has passed."""
         return self.active_at + timedelta(seconds=self.idle_seconds) < now
 
     def has_notes(self, now: datetime) -> bool:
-        """Whether its notes still live."""
+        """Whether its notes have not expired."""
         return now <= self.active_at + timedelta(seconds=self.notes_seconds)
 
     def fold_of(self, position: int) -> UUID | None:
-        """Find the lasting summary that covers a place in the thread."""
+        """The lasting summary that covers a position in the thread."""
         return next((fold.summary_id for fold in self.folds if fold.first <= position <= fold.last), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """Something worth keeping in mind during a session."""
+class SessionNote:
+    """Something to keep in mind during a session."""
 
     note_id: UUID
     kind: NoteKind
@@ -121,10 +112,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPolicy:
-    """What a tenant's settings say of its sessions, under the key `sessions`.
+    """The tenant's setting `sessions`.
 
-    As in `{"idle_hours": 24, "operator_idle_hours": 720, "agents": {"ops": 720}, "operators": ["ana"],
-    "notes_hours": 24, "window_share": 0.5}`; what is left out or makes no sense has its default.
+    For example `{"idle_hours": 24, "operator_idle_hours": 720, "agents": {"ops": 720}, "operators": ["ana"],
+    "notes_hours": 24, "window_share": 0.5}`; a missing or invalid value has its default.
     """
 
     idle: timedelta = IDLE_LIMIT
@@ -135,30 +126,27 @@ class SessionPolicy:
     window_share: float = 0.5
 
     def idle_limit(self, *, user_id: str | None, agent_id: str | None) -> timedelta:
-        """The idle limit of a session: its agent's, else its operator's, else the tenant's."""
+        """The limit of the agent, else of operators, else of the tenant."""
         if agent_id is not None and agent_id in self.agents:
             return self.agents[agent_id]
         return self.operator_idle if user_id is not None and user_id in self.operators else self.idle
 
 
 def session_policy(settings: Mapping[str, Any]) -> SessionPolicy:
-    """Read the policy from a tenant's settings."""
-    given = settings.get("sessions")
-    if not isinstance(given, dict):
-        return SessionPolicy()
-    default = SessionPolicy()
-    agents = given.get("agents")
-    operators = given.get("operators")
-    share: Any = given.get("window_share")
+    setting, default = settings.get("sessions"), SessionPolicy()
+    if not isinstance(setting, dict):
+        return default
+    agents, operators = setting.get("agents"), setting.get("operators")
+    share: Any = setting.get("window_share")
     return SessionPolicy(
-        idle=_hours(given.get("idle_hours"), default.idle),
-        operator_idle=_hours(given.get("operator_idle_hours"), default.operator_idle),
+        idle=_hours(setting.get("idle_hours"), default.idle),
+        operator_idle=_hours(setting.get("operator_idle_hours"), default.operator_idle),
         agents={
             str(agent): _hours(hours, default.idle)
             for agent, hours in (agents.items() if isinstance(agents, dict) else ())
         },
         operators=frozenset(map(str, operators)) if isinstance(operators, list) else frozenset(),
-        notes=_hours(given.get("notes_hours"), default.notes),
+        notes=_hours(setting.get("notes_hours"), default.notes),
         window_share=float(share) if _is_number(share) and 0 < share <= 1 else default.window_share,
     )
 
@@ -174,7 +162,7 @@ def _is_number(value: Any) -> bool:
 
 
 def may_see(identity: Identity, *, user_id: UserId | None, agent_id: AgentId | None) -> bool:
-    """Whether a session or run of that user and agent is shown to the identity; an administrator sees all."""
+    """Whether the identity may see a session or run of this user and agent; an administrator sees all."""
     if identity.role is Role.ADMIN:
         return True
     return (user_id is None or identity.user_id in {None, user_id}) and (
@@ -183,7 +171,6 @@ def may_see(identity: Identity, *, user_id: UserId | None, agent_id: AgentId | N
 
 
 def checked_limit(limit: timedelta) -> timedelta:
-    """Return an idle limit that a caller gave, if it can be one."""
     if not timedelta(seconds=1) <= limit <= LONGEST_LIMIT:
-        raise InvalidInput("idle must lie between a second and ten years", field="idle")
+        raise InvalidInput("idle must be from one second to ten years", field="idle")
     return limit

@@ -1,13 +1,14 @@
-"""State: keyed JSON of one run or session. Read by key, never searched; each key ends by itself."""
+"""State: JSON of one run or session, read by key and never searched. Every key expires, or ends with its run."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from recordari.core.checks import json_text
 from recordari.core.described import DESCRIBED
@@ -18,30 +19,24 @@ BUDGET_BYTES = 128 * 1024  # W1: a contract, not a setting
 MAX_KEYS = 1_000
 DEFAULT_TTL = timedelta(hours=1)
 LONGEST_TTL = timedelta(days=30)
-DELEGATED_PREFIX = "delegated/"  # W6: what a task hands to its run
+DELEGATED_PREFIX = "delegated/"  # W6: values that a task hands to its run
 OWNERS_KEPT = timedelta(days=7)
-"""For how long an owner without keys is remembered, so that its versions go on counting."""
+"""How long an owner without keys is remembered, so that its versions keep counting."""
 
 
 class OwnerKind(StrEnum):
-    """What state belongs to, and ends with at the latest."""
-
     RUN = "run"
     SESSION = "session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateOwner:
-    """The run or session that state belongs to."""
-
     kind: OwnerKind
     owner_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateEntry:
-    """One key and its value."""
-
     __pydantic_config__ = DESCRIBED
 
     key: str
@@ -54,21 +49,19 @@ class StateEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewState:
-    """A value ready to be written."""
-
     key: str
     text: str
     expires_at: datetime | None
 
     @property
     def bytes(self) -> int:
-        """What it takes of the budget: the key and the value as compact JSON in UTF-8."""
+        """Its share of the budget: the key, and the value as compact JSON in UTF-8."""
         return len(self.key.encode()) + len(self.text.encode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """What an owner has, seen from one key: that key's version (0: none), and the weight of all others."""
+    """The version of one key of an owner (0: there is no such key), and the size of all other keys."""
 
     version: int
     other_keys: int
@@ -76,15 +69,14 @@ class Holdings:
 
 
 def owner_of(identity: Identity, kind: OwnerKind, owner_id: str | None) -> StateOwner:
-    """Name the owner: the id given, or else the run or session of the identity."""
+    """The owner with this id, or else the run or session of the identity."""
     own = identity.run_id if kind is OwnerKind.RUN else identity.session_id
     if owner_id is None and own is None:
-        raise InvalidInput(f"state of a {kind} needs its id: give owner_id, or act as a {kind}", field="owner_id")
+        raise InvalidInput(f"state of a {kind} needs its id: pass owner_id, or act in a {kind}", field="owner_id")
     return StateOwner(kind=kind, owner_id=checked_id("owner_id", owner_id or own or ""))
 
 
 def new_state(key: str, value: object, *, now: datetime, ttl: timedelta) -> NewState:
-    """Check a key, its value and its lifetime."""
     if checked_id("key", key).startswith(DELEGATED_PREFIX):
         raise InvalidInput(f"keys that begin with {DELEGATED_PREFIX!r} are written with delegate()", field="key")
     if not timedelta(0) < ttl <= LONGEST_TTL:
@@ -93,30 +85,31 @@ def new_state(key: str, value: object, *, now: datetime, ttl: timedelta) -> NewS
 
 
 def new_delegated(name: str, value: object) -> NewState:
-    """Check what a task hands to its run; it has no end of its own."""
+    """A value that a task hands to its run; it does not expire."""
     key = checked_id("key", DELEGATED_PREFIX + checked_id("name", name))
     return NewState(key=key, text=json_text(value, field="value"), expires_at=None)
 
 
-def require_write(new: NewState, held: Holdings, owner: StateOwner, *, is_closed: bool, if_version: int | None) -> None:
-    """Raise unless the owner may write this now."""
+def require_write(
+    new: NewState, holdings: Holdings, owner: StateOwner, *, is_closed: bool, if_version: int | None
+) -> None:
     if is_closed:
-        raise Conflict(f"this {owner.kind} has ended; its state cannot be written any more")
-    require_version(held.version, if_version)
-    if held.other_bytes + new.bytes > BUDGET_BYTES:
+        raise Conflict(f"this {owner.kind} has ended; its state can no longer be written")
+    require_version(holdings.version, if_version)
+    if holdings.other_bytes + new.bytes > BUDGET_BYTES:
         raise QuotaExceeded(
             f"the state of a {owner.kind} has a budget of {BUDGET_BYTES} bytes (128 KiB) over all its keys; "
-            f"the other keys hold {held.other_bytes}, this one needs {new.bytes}. Delete keys, or keep large "
+            f"the other keys use {holdings.other_bytes}, this one needs {new.bytes}. Delete keys, or store large "
             "values elsewhere",
             budget=BUDGET_BYTES,
-            used=held.other_bytes,
+            used=holdings.other_bytes,
             needed=new.bytes,
         )
-    if held.other_keys >= MAX_KEYS:
+    if holdings.other_keys >= MAX_KEYS:
         raise QuotaExceeded(
             f"the state of a {owner.kind} may have {MAX_KEYS} keys; delete some of them",
             budget=MAX_KEYS,
-            used=held.other_keys,
+            used=holdings.other_keys,
             needed=1,
         )
 
@@ -128,35 +121,17 @@ def require_version(version: int, if_version: int | None) -> None:
 
 
 def live(entries: Sequence[StateEntry], now: datetime) -> list[StateEntry]:
-    """Leave out what has expired."""
+    """The entries that have not expired."""
     return [entry for entry in entries if entry.expires_at is None or entry.expires_at > now]
 
 
-def snapshot_text(entries: Sequence[StateEntry]) -> str:
-    """Write all state of an owner for a cache."""
-    return json.dumps(
-        [
-            [each.key, each.value, each.version, each.updated_at.isoformat(), _moment_text(each.expires_at)]
-            for each in entries
-        ],
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
+_ENTRIES = TypeAdapter(list[StateEntry])
+
+
+def snapshot_text(entries: list[StateEntry]) -> str:
+    """All state of an owner as text for the cache."""
+    return _ENTRIES.dump_json(entries).decode()
 
 
 def read_snapshot(text: str) -> list[StateEntry]:
-    """Read what `snapshot_text` wrote."""
-    return [
-        StateEntry(
-            key=key,
-            value=value,
-            version=version,
-            updated_at=datetime.fromisoformat(updated_at),
-            expires_at=datetime.fromisoformat(expires_at) if expires_at is not None else None,
-        )
-        for key, value, version, updated_at, expires_at in json.loads(text)
-    ]
-
-
-def _moment_text(moment: datetime | None) -> str | None:
-    return moment.isoformat() if moment is not None else None
+    return _ENTRIES.validate_json(text)

@@ -1,7 +1,7 @@
-"""Summaries without a model: the sentences that carry a conversation, and the decisions and tasks in it.
+"""Summaries without a model: the most important sentences of a conversation, its decisions and its tasks.
 
-The summary is extractive: nothing in it was not said. It rolls: each step joins the points kept so far with what was
-said since and keeps the best of both, so that a session is never read from its beginning again. The rules for
+The summary is extractive: every sentence in it is quoted. It is rolling: each step takes the points so far and the
+messages since and keeps the best of both, so that a session is never read from its beginning again. The rules for
 decisions and action items know English; a text in another language is summarised but yields no notes.
 """
 
@@ -10,19 +10,20 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from recordari.core.items import normalised
 from recordari.core.text import terms
 from recordari.core.tokens import cut_to_tokens, estimated_tokens
 from recordari.sessions.rules.sessions import NoteKind
 
-SUMMARY_TOKENS = 500  # C2: what a session's summary may cost in a context
+SUMMARY_TOKENS = 500  # C2: the budget of a session's summary in a context
 FOLD_TOKENS = 300
 LONGEST_POINT = 60  # tokens
-SHORTEST_POINT = 3  # terms that say something
-EXAMINED = 4_000  # characters of a message; what it is about shows at its beginning
+SHORTEST_POINT = 3  # terms
+EXAMINED = 4_000  # characters at the beginning of a message, which show its subject
 MOST_SENTENCES = 40  # of one message
 MOST_NOTES_PER_MESSAGE = 5
 BULLET = "- "
@@ -64,7 +65,7 @@ _SMALL_TALK = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """A message as a summary sees it."""
+    """A message as a summariser reads it."""
 
     speaker: str
     content: str
@@ -72,7 +73,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noted:
-    """A decision or a task found in a message."""
+    """A decision or a task in a message."""
 
     kind: NoteKind
     content: str
@@ -86,61 +87,56 @@ def sentences_of(content: str) -> list[str]:
 
 
 def rolled_summary(previous: str, said: Sequence[Said], *, most_tokens: int = SUMMARY_TOKENS) -> str:
-    """Join the points of the previous summary with what was said since; the best of both, in the order said."""
+    """The best points of the previous summary and the messages since, in their order."""
     old = [line.removeprefix(BULLET) for line in previous.splitlines() if line.strip()]
     new = [
-        f"{one.speaker}: {cut_to_tokens(sentence, LONGEST_POINT)}"
-        for one in said
-        for sentence in sentences_of(one.content)
+        f"{message.speaker}: {cut_to_tokens(sentence, LONGEST_POINT)}"
+        for message in said
+        for sentence in sentences_of(message.content)
         if not _SMALL_TALK.match(sentence)
     ]
-    points = _distinct([*old, *new])
+    distinct: dict[str, str] = {}
+    for point in [*old, *new]:
+        distinct.setdefault(normalised(point), point)
+    points = list(distinct.values())
     words = [set(terms(point.partition(": ")[2] or point)) for point in points]
-    frequency = Counter(word for found in words for word in found)
+    frequency = Counter(chain.from_iterable(words))
     order = sorted(
         range(len(points)),
-        key=lambda place: (-_weight(points[place], words[place], frequency, place / len(points)), -place),
+        key=lambda index: (-_weight(points[index], words[index], frequency, index / len(points)), -index),
     )
     chosen: set[int] = set()
     used = 0
-    for place in order:
-        cost = estimated_tokens(points[place]) + 2
-        if used + cost <= most_tokens and (len(words[place]) >= SHORTEST_POINT or not chosen):
-            chosen.add(place)
+    for index in order:
+        cost = estimated_tokens(points[index]) + 2
+        if used + cost <= most_tokens and (len(words[index]) >= SHORTEST_POINT or not chosen):
+            chosen.add(index)
             used += cost
-    return "\n".join(f"{BULLET}{points[place]}" for place in sorted(chosen))
+    return "\n".join(f"{BULLET}{points[index]}" for index in sorted(chosen))
 
 
 def _weight(point: str, words: set[str], frequency: Counter[str], age: float) -> float:
-    """How much a point carries: what it shares with the rest, what it fixes, and a little for being recent."""
+    """How important a point is: by shared words, decisions and tasks, details, and a little by being recent."""
     if not words:
         return 0.0
-    # Divided by more than its length's root, a long point does not win by its length alone.
+    # Divided by a power of its length above the root: a long point does not win by its length alone.
     central = sum(math.log1p(frequency[word]) for word in words) / math.pow(len(words), 0.7)
-    fixed = 1.5 * bool(_DECISION.search(point)) + 1.0 * bool(_ACTION.search(point))
+    decided = 1.5 * bool(_DECISION.search(point)) + 1.0 * bool(_ACTION.search(point))
     specific = min(len(_SPECIFIC.findall(point)), 5) * 0.15
-    asks = -0.6 if point.rstrip().endswith("?") else 0.0
-    return central + fixed + specific + asks + 0.5 * age
-
-
-def _distinct(points: Iterable[str]) -> list[str]:
-    kept: dict[str, str] = {}
-    for point in points:
-        kept.setdefault(normalised(point), point)
-    return list(kept.values())
+    question = -0.6 if point.rstrip().endswith("?") else 0.0
+    return central + decided + specific + question + 0.5 * age
 
 
 def notes_in(content: str) -> list[Noted]:
     """Decisions and action items of a message, by rules."""
-    found = []
+    notes = []
     for sentence in sentences_of(content):
-        if sentence.endswith("?") and not _ACTION.search(sentence):
-            continue
-        if _DECISION.search(sentence):
-            found.append(Noted(kind=NoteKind.DECISION, content=sentence, importance=_importance(sentence, 0.7)))
-        elif _ACTION.search(sentence):
-            found.append(Noted(kind=NoteKind.ACTION_ITEM, content=sentence, importance=_importance(sentence, 0.5)))
-    return found[:MOST_NOTES_PER_MESSAGE]
+        is_action = _ACTION.search(sentence) is not None
+        if _DECISION.search(sentence) and (is_action or not sentence.endswith("?")):
+            notes.append(Noted(kind=NoteKind.DECISION, content=sentence, importance=_importance(sentence, 0.7)))
+        elif is_action:
+            notes.append(Noted(kind=NoteKind.ACTION_ITEM, content=sentence, importance=_importance(sentence, 0.5)))
+    return notes[:MOST_NOTES_PER_MESSAGE]
 
 
 def _importance(sentence: str, base: float) -> float:

@@ -1,9 +1,9 @@
-"""The window of a session: which messages stand before the agent now, within a bound of tokens.
+"""The window of a session: the messages that the agent sees now, within a limit of tokens.
 
-Two things move it. When its messages exceed the bound, the oldest leave until a good part is free again, so that the
-beginning of the prompt changes seldom. And when a turn reports that the model's window was more than 80 % full, the
-context is compressed: the tail that is shown shrinks from 20 messages to 4, and a new epoch begins. Within an epoch
-the tail only grows at its end, so that a prompt cache keeps its prefix.
+Two things move it. When its messages exceed the limit, the oldest leave until 40 % of it are free again, so that the
+beginning of the prompt rarely changes. And when a turn reports that the model's context was more than 80 % full, the
+window is compressed: the active tail shrinks from 20 messages to 4, and a new epoch begins. Within an epoch the tail
+only grows at its end, so that a prompt cache keeps its prefix.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from recordari.errors import InvalidInput
 from recordari.sessions.rules.sessions import Fold, Session
 
 DEFAULT_MODEL_TOKENS = 128_000
-FREED = 0.4  # the part of the bound that is free after messages have left
+FREED = 0.4  # the part of the limit that is free after messages have left
 COMPRESS_ABOVE = 0.8  # W5
 TAIL = 20  # W5
 COMPRESSED_TAIL = 4  # W5
@@ -36,8 +36,6 @@ CUT = "\n… [cut to fit the window]"
 
 
 class MessageRole(StrEnum):
-    """Who speaks in a conversation."""
-
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
@@ -55,22 +53,18 @@ _ROLES = {Trust.USER: MessageRole.USER, Trust.AGENT: MessageRole.ASSISTANT, Trus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMessage:
-    """A message to add to a session."""
-
     content: str
     role: MessageRole = MessageRole.USER
     message_id: str | None = None
-    """Sent again with the same id it is the same message; without one, every call adds another."""
+    """The same id again is the same message; without an id every message is new."""
     speaker: str | None = None
-    """Who speaks, where that is more than the role."""
+    """The name of the speaker, if it says more than the role."""
     event_time: datetime | None = None
     metadata: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message as it was kept."""
-
     __pydantic_config__ = DESCRIBED
 
     item_id: UUID
@@ -87,12 +81,12 @@ class Message:
     """The lasting summary that covers it, once it has left the window."""
     trust: Trust = Trust.USER
     metadata: dict[str, Any] = field(default_factory=dict)
-    """What was handed in with it, and what we noted beside."""
+    """The caller's metadata, and the server's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowState:
-    """How full the window is, and what has left it."""
+    """How full the window is, and which messages have left it."""
 
     session_id: SessionId
     first: int
@@ -106,7 +100,7 @@ class WindowState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The messages in the window, oldest first, and the tail of them that belongs in the prompt."""
+    """The messages in the window, oldest first; `active` is their tail, which belongs in the prompt."""
 
     state: WindowState
     messages: tuple[Message, ...]
@@ -114,44 +108,42 @@ class Window:
 
 
 def role_of(trust: str, metadata: dict[str, Any]) -> MessageRole:
-    """The role of a kept message; one that came by another way has it from its carrier."""
-    given = metadata.get("role")
-    return MessageRole(given) if given in set(MessageRole) else _ROLES.get(Trust(trust), MessageRole.USER)
+    """The role of a stored message; without one in its metadata it follows from the trust."""
+    role = metadata.get("role")
+    return MessageRole(role) if role in set(MessageRole) else _ROLES.get(Trust(trust), MessageRole.USER)
 
 
 def window_limit(model_tokens: int, share: float) -> int:
-    """The bound of the window in tokens: a share of the model's."""
+    """The limit of the window in tokens: a share of the model's context."""
     return max(1, int(model_tokens * share))
 
 
 def counted(content: str, limit: int) -> int:
-    """The tokens of a message in the window; one larger than the bound is shown cut to it."""
+    """The tokens of a message in the window; a message above the limit is cut to it."""
     return min(message_tokens(content), limit)
 
 
 def slid_to(tokens: Sequence[tuple[int, int]], limit: int) -> tuple[int, int]:
-    """Where the window begins when it is past its bound, and the tokens left in it.
+    """The first position of a window that was above its limit, and the tokens in it.
 
-    `tokens` are the places in the window with their tokens, oldest first. The newest message always stays.
+    `tokens` are the positions in the window with their tokens, oldest first. The newest message always stays.
     """
-    aim = int(limit * (1 - FREED))
-    kept = 0
-    first = tokens[-1][0]
+    target = int(limit * (1 - FREED))
+    total, first = 0, tokens[-1][0]
     for position, size in reversed(tokens):
-        if kept and kept + size > aim:
+        if total and total + size > target:
             break
-        kept += min(size, limit)
+        total += min(size, limit)
         first = position
-    return first, kept
+    return first, total
 
 
 def compresses(session: Session, *, prompt_tokens: int, model_tokens: int, last: int) -> bool:
-    """Whether a turn's usage begins a new epoch; said twice of the same messages, it does so once."""
+    """Whether a turn's usage begins a new epoch; a repeated report for the same messages does not."""
     return prompt_tokens > COMPRESS_ABOVE * model_tokens and (session.epoch_to is None or last > session.epoch_to)
 
 
 def state_of(session: Session, *, limit: int) -> WindowState:
-    """The state of a session's window."""
     return WindowState(
         session_id=session.session_id,
         first=session.window_from,
@@ -165,43 +157,33 @@ def state_of(session: Session, *, limit: int) -> WindowState:
 
 
 def window_of(session: Session, messages: Sequence[Message], *, limit: int) -> Window:
-    """The window over messages in order, oldest first; whatever was written, it keeps its bound."""
-    kept: list[Message] = []
+    """The window over messages in order, oldest first; it never exceeds its limit."""
+    newest: list[Message] = []
     total = 0
     for message in reversed(messages):
-        fitted = _fitted(message, limit)
-        if kept and total + fitted.tokens > limit:
+        fitting = _cut(message, limit)
+        if newest and total + fitting.tokens > limit:
             break
-        kept.append(fitted)
-        total += fitted.tokens
-    kept.reverse()
+        newest.append(fitting)
+        total += fitting.tokens
+    shown, first = newest[::-1], session.epoch_from
     state = state_of(session, limit=limit)
     return Window(
-        state=replace(state, first=kept[0].position if kept else state.first, tokens=total),
-        messages=tuple(kept),
-        active=_active(session, kept),
+        state=replace(state, first=shown[0].position if shown else state.first, tokens=total),
+        messages=tuple(shown),
+        active=tuple(shown[-TAIL:] if first is None else (each for each in shown if each.position >= first)),
     )
 
 
-def _active(session: Session, kept: Sequence[Message]) -> tuple[Message, ...]:
-    if session.epoch_from is None:
-        return tuple(kept[-TAIL:])
-    return tuple(message for message in kept if message.position >= session.epoch_from)
-
-
-def _fitted(message: Message, limit: int) -> Message:
+def _cut(message: Message, limit: int) -> Message:
     tokens = message_tokens(message.content)
     if tokens <= limit:
-        content = message.content
-    else:
-        room = limit - MESSAGE_OVERHEAD - message_tokens(CUT)
-        content = cut_to_tokens(message.content, max(1, room)) + CUT
-        tokens = limit
-    return replace(message, content=content, tokens=tokens)
+        return replace(message, tokens=tokens)
+    room = limit - MESSAGE_OVERHEAD - message_tokens(CUT)
+    return replace(message, content=cut_to_tokens(message.content, max(1, room)) + CUT, tokens=limit)
 
 
 def checked_usage(prompt_tokens: int) -> int:
-    """Return the tokens that a turn reported, if they can be a count."""
     if not 0 <= prompt_tokens < 2**31:
-        raise InvalidInput("prompt_tokens must be a count of tokens", field="prompt_tokens")
+        raise InvalidInput("prompt_tokens must be a number of tokens", field="prompt_tokens")
     return prompt_tokens
