@@ -36,8 +36,6 @@ BY_CALLER = "caller"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Statement:
-    """A statement to try."""
-
     sql: str
     written_by: str
     attempt: int = 1
@@ -263,11 +261,9 @@ class ModelSqlWriter:
 
     @property
     def name(self) -> str:
-        """The model."""
         return self._model.name
 
     async def write(self, task: SqlTask) -> str | None:
-        """Ask the model."""
         instructions = _INSTRUCTIONS.format(dialect=task.dialect)
         return (await self._model.answer(ProposedSql, _prompt(task), instructions=instructions)).sql or None
 

@@ -165,15 +165,12 @@ class Postgres:
             count = max(1, min(200, BATCH_BYTES // size))
 
     def mark(self) -> None:
-        """Keep what has been done from the failure of what comes next."""
         self._connection.execute("SAVEPOINT next_one")
 
     def recover(self) -> None:
-        """Go on after a statement that failed."""
         self._connection.execute("ROLLBACK TO SAVEPOINT next_one")
 
     def refused(self, error: Exception) -> Refused:
-        """Say what the database said, in one sentence."""
         if isinstance(error, self._errors.errors.QueryCanceled):
             return Refused("time", "it took too long")
         if isinstance(error, self._errors.OperationalError) and self._connection.closed:
@@ -259,7 +256,6 @@ class MySql:
             pass  # it ended by itself, or the server's own limit ends it
 
     def refused(self, error: Exception) -> Refused:
-        """Say what the database said."""
         number = error.args[0] if error.args else 0
         if number in {1969, 3024, 1317, 2013, 2006, 0}:  # over time, interrupted, killed
             return Refused("time", "it took too long")
@@ -325,7 +321,6 @@ class Sqlite:
         return int(known.SQLITE_DENY)
 
     def run(self, sql: str) -> Batch:
-        """Ask, for so many seconds."""
         self._ends = time.monotonic() + self._seconds
         try:
             cursor = self._connection.execute(sql)
@@ -340,7 +335,6 @@ class Sqlite:
             raise self.refused(error) from error
 
     def refused(self, error: Exception) -> Refused:
-        """Say what SQLite said."""
         name = getattr(error, "sqlite_errorname", "")
         if name == "SQLITE_INTERRUPT":
             return Refused("time", "it took too long")
@@ -373,7 +367,6 @@ class DuckDb:
             raise Refused("unreachable", "the file cannot be opened as a DuckDB database") from error
 
     def run(self, sql: str) -> Batch:
-        """Ask one SELECT, interrupted in time."""
         timer = threading.Timer(self._seconds, self._interrupt)
         timer.daemon = True
         self._late = False
@@ -405,7 +398,6 @@ class DuckDb:
             timer.cancel()
 
     def refused(self, error: Exception) -> Refused:
-        """Say what DuckDB said."""
         if self._late:
             return Refused("time", "it took too long")
         if isinstance(error, self._module.OutOfMemoryException):
@@ -439,7 +431,6 @@ def reason_of(message: str) -> str:
 
 
 def send(message: Mapping[str, Any]) -> int:
-    """Write one line; how long it is."""
     line = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
     sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()

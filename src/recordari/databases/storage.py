@@ -44,22 +44,18 @@ async def insert_database(
 
 
 async def find_database(tx: Transaction, database_id: UUID) -> ConnectedDatabase | None:
-    """One of them."""
     return await tx.maybe(queries.find_database, ConnectedDatabase, database_id=database_id)
 
 
 async def find_by_name(tx: Transaction, name: str) -> ConnectedDatabase | None:
-    """The one of that name."""
     return await tx.maybe(queries.find_by_name, ConnectedDatabase, name=name)
 
 
 async def list_databases(tx: Transaction) -> list[ConnectedDatabase]:
-    """All of them, by name."""
     return await tx.all(queries.list_databases, ConnectedDatabase)
 
 
 async def sealed_dsn(tx: Transaction, database_id: UUID) -> str | None:
-    """The way in, sealed."""
     found: str | None = await tx.value(queries.sealed_dsn, database_id=database_id)
     return found
 
@@ -85,5 +81,4 @@ async def update_database(
 
 
 async def delete_database(tx: Transaction, database_id: UUID) -> bool:
-    """Forget one; False when there is none."""
     return await tx.run(queries.delete_database, database_id=database_id) == 1

@@ -1,4 +1,4 @@
-"""Rows of a user's erasure, and the tombstones that a journal carries past a restore."""
+"""Rows of a user's erasure, and the tombstones that a journal carries over a restore."""
 
 from __future__ import annotations
 
@@ -32,125 +32,106 @@ class SessionOfUser:
 
 
 async def start_erasure(tx: Transaction, erasure_id: UUID, user_id: UserId) -> Erasure:
-    """Begin to erase a user, or take up the erasure that runs."""
+    """Start to erase a user, or return the erasure that is running."""
     (erasure,) = await tx.all(queries.start_erasure, Erasure, erasure_id=erasure_id, user_id=user_id)
     return erasure
 
 
 async def find_erasure(tx: Transaction, erasure_id: UUID) -> Erasure | None:
-    """One erasure."""
     return await tx.maybe(queries.find_erasure, Erasure, erasure_id=erasure_id)
 
 
 async def count_held(tx: Transaction, user_id: UserId) -> int:
-    """On how many items of a user actions rest."""
     return int(await tx.value(queries.count_held, user_id=user_id))
 
 
 async def has_older_writers(tx: Transaction, erasure_id: UUID) -> bool:
-    """Whether somebody who began to write before the erasure may still commit."""
     return bool(await tx.value(queries.has_older_writers, erasure_id=erasure_id))
 
 
 async def list_items(tx: Transaction, user_id: UserId, *, before: datetime, limit: int) -> list[UUID]:
-    """Some items of a user and of the user's sessions."""
     rows = await tx.dicts(queries.list_items, user_id=user_id, before=before, limit=limit)
     return [row["item_id"] for row in rows]
 
 
 async def unplace_items(tx: Transaction, user_id: UserId, *, before: datetime) -> None:
-    """Take rows that were redacted before out of the user's threads."""
     await tx.run(queries.unplace_items, user_id=user_id, before=before)
 
 
 async def list_sessions(tx: Transaction, user_id: UserId, *, before: datetime, limit: int) -> list[SessionOfUser]:
-    """Some sessions of a user."""
     return await tx.all(queries.list_sessions, SessionOfUser, user_id=user_id, before=before, limit=limit)
 
 
 async def list_runs(tx: Transaction, user_id: UserId, *, before: datetime) -> list[RunId]:
-    """Runs of a user in sessions of others."""
     return [row["run_id"] for row in await tx.dicts(queries.list_runs, user_id=user_id, before=before)]
 
 
 async def delete_runs(tx: Transaction, run_ids: Sequence[RunId]) -> None:
-    """Remove runs with everything in them."""
     await tx.run(queries.delete_runs, run_ids=list(run_ids))
 
 
 async def delete_sessions(tx: Transaction, sessions: Sequence[SessionOfUser]) -> None:
-    """Remove sessions with everything in them."""
     await tx.run(
         queries.delete_sessions,
-        session_ids=[one.session_id for one in sessions],
-        session_refs=[one.session_ref for one in sessions],
+        session_ids=[session.session_id for session in sessions],
+        session_refs=[session.session_ref for session in sessions],
     )
 
 
 async def list_state_sessions(tx: Transaction, user_id: UserId, *, before: datetime) -> list[SessionId]:
-    """Sessions in which a user keeps state."""
-    found = await tx.dicts(queries.list_state_sessions, user_id=user_id, before=before)
-    return [SessionId(row["owner_id"]) for row in found]
+    rows = await tx.dicts(queries.list_state_sessions, user_id=user_id, before=before)
+    return [SessionId(row["owner_id"]) for row in rows]
 
 
 async def delete_user(tx: Transaction, user_id: UserId, *, before: datetime) -> None:
-    """Remove a user's own row, keys, state and opinions."""
     await tx.run(queries.delete_user, user_id=user_id, before=before, redacted=REDACTED)
 
 
 async def delete_jobs(tx: Transaction, user_id: UserId) -> None:
-    """Forget jobs that ended and name the user; the application's role may, retention's may not."""
+    """Delete finished jobs that name the user; the application's role may do that, the retention role may not."""
     await tx.run(queries.delete_jobs, user_id=user_id)
 
 
 async def pseudonymise_audit(tx: Transaction, ids: Sequence[str]) -> None:
-    """Turn ids into hashes in the audit."""
     if ids:
         await tx.value(queries.pseudonymise_audit, ids=list(ids))
 
 
 async def progress(tx: Transaction, erasure_id: UUID, *, items: int = 0, sessions: int = 0) -> None:
-    """Note how far an erasure has come."""
     await tx.run(queries.progress, erasure_id=erasure_id, items=items, sessions=sessions)
 
 
 async def finish_erasure(tx: Transaction, erasure_id: UUID) -> Erasure | None:
-    """Close an erasure; None when somebody else did."""
+    """Close an erasure; None if it was closed already."""
     return await tx.maybe(queries.finish_erasure, Erasure, erasure_id=erasure_id)
 
 
 async def find_salt(tx: Transaction) -> bytes:
-    """The salt of the tenant's hashes."""
     return bytes(await tx.value(queries.find_salt))
 
 
 async def set_salt(tx: Transaction, salt: bytes) -> None:
-    """Take over the salt that a journal was written with."""
     await tx.run(queries.set_salt, salt=salt)
 
 
 async def list_tombstones(tx: Transaction, *, after: bytes, limit: int) -> list[Tombstone]:
-    """Some of what must not come back, by hash."""
     return await tx.all(queries.list_tombstones, Tombstone, after=after, limit=limit)
 
 
 async def insert_tombstones(tx: Transaction, tombstones: Sequence[Tombstone]) -> None:
-    """Take over tombstones of a journal."""
     await tx.run(
         queries.insert_tombstones,
-        hashes=[one.hash for one in tombstones],
-        subjects=[one.subject for one in tombstones],
-        item_ids=[one.item_id for one in tombstones],
-        finals=[one.is_final for one in tombstones],
-        ats=[one.forgotten_at for one in tombstones],
+        hashes=[stone.hash for stone in tombstones],
+        subjects=[stone.subject for stone in tombstones],
+        item_ids=[stone.item_id for stone in tombstones],
+        finals=[stone.is_final for stone in tombstones],
+        ats=[stone.forgotten_at for stone in tombstones],
     )
 
 
 async def find_returned_items(tx: Transaction) -> list[UUID]:
-    """Items that are here although they were forgotten."""
     return [row["item_id"] for row in await tx.dicts(queries.find_returned_items)]
 
 
 async def find_returned_users(tx: Transaction) -> list[UserId]:
-    """Users who are here although they were erased."""
     return [row["user_id"] for row in await tx.dicts(queries.find_returned_users)]

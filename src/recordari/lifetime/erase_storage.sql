@@ -19,12 +19,12 @@ SELECT erasure_id, user_id, user_hash, requested_at, items, sessions, finished_a
 WHERE tenant_id = %(tenant_id)s AND erasure_id = %(erasure_id)s
 
 -- name: count_held
--- On how many items of a user actions rest.
+-- How many items of a user actions hold.
 SELECT count(DISTINCT h.item_id) FROM holds h JOIN items i ON i.tenant_id = h.tenant_id AND i.item_id = h.item_id
 WHERE h.tenant_id = %(tenant_id)s AND i.user_id = %(user_id)s
 
 -- name: has_older_writers
--- Whether somebody who began to write before the erasure may still commit.
+-- Whether a transaction that began to write before the erasure may still commit.
 SELECT pg_snapshot_xmin(pg_current_snapshot()) <= start_xid FROM erasures
 WHERE tenant_id = %(tenant_id)s AND erasure_id = %(erasure_id)s
 
@@ -39,7 +39,7 @@ UNION
     AND i.anonymized_at IS NULL AND i.created_at <= %(before)s LIMIT %(limit)s)
 
 -- name: unplace_items
--- Take rows that were redacted one by one before out of the user's threads.
+-- Remove rows that were redacted earlier from the user's threads.
 UPDATE items i SET thread = NULL, position = NULL FROM sessions s
 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.opened_at <= %(before)s
     AND i.tenant_id = s.tenant_id AND i.thread = 'session:' || s.session_id AND i.anonymized_at IS NOT NULL
@@ -114,7 +114,7 @@ WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text AND j.status NOT IN ('t
 SELECT pseudonymise_audit(%(ids)s::text[])
 
 -- name: progress
--- How far an erasure has come.
+-- The progress of an erasure.
 UPDATE erasures SET items = items + %(items)s, sessions = sessions + %(sessions)s
 WHERE tenant_id = %(tenant_id)s AND erasure_id = %(erasure_id)s
 
@@ -129,7 +129,7 @@ RETURNING erasure_id, user_id, user_hash, requested_at, items, sessions, finishe
 SELECT salt FROM tenants WHERE tenant_id = %(tenant_id)s
 
 -- name: set_salt
--- Take over the salt that a journal was written with.
+-- Use the salt of a journal.
 UPDATE tenants SET salt = %(salt)s WHERE tenant_id = %(tenant_id)s AND salt <> %(salt)s
 
 -- name: list_tombstones
@@ -138,7 +138,7 @@ SELECT hash, subject, item_id, is_final, forgotten_at FROM tombstones
 WHERE tenant_id = %(tenant_id)s AND hash > %(after)s ORDER BY hash LIMIT %(limit)s
 
 -- name: insert_tombstones
--- Take over tombstones of a journal; the later forgetting counts.
+-- Insert the tombstones of a journal; the later erasure counts.
 INSERT INTO tombstones (tenant_id, hash, subject, item_id, is_final, forgotten_at)
 SELECT DISTINCT ON (hash) %(tenant_id)s::uuid, hash, subject, item_id, is_final, forgotten_at
 FROM unnest(%(hashes)s::bytea[], %(subjects)s::text[], %(item_ids)s::uuid[], %(finals)s::boolean[], %(ats)s::timestamptz[])
@@ -149,7 +149,7 @@ ON CONFLICT (tenant_id, hash) DO UPDATE SET
     is_final = tombstones.is_final OR excluded.is_final
 
 -- name: find_returned_items
--- Items that are here although they were forgotten.
+-- Items that exist although they were forgotten.
 SELECT i.item_id FROM items i JOIN tenants n ON n.tenant_id = i.tenant_id
 WHERE i.tenant_id = %(tenant_id)s AND i.anonymized_at IS NULL AND EXISTS (
     SELECT FROM tombstones t
@@ -157,7 +157,7 @@ WHERE i.tenant_id = %(tenant_id)s AND i.anonymized_at IS NULL AND EXISTS (
         AND t.hash = ANY(item_hashes(n.salt, i)))
 
 -- name: find_returned_users
--- Users who are here although they were erased.
+-- Users that exist although they were erased.
 SELECT u.user_id FROM users u JOIN tenants n ON n.tenant_id = u.tenant_id
 JOIN tombstones t ON t.tenant_id = u.tenant_id AND t.hash = erasure_hash(n.salt, 'user', u.user_id)
 WHERE u.tenant_id = %(tenant_id)s AND u.created_at <= t.forgotten_at

@@ -30,24 +30,20 @@ class Given(Item):
 
 
 async def find_membership(tx: Transaction) -> Membership | None:
-    """The organisation of the tenant, locked against change."""
     return await tx.maybe(queries.find_membership, Membership)
 
 
 async def insert_membership(tx: Transaction, organisation: str, *, now: datetime) -> bool:
-    """Put the tenant into an organisation; False when it is in one already."""
     return await tx.run(queries.insert_membership, organisation=organisation, now=now) == 1
 
 
 async def delete_membership(tx: Transaction) -> bool:
-    """Take the tenant out of its organisation; False when it is in none."""
     return await tx.run(queries.delete_membership) == 1
 
 
 async def insert_shares(
     tx: Transaction, item_ids: Sequence[UUID], *, to_tenant_id: TenantId, to_name: str, now: datetime
 ) -> list[UUID]:
-    """Note that items are given to a tenant; which of them were not before."""
     rows = await tx.dicts(
         queries.insert_shares,
         item_ids=list(item_ids),
@@ -60,40 +56,33 @@ async def insert_shares(
 
 
 async def list_shares(tx: Transaction, *, before: tuple[UUID, UUID] | None, limit: int) -> list[Share]:
-    """What the tenant shares, newest items first."""
     item_id, tenant_id = before or (LAST, LAST)
     return await tx.all(queries.list_shares, Share, before_item=item_id, before_tenant=tenant_id, limit=limit)
 
 
 async def shares_of(tx: Transaction, item_ids: Sequence[UUID]) -> list[Share]:
-    """To whom items are given."""
     return await tx.all(queries.shares_of, Share, item_ids=list(item_ids))
 
 
 async def shares_with(tx: Transaction, to_tenant_id: TenantId) -> list[UUID]:
-    """What is given to one tenant."""
     return [row["item_id"] for row in await tx.dicts(queries.shares_with, to_tenant_id=to_tenant_id)]
 
 
 async def receivers(tx: Transaction) -> list[TenantId]:
-    """Every tenant that anything is given to."""
     return [row["to_tenant_id"] for row in await tx.dicts(queries.receivers)]
 
 
 async def delete_shares(
     tx: Transaction, item_ids: Sequence[UUID], *, to_tenant_id: TenantId | None = None
 ) -> list[Share]:
-    """Give items to nobody any more, or not to one tenant; to whom they were given."""
     return await tx.all(queries.delete_shares, Share, item_ids=list(item_ids), to_tenant_id=to_tenant_id)
 
 
 async def delete_shares_with(tx: Transaction, to_tenant_id: TenantId) -> int:
-    """Give one tenant nothing any more; how many items that were."""
     return await tx.run(queries.delete_shares_with, to_tenant_id=to_tenant_id)
 
 
 async def find_shareable(tx: Transaction, item_ids: Sequence[UUID]) -> list[Given]:
-    """Items as they would be given away."""
     return await tx.all(queries.find_shareable, Given, item_ids=list(item_ids))
 
 
@@ -108,18 +97,15 @@ async def lock_shared(tx: Transaction, item_id: UUID, to_tenant_id: TenantId) ->
 
 
 async def still_shared(tx: Transaction, item_ids: Sequence[UUID], to_tenant_id: TenantId) -> set[UUID]:
-    """Which of these items are given to a tenant and stand."""
     rows = await tx.dicts(queries.still_shared, item_ids=list(item_ids), to_tenant_id=to_tenant_id)
     return {row["item_id"] for row in rows}
 
 
 async def offer_link(tx: Transaction, *, from_tenant_id: TenantId, from_name: str, now: datetime) -> bool:
-    """Note in the receiver that a tenant shares with it; False when that is known."""
     return await tx.run(queries.offer_link, from_tenant_id=from_tenant_id, from_name=from_name, now=now) == 1
 
 
 async def link_status(tx: Transaction, from_tenant_id: TenantId) -> LinkStatus | None:
-    """How the receiver stands to a tenant, locked against change."""
     found = await tx.value(queries.link_status, from_tenant_id=from_tenant_id)
     return LinkStatus(found) if found is not None else None
 
@@ -131,12 +117,10 @@ async def decide_link(tx: Transaction, from_name: str, status: LinkStatus, *, no
 
 
 async def delete_link(tx: Transaction, from_tenant_id: TenantId) -> None:
-    """Forget that a tenant ever shared."""
     await tx.run(queries.delete_link, from_tenant_id=from_tenant_id)
 
 
 async def list_links(tx: Transaction) -> list[ShareLink]:
-    """Who shares with the tenant, by name."""
     rows = await tx.dicts(queries.list_links)
     return [ShareLink(**{**row, "status": LinkStatus(row["status"])}) for row in rows]
 
@@ -161,13 +145,11 @@ async def insert_copy(
 
 
 async def copy_hashes(tx: Transaction, shared_from: str, item_ids: Sequence[UUID]) -> dict[UUID, bytes]:
-    """The hash of each copy that is here, by what it is a copy of."""
     rows = await tx.dicts(queries.copy_hashes, shared_from=shared_from, item_ids=list(item_ids))
     return {row["shared_item_id"]: row["content_hash"] for row in rows}
 
 
 async def list_copies(tx: Transaction, shared_from: str) -> list[UUID]:
-    """What is here of a tenant, by what it is a copy of."""
     return [row["shared_item_id"] for row in await tx.dicts(queries.list_copies, shared_from=shared_from)]
 
 
@@ -218,7 +200,6 @@ async def copy_items(
 
 
 async def copy_workflows(tx: Transaction, template: AgentId, agent_id: AgentId, *, now: datetime) -> int:
-    """Copy the active workflows of an agent type to another; how many."""
     found = [row["workflow_id"] for row in await tx.dicts(queries.list_workflows, template=template)]
     made = await tx.dicts(
         queries.copy_workflows,
@@ -231,5 +212,4 @@ async def copy_workflows(tx: Transaction, template: AgentId, agent_id: AgentId, 
 
 
 async def list_members(owner_dsn: str) -> list[Member]:
-    """The tenants of every organisation."""
     return await list_as_owner(owner_dsn, queries.list_members, Member)

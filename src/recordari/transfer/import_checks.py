@@ -52,7 +52,6 @@ def is_of_user(kind: str, row: Mapping[str, Any], user_id: str) -> bool:
 
 
 def row_id(row: Mapping[str, Any], name: str) -> UUID:
-    """The id of that name in a row."""
     try:
         return UUID(row[name])
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -60,7 +59,6 @@ def row_id(row: Mapping[str, Any], name: str) -> UUID:
 
 
 def decoded(text: object, *, field: str) -> bytes:
-    """Bytes that are written as Base64."""
     try:
         return base64.b64decode(str(text), validate=True)
     except (ValueError, binascii.Error):
@@ -76,7 +74,6 @@ def body_of(item: Mapping[str, Any]) -> tuple[str, bytes]:
 
 
 def whole_number(row: Mapping[str, Any], name: str, *, least: int = 0) -> int:
-    """A whole number of a row that is not less than that."""
     value = row.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InvalidInput(f"a row of the export has no valid {name}", field=name)

@@ -316,7 +316,6 @@ class DocumentImport:
             return {**row, "folder": None}
 
     async def clean_documents(self, rows: Sequence[Row]) -> list[Row]:
-        """Documents without what the tenant does not want kept."""
         news = [NewItem(content=row["title"], kind=Kind.DOCUMENT_CHUNK, metadata=row["metadata"]) for row in rows]
         cleaned = await sanitise_items(self.resources, self.identity, news)
         self._masked.update(row_id(row, "document_id") for row, one in zip(rows, cleaned, strict=True) if one.masked)
@@ -359,7 +358,6 @@ class DocumentImport:
         return await self._keep(of[0], of[1], body, media_type=str(row.get("media_type")))
 
     def finish(self) -> None:
-        """Say that the export ended within a file, if it did."""
         if self._parts:
             raise InvalidInput(NOT_WHOLE, field="part")
 

@@ -63,7 +63,6 @@ class ImportedForeign:
     skipped: dict[str, int] = field(default_factory=dict)
 
     def skip(self, reason: str) -> None:
-        """Count one that is left out."""
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 

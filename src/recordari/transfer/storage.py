@@ -111,7 +111,6 @@ _AFTER = {"protected_source": queries.import_protected_texts}
 
 
 async def has_tombstones(tx: Transaction) -> bool:
-    """Whether the tenant has forgotten anything."""
     return bool(await tx.value(queries.has_tombstones))
 
 
@@ -133,23 +132,19 @@ async def import_tenant(tx: Transaction, *, language: str, settings: Mapping[str
 
 
 async def same_sources(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The sources that are here under the name of one of these but another id, by the id that was given."""
     found = await _found(tx, queries.same_sources, rows)
     return {str(row["given"]): str(row["here"]) for row in found}
 
 
 async def import_items(tx: Transaction, rows: Sequence[Mapping[str, Any]], *, user_id: str | None) -> list[UUID]:
-    """Write items that are not here yet and were not forgotten; which those were."""
     return [row["item_id"] for row in await _found(tx, queries.import_items, rows, user_id=user_id)]
 
 
 async def count_items(tx: Transaction, item_ids: Sequence[UUID]) -> int:
-    """How many of these items are here."""
     return int(await tx.value(queries.count_items, item_ids=list(item_ids)))
 
 
 async def chunks_of_none(tx: Transaction, document_ids: Sequence[UUID]) -> list[UUID]:
-    """The chunks of documents that are not here."""
     rows = await tx.dicts(queries.chunks_of_none, document_ids=list(document_ids))
     return [row["item_id"] for row in rows]
 
@@ -160,14 +155,12 @@ async def lacks_file(tx: Transaction, document_id: UUID, *, revision: int) -> bo
 
 
 async def import_workflows(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Write versions of workflows as they were before any outcome; how many."""
     written = [row["workflow_id"] for row in await _found(tx, queries.import_workflows, rows)]
     await _run(tx, queries.link_workflows, rows, workflow_ids=written)
     return len(written)
 
 
 async def import_proposals(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Write proposals with their inputs; how many."""
     written = [row["proposal_id"] for row in await _found(tx, queries.import_proposals, rows)]
     await _run(tx, queries.import_proposal_inputs, rows, proposal_ids=written)
     return len(written)

@@ -30,7 +30,6 @@ class Engine(StrEnum):
 
     @property
     def label(self) -> str:
-        """The name for people."""
         return _LABELS[self]
 
     @property
@@ -62,7 +61,6 @@ class AllowedTable:
 
     @property
     def label(self) -> str:
-        """The name with its schema."""
         return f"{self.schema}.{self.name}" if self.schema else self.name
 
 
@@ -91,7 +89,6 @@ class ConnectedDatabase:
 
     @property
     def allowed(self) -> list[AllowedTable]:
-        """The allowed tables."""
         return allowed_tables(self.tables, self.engine)
 
 
