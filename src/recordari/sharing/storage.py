@@ -1,4 +1,4 @@
-"""Rows of what tenants of one organisation share: who belongs to it, what is given, what was received."""
+"""Rows of sharing: memberships of organisations, shares, links between tenants, copies; and agents copied from a template."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ queries = Queries(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given(Item):
-    """An item as it is given away."""
+    """An item as its owner shares it."""
 
     content_hash: bytes
     live: bool
@@ -87,13 +87,13 @@ async def find_shareable(tx: Transaction, item_ids: Sequence[UUID]) -> list[Give
 
 
 async def lock_shared(tx: Transaction, item_id: UUID, to_tenant_id: TenantId) -> Given | None:
-    """An item that is given to a tenant, locked with the giving of it; None when it is not, or was forgotten.
+    """A shared item, locked with its share; None if it is not shared with the tenant, or forgotten.
 
-    First the item and then the giving of it, as whoever forgets does: so they never wait for each other.
+    The item is locked before its share, in the same order as forgetting locks them, so that no deadlock is possible.
     """
-    given = await tx.maybe(queries.lock_given, Given, item_id=item_id)
-    shared = await tx.value(queries.lock_share, item_id=item_id, to_tenant_id=to_tenant_id)
-    return given if shared else None
+    item = await tx.maybe(queries.lock_given, Given, item_id=item_id)
+    is_shared = await tx.value(queries.lock_share, item_id=item_id, to_tenant_id=to_tenant_id)
+    return item if is_shared else None
 
 
 async def still_shared(tx: Transaction, item_ids: Sequence[UUID], to_tenant_id: TenantId) -> set[UUID]:
@@ -106,14 +106,16 @@ async def offer_link(tx: Transaction, *, from_tenant_id: TenantId, from_name: st
 
 
 async def link_status(tx: Transaction, from_tenant_id: TenantId) -> LinkStatus | None:
-    found = await tx.value(queries.link_status, from_tenant_id=from_tenant_id)
-    return LinkStatus(found) if found is not None else None
+    status = await tx.value(queries.link_status, from_tenant_id=from_tenant_id)
+    return LinkStatus(status) if status is not None else None
 
 
 async def decide_link(tx: Transaction, from_name: str, status: LinkStatus, *, now: datetime) -> TenantId | None:
-    """Accept or decline what a tenant shares; its id, None when it never shared."""
-    found: TenantId | None = await tx.value(queries.decide_link, from_name=from_name, status=str(status), now=now)
-    return found
+    """Accept or decline a tenant's shares; returns its id, None if it never shared."""
+    from_tenant_id: TenantId | None = await tx.value(
+        queries.decide_link, from_name=from_name, status=str(status), now=now
+    )
+    return from_tenant_id
 
 
 async def delete_link(tx: Transaction, from_tenant_id: TenantId) -> None:
@@ -121,17 +123,16 @@ async def delete_link(tx: Transaction, from_tenant_id: TenantId) -> None:
 
 
 async def list_links(tx: Transaction) -> list[ShareLink]:
-    rows = await tx.dicts(queries.list_links)
-    return [ShareLink(**{**row, "status": LinkStatus(row["status"])}) for row in rows]
+    return await tx.all(queries.list_links, ShareLink)
 
 
 async def insert_copy(
     tx: Transaction, given: Given, indexed: Indexed, *, owner: TenantId, owner_name: str, now: datetime
 ) -> UUID | None:
-    """Write the copy of an item into the receiver; None when it is there, or was forgotten there."""
+    """Write the copy of an item into the receiver; None if it exists or was forgotten there."""
     item_id = new_id()
     values = {name: getattr(given, name, None) for name in WRITTEN_COLUMNS} | asdict(indexed)
-    made = await tx.run(
+    count = await tx.run(
         queries.insert_copy,
         **values
         | {"item_id": item_id, "kind": str(given.kind), "scope": str(Scope.TENANT), "tier": str(Tier.PERSISTENT)}
@@ -141,7 +142,7 @@ async def insert_copy(
         shared_from=owner_name,
         shared_item_id=given.item_id,
     )
-    return item_id if made == 1 else None
+    return item_id if count == 1 else None
 
 
 async def copy_hashes(tx: Transaction, shared_from: str, item_ids: Sequence[UUID]) -> dict[UUID, bytes]:
@@ -154,7 +155,7 @@ async def list_copies(tx: Transaction, shared_from: str) -> list[UUID]:
 
 
 async def delete_copies(tx: Transaction, shared_from: str, item_ids: Sequence[UUID]) -> list[UUID]:
-    """Take copies away with everything derived from them; what they were copies of."""
+    """Delete copies with everything derived from them; returns the ids of their originals."""
     if not item_ids:
         return []
     (row,) = await tx.dicts(queries.delete_copies, shared_from=shared_from, item_ids=list(item_ids))
@@ -165,24 +166,22 @@ async def delete_copies(tx: Transaction, shared_from: str, item_ids: Sequence[UU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToCopy:
-    """An item to copy, and the reference that it has."""
-
     item_id: UUID
     kind: str
     source_ref: str
 
 
 async def list_to_copy(tx: Transaction, template: AgentId) -> list[ToCopy]:
-    """What an agent knows for good; it is not forgotten before the transaction ends."""
+    """An agent's persistent memories, locked until the transaction ends."""
     return await tx.all(queries.list_to_copy, ToCopy, template=template)
 
 
 async def copy_items(
-    tx: Transaction, found: Sequence[ToCopy], source_refs: Sequence[str], *, template: AgentId, agent_id: AgentId
+    tx: Transaction, originals: Sequence[ToCopy], source_refs: Sequence[str], *, template: AgentId, agent_id: AgentId
 ) -> tuple[list[UUID], list[UUID]]:
-    """Copy items with everything derived from them: the copies made, and those of them that wait to be embedded."""
-    pairs = {new_id(): one.item_id for one in found}
-    made = await tx.dicts(
+    """Copy items with everything derived from them; returns the new ids, and those of them that have no vector yet."""
+    pairs = {new_id(): item.item_id for item in originals}
+    rows = await tx.dicts(
         queries.copy_items,
         item_ids=list(pairs.values()),
         copy_ids=list(pairs),
@@ -190,25 +189,21 @@ async def copy_items(
         template=template,
         agent_id=agent_id,
     )
-    copies = [row["item_id"] for row in made]
-    originals = [pairs[copy_id] for copy_id in copies]
-    await tx.run(queries.copy_vectors, item_ids=originals, copy_ids=copies)
-    await tx.run(queries.copy_mentions, item_ids=originals, copy_ids=copies)
-    await tx.run(queries.link_copies, item_ids=originals, copy_ids=copies)
-    waiting = await tx.dicts(queries.not_embedded, copy_ids=copies)
-    return copies, [row["copy_id"] for row in waiting]
+    copy_ids = [row["item_id"] for row in rows]
+    item_ids = [pairs[copy_id] for copy_id in copy_ids]
+    for query in (queries.copy_vectors, queries.copy_mentions, queries.link_copies):
+        await tx.run(query, item_ids=item_ids, copy_ids=copy_ids)
+    not_embedded = await tx.dicts(queries.not_embedded, copy_ids=copy_ids)
+    return copy_ids, [row["copy_id"] for row in not_embedded]
 
 
 async def copy_workflows(tx: Transaction, template: AgentId, agent_id: AgentId, *, now: datetime) -> int:
-    found = [row["workflow_id"] for row in await tx.dicts(queries.list_workflows, template=template)]
-    made = await tx.dicts(
-        queries.copy_workflows,
-        workflow_ids=found,
-        copy_ids=[new_id() for _ in found],
-        agent_id=agent_id,
-        now=now,
+    workflow_ids = [row["workflow_id"] for row in await tx.dicts(queries.list_workflows, template=template)]
+    copy_ids = [new_id() for _ in workflow_ids]
+    copies = await tx.dicts(
+        queries.copy_workflows, workflow_ids=workflow_ids, copy_ids=copy_ids, agent_id=agent_id, now=now
     )
-    return len(made)
+    return len(copies)
 
 
 async def list_members(owner_dsn: str) -> list[Member]:
