@@ -1,4 +1,4 @@
-"""Importing memories of other products: batch by batch for each owner; done again, it goes on where it stopped."""
+"""Imports memories of other products, in batches for each owner; you can repeat an import that stopped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from recordari.core.checks import Progress
 from recordari.core.identity import Identity, checked_choice
 from recordari.core.items import NewItem
-from recordari.errors import Conflict, InvalidInput, RecordariError
+from recordari.errors import Conflict, InvalidInput
 from recordari.kit.resources import Resources
 from recordari.memory.remember import IMPORT_BATCH, remember_many
 from recordari.transfer.rules import READERS, Foreign, ForeignOwner, ForeignSource, ImportedForeign
@@ -26,63 +26,55 @@ async def import_foreign(
     *,
     progress: Progress | None = None,
 ) -> ImportedForeign:
-    """Keep what an export of another product holds; memories that name nobody belong to who imports."""
+    """Import an export of another product; memories that name no owner belong to the caller."""
     source = checked_choice("source", ForeignSource, source)
-    done = ImportedForeign()
+    result = ImportedForeign()
     owner = ForeignOwner(user_id=identity.user_id, agent_id=identity.agent_id, session_id=identity.session_id)
-    found = list(READERS[source](document, owner))
-    for who, batch in _batches(found, done):
-        if any(
-            bound is not None and bound != named
-            for bound, named in ((identity.user_id, who[0]), (identity.agent_id, who[1]))
-        ):
+    memories = list(READERS[source](document, owner))
+    for (user_id, agent_id, session_id), batch in _batches(memories, result):
+        if identity.user_id not in {None, user_id} or identity.agent_id not in {None, agent_id}:
             for _ in batch:
-                done.skip(ANOTHERS)
+                result.skip(ANOTHERS)
         else:
-            acting = identity.narrowed(user_id=who[0], agent_id=who[1], session_id=who[2])
-            await _keep(resources, acting, batch, done)
+            acting = identity.narrowed(user_id=user_id, agent_id=agent_id, session_id=session_id)
+            await _remember(resources, acting, batch, result)
         if progress is not None:
-            progress(done.new + done.existing + sum(done.skipped.values()), len(found))
-    return done
+            progress(result.new + result.existing + sum(result.skipped.values()), len(memories))
+    return result
 
 
-Who = tuple[str | None, str | None, str | None]
+OwnerIds = tuple[str | None, str | None, str | None]
 
 
-def _batches(found: Sequence[Foreign], done: ImportedForeign) -> Iterator[tuple[Who, list[NewItem]]]:
-    """What stands together and has one owner, some at a time; the rest is counted as left out."""
-    for who, group in groupby(found, key=lambda one: (one.user_id, one.agent_id, one.session_id)):
+def _batches(memories: Sequence[Foreign], result: ImportedForeign) -> Iterator[tuple[OwnerIds, list[NewItem]]]:
+    """Neighbouring memories of one owner, a batch at a time; memories without an item are counted as left out."""
+    for owner, group in groupby(memories, key=lambda memory: (memory.user_id, memory.agent_id, memory.session_id)):
         batch: list[NewItem] = []
-        for one in group:
-            done.read += 1
-            if one.item is None:
-                done.skip(one.left_out or "")
+        for memory in group:
+            result.read += 1
+            if memory.item is None:
+                result.skip(memory.left_out or "")
                 continue
-            batch.append(one.item)
+            batch.append(memory.item)
             if len(batch) == IMPORT_BATCH:
-                yield who, batch
+                yield owner, batch
                 batch = []
         if batch:
-            yield who, batch
+            yield owner, batch
 
 
-async def _keep(resources: Resources, identity: Identity, batch: list[NewItem], done: ImportedForeign) -> None:
-    """Write a batch; an item that is refused is left out, and the rest goes in without it."""
+async def _remember(resources: Resources, identity: Identity, batch: list[NewItem], result: ImportedForeign) -> None:
+    """Write a batch; if an item is refused, it is left out and the others are written."""
     while batch:
         try:
-            kept = await remember_many(resources, identity, batch)
+            saved = await remember_many(resources, identity, batch)
         except (InvalidInput, Conflict) as error:
-            index = _place(error)
-            if index is None:
+            index = error.details.get("index")
+            if not isinstance(index, int):
                 raise
-            done.skip(CHANGED if isinstance(error, Conflict) else error.message)
+            result.skip(CHANGED if isinstance(error, Conflict) else error.message)
             batch = [*batch[:index], *batch[index + 1 :]]
         else:
-            done.new += sum(one.was_new for one in kept)
-            done.existing += sum(not one.was_new for one in kept)
+            result.new += sum(item.was_new for item in saved)
+            result.existing += sum(not item.was_new for item in saved)
             return
-
-
-def _place(error: RecordariError) -> int | None:
-    index = error.details.get("index")
-    return index if isinstance(index, int) else None
