@@ -221,7 +221,7 @@ class SqlWriter(Protocol):
 
 
 class ProposedSql(BaseModel):
-    """A query, or null if there is none."""
+    """A query, or null where there is none."""
 
     sql: str | None = Field(description="The SELECT statement, or null.", max_length=20_000)
 

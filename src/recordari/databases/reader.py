@@ -29,8 +29,6 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRows:
-    """The answer to one statement."""
-
     columns: list[str] = field(default_factory=list)
     rows: list[list[Any]] = field(default_factory=list)
     truncated: bool = False

@@ -274,7 +274,6 @@ def _too_powerful() -> Forbidden:
 
 
 async def _default_schema(target: Target) -> str:
-    """The schema of allowed tables that name none."""
     if target.engine is not Engine.MYSQL:
         return target.engine.default_schema
     (answer,) = await read(target, [_QUERIES[Engine.MYSQL].current_schema.sql], limits=LIMITS, describe=True)

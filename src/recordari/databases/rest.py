@@ -18,8 +18,6 @@ _TABLES = 'Tables that may be read, each with its columns: `{"public.orders": nu
 
 
 class DatabaseRequest(Strict):
-    """A database to connect."""
-
     name: str = Field(min_length=1, max_length=100)
     description: str = Field(default="", max_length=2000, description="What it contains; agents choose by it.")
     dsn: SecretStr = Field(strict=False, max_length=2000, description="Sealed at once, never shown again.")

@@ -13,7 +13,6 @@ import typer
 from recordari.kit.commands import DEVELOPMENT_TENANT, ItemId, Reason, Tenant, Yes, ask, read_values
 from recordari.kit.output import Answer, Commands, Note, Record, Table, confirm, counted, record
 from recordari.kit.verbs import Caller
-from recordari.lifetime import decay as decay_verbs
 from recordari.lifetime import erase as erase_verbs
 from recordari.lifetime import forget as forget_verbs
 from recordari.lifetime import retain
@@ -120,7 +119,7 @@ def _swept(sweep: Sweep) -> Answer:
 @policy_commands.command()
 def decay(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Record:
     """Archive faded items and promote important ones now, without waiting for the daily job."""
-    return Record(ask(lambda caller: decay_verbs.decay(*caller), tenant))
+    return Record(ask(lambda caller: retain.decay(*caller), tenant))
 
 
 @policy_commands.command()

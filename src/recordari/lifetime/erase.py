@@ -19,7 +19,7 @@ from recordari.db import audit, jobs
 from recordari.db.database import RETENTION_ROLE
 from recordari.errors import Conflict, NotFound
 from recordari.kit.resources import Resources
-from recordari.lifetime import erase_storage
+from recordari.lifetime import storage
 from recordari.lifetime.forget import follow_up, forget_items, redact, remove_discarded
 from recordari.lifetime.journal import complete_journal, restore_tombstones
 from recordari.lifetime.rules import Erasure
@@ -47,9 +47,9 @@ async def start_erasing_user(resources: Resources, identity: Identity, user_id: 
     erased_id = UserId(checked_id("user_id", user_id))
     identity = replace(identity, user_id=None)  # an administrator who acts for a user would see that user's rows only
     async with resources.database.transaction(identity) as tx:
-        if held := await erase_storage.count_held(tx, erased_id):
+        if held := await storage.count_held(tx, erased_id):
             raise Conflict(f"actions rest on {held} memories of this user; release the holds first")
-        erasure = await erase_storage.start_erasure(tx, new_id(), erased_id)
+        erasure = await storage.start_erasure(tx, new_id(), erased_id)
         name = f"{JOB}:{erasure.erasure_id}"
         await jobs.defer(tx, JOB, args={"erasure_id": str(erasure.erasure_id)}, queueing_lock=name, lock=name)
         await audit.record(tx, "user.erase.start", "erasure", erasure.erasure_id)
@@ -66,7 +66,7 @@ async def get_erasure(resources: Resources, identity: Identity, erasure_id: UUID
     """The progress of an erasure."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        erasure = await erase_storage.find_erasure(tx, erasure_id)
+        erasure = await storage.find_erasure(tx, erasure_id)
     if erasure is None:
         raise NotFound("there is no such erasure")
     return erasure
@@ -89,7 +89,7 @@ async def _wait_for_writers(resources: Resources, identity: Identity, erasure: E
     """Wait for transactions that began before the erasure: their rows are visible only once they end."""
     while True:
         async with resources.database.transaction(identity) as tx:
-            if not await erase_storage.has_older_writers(tx, erasure.erasure_id):
+            if not await storage.has_older_writers(tx, erasure.erasure_id):
                 return
         await asyncio.sleep(WRITERS_SECONDS)
 
@@ -98,11 +98,11 @@ async def _erase_items(resources: Resources, identity: Identity, erasure: Erasur
     """Redact a batch of the user's items; False if there are none."""
     assert erasure.user_id is not None
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        item_ids = await erase_storage.list_items(tx, erasure.user_id, before=erasure.requested_at, limit=ITEMS_AT_ONCE)
+        item_ids = await storage.list_items(tx, erasure.user_id, before=erasure.requested_at, limit=ITEMS_AT_ONCE)
         if not item_ids:
             return False
         redaction = await redact(tx, item_ids, now=resources.clock(), of_erased_user=True)
-        await erase_storage.progress(tx, erasure.erasure_id, items=len(redaction.forgotten.item_ids))
+        await storage.progress(tx, erasure.erasure_id, items=len(redaction.forgotten.item_ids))
     await follow_up(resources, identity, redaction)
     return True
 
@@ -111,18 +111,16 @@ async def _erase_sessions(resources: Resources, identity: Identity, erasure: Era
     """Remove a batch of the user's sessions with everything in them; False if there are none."""
     assert erasure.user_id is not None
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        await erase_storage.unplace_items(tx, erasure.user_id, before=erasure.requested_at)
-        sessions = await erase_storage.list_sessions(
-            tx, erasure.user_id, before=erasure.requested_at, limit=SESSIONS_AT_ONCE
-        )
+        await storage.unplace_items(tx, erasure.user_id, before=erasure.requested_at)
+        sessions = await storage.list_sessions(tx, erasure.user_id, before=erasure.requested_at, limit=SESSIONS_AT_ONCE)
         run_ids = [run_id for session in sessions for run_id in session.run_ids]
-        run_ids += await erase_storage.list_runs(tx, erasure.user_id, before=erasure.requested_at)
+        run_ids += await storage.list_runs(tx, erasure.user_id, before=erasure.requested_at)
         if not sessions and not run_ids:
             return False
-        await erase_storage.pseudonymise_audit(tx, [*(session.session_id for session in sessions), *run_ids])
-        await erase_storage.delete_runs(tx, run_ids)
-        await erase_storage.delete_sessions(tx, sessions)
-        await erase_storage.progress(tx, erasure.erasure_id, sessions=len(sessions))
+        await storage.pseudonymise_audit(tx, [*(session.session_id for session in sessions), *run_ids])
+        await storage.delete_runs(tx, run_ids)
+        await storage.delete_sessions(tx, sessions)
+        await storage.progress(tx, erasure.erasure_id, sessions=len(sessions))
     for session in sessions:
         await resources.get(SessionCache).drop(identity.tenant_id, session.session_id)
     return True
@@ -132,13 +130,13 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
     """Remove the user's own row and keys, and close the erasure."""
     assert erasure.user_id is not None
     async with resources.database.transaction(identity) as tx:
-        await erase_storage.delete_jobs(tx, erasure.user_id)
+        await storage.delete_jobs(tx, erasure.user_id)
     await remove_discarded(resources, identity)
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        cached = await erase_storage.list_state_sessions(tx, erasure.user_id, before=erasure.requested_at)
-        await erase_storage.delete_user(tx, erasure.user_id, before=erasure.requested_at)
-        await erase_storage.pseudonymise_audit(tx, [erasure.user_id])
-        finished = await erase_storage.finish_erasure(tx, erasure.erasure_id)
+        cached = await storage.list_state_sessions(tx, erasure.user_id, before=erasure.requested_at)
+        await storage.delete_user(tx, erasure.user_id, before=erasure.requested_at)
+        await storage.pseudonymise_audit(tx, [erasure.user_id])
+        finished = await storage.finish_erasure(tx, erasure.erasure_id)
         if finished is not None:
             await audit.record(
                 tx, "user.erase", "erasure", erasure.erasure_id, items=finished.items, sessions=finished.sessions
@@ -158,8 +156,8 @@ async def reapply_erasures(resources: Resources, identity: Identity, *, file: Pa
     require_admin(identity)
     restored = await restore_tombstones(resources, identity, file)
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        items = await erase_storage.find_returned_items(tx)
-        users = await erase_storage.find_returned_users(tx)
+        items = await storage.find_returned_items(tx)
+        users = await storage.find_returned_users(tx)
     for start in range(0, len(items), ITEMS_AT_ONCE):
         try:
             batch = items[start : start + ITEMS_AT_ONCE]

@@ -51,8 +51,6 @@ class Forgotten:
 
 @dataclass(slots=True, kw_only=True)
 class _Cascade:
-    """All items and sessions that one call affects."""
-
     targets: dict[UUID, RedactionTarget] = field(default_factory=dict)
     sessions: dict[SessionId, Summaries] = field(default_factory=dict)
 

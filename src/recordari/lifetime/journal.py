@@ -21,7 +21,7 @@ from recordari.core.identity import Identity
 from recordari.db.database import RETENTION_ROLE
 from recordari.errors import InvalidInput, ProviderError
 from recordari.kit.resources import Resources
-from recordari.lifetime import erase_storage
+from recordari.lifetime import storage
 from recordari.lifetime.storage import Tombstone
 
 FORMAT = "recordari-erasures"
@@ -38,7 +38,7 @@ async def write_journal(resources: Resources, identity: Identity, tombstones: Se
     if not tombstones:
         return
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        salt = await erase_storage.find_salt(tx)
+        salt = await storage.find_salt(tx)
     header = {"format": FORMAT, "version": VERSION, "tenant_id": str(identity.tenant_id), "salt": salt.hex()}
     lines = [_line(tombstone) for tombstone in tombstones]
     await asyncio.to_thread(_append, journal_file(resources, identity), lines, json.dumps(header))
@@ -51,7 +51,7 @@ async def complete_journal(resources: Resources, identity: Identity) -> int:
     added, after = 0, b""
     while True:
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-            page = await erase_storage.list_tombstones(tx, after=after, limit=PAGE)
+            page = await storage.list_tombstones(tx, after=after, limit=PAGE)
         if not page:
             return added
         missing = [stone for stone in page if stone.hash not in written or written[stone.hash] < stone.forgotten_at]
@@ -65,9 +65,9 @@ async def restore_tombstones(resources: Resources, identity: Identity, file: Pat
     if salt is None:
         return 0
     async with resources.database.transaction(identity) as tx:
-        await erase_storage.set_salt(tx, salt)
+        await storage.set_salt(tx, salt)
         for start in range(0, len(tombstones), PAGE):
-            await erase_storage.insert_tombstones(tx, tombstones[start : start + PAGE])
+            await storage.insert_tombstones(tx, tombstones[start : start + PAGE])
     return len(tombstones)
 
 

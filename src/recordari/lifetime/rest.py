@@ -21,13 +21,11 @@ from recordari.kit.rest import (
     etag_of,
     require_match,
 )
-from recordari.lifetime import decay as decay_verbs
 from recordari.lifetime import erase, retain
 from recordari.lifetime import forget as forget_verbs
-from recordari.lifetime.decay import DecayResult
 from recordari.lifetime.erase import Reapplied
 from recordari.lifetime.forget import Forgotten
-from recordari.lifetime.retain import Sweep
+from recordari.lifetime.retain import DecayResult, Sweep
 from recordari.lifetime.rules import MOST_DAYS, Erasure, Hold, RetentionPolicy
 
 router = APIRouter(prefix="/v1/retention", tags=["retention"], responses=PROBLEMS)
@@ -62,8 +60,6 @@ class RetentionChange(Strict):
 
 
 class SweepRequest(Strict):
-    """How to apply the policy."""
-
     model_config = ConfigDict(json_schema_extra={"examples": [{"dry_run": True}]})
 
     dry_run: bool | None = Field(default=None, description="Only report the effect; by default the policy decides.")
@@ -71,8 +67,6 @@ class SweepRequest(Strict):
 
 
 class ErasureRequest(Strict):
-    """The user to erase."""
-
     model_config = ConfigDict(json_schema_extra={"examples": [{"user_id": "jane"}]})
 
     user_id: str = Field(min_length=1, max_length=200)
@@ -104,7 +98,7 @@ async def sweep(caller: AdminCaller, body: SweepRequest | None = None) -> Sweep:
 @decay_router.post("", operation_id="decay")
 async def decay(caller: AdminCaller) -> DecayResult:
     """Archive faded items and promote important ones now."""
-    return await decay_verbs.decay(*caller)
+    return await retain.decay(*caller)
 
 
 @erasures_router.post("", operation_id="start_erasing_user", status_code=202, responses=HELD)
@@ -138,8 +132,6 @@ class ForgetRequest(Strict):
 
 
 class Held(BaseModel):
-    """Whether the hold is new."""
-
     was_new: bool
 
 

@@ -1,4 +1,4 @@
-"""Retention: a tenant's policy decides which ended items are archived, redacted or purged; a daily job applies it (T5)."""
+"""Daily jobs that end memory: retention of ended items by the tenant's policy (T5), and decay of recent memory (T2)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,28 @@ from recordari.db import audit
 from recordari.db.database import RETENTION_ROLE, Transaction
 from recordari.errors import Conflict
 from recordari.kit.resources import Resources
+from recordari.learning import storage as learning_storage
+from recordari.learning.rules.proposals import NewProposal, ProposalKind
 from recordari.lifetime import storage
 from recordari.lifetime.forget import Redaction, follow_up, record, redact, remove_discarded
 from recordari.lifetime.journal import complete_journal
 from recordari.lifetime.rules import (
     SETTING,
+    WEAKEST,
+    DecayDecision,
     DecayOutcome,
     Ended,
     RetentionPolicy,
     checked_policy,
+    decay_decision,
     is_too_much,
+    lifetime,
     retention_policy,
+    review_of,
     verdict,
 )
 from recordari.memory.objects import Objects
+from recordari.recall.accesses import AccessCounts
 from recordari.tenants.tenants import get_tenant, require_admin, update_tenant
 
 log = get_log(__name__)
@@ -209,3 +217,49 @@ async def _unused(resources: Resources, identity: Identity, keys: list[str]) -> 
     async with resources.database.transaction(identity) as tx:
         used = await storage.list_used_objects(tx, keys)
     return [key for key in keys if key not in used]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecayResult:
+    __pydantic_config__ = DESCRIBED
+
+    examined: int
+    archived: int
+    promoted: int
+    reviews: int = 0
+    """Important items that a person must approve before they become persistent."""
+
+
+async def decay(resources: Resources, identity: Identity, /, **_: Any) -> DecayResult:
+    """Archive faded items and promote important ones, in all of the tenant's recent memory."""
+    require_admin(identity)
+    await resources.get(AccessCounts).flush()
+    now = resources.clock()
+    after = FIRST
+    examined, archived, promoted, reviews = 0, 0, 0, 0
+    while True:
+        async with resources.database.transaction(identity) as tx:
+            page = await storage.list_recent(tx, after=after, limit=PAGE)
+            if not page:
+                break
+            decisions = {trace.item_id: decay_decision(trace, now=now) for trace in page}
+            faded = [item_id for item_id, decision in decisions.items() if decision is DecayDecision.ARCHIVE]
+            important = [item_id for item_id, decision in decisions.items() if decision is DecayDecision.PROMOTE]
+            # An item recalled within the shortest lifetime cannot have faded, even if the page was read before that.
+            recently = now - lifetime(WEAKEST)
+            archived += len(await storage.archive_faded(tx, faded, now=now, recalled_since=recently))
+            persistent = await storage.promote_items(tx, important)
+            for item_id in persistent:
+                await audit.record(tx, "memory.promote", "item", item_id, reason="importance")
+            for trace in page:
+                # Important, but neither its carrier nor its sources vouch for it (F6): a person decides.
+                reason = review_of(trace, now=now) if decisions[trace.item_id] is DecayDecision.KEEP else None
+                if reason is not None:
+                    proposal = NewProposal(kind=ProposalKind.PROMOTE, rule=reason, item_ids=(trace.item_id,))
+                    reviews += await learning_storage.insert_proposal(tx, proposal, now=now) is not None
+        examined, promoted = examined + len(page), promoted + len(persistent)
+        after = page[-1].item_id
+    if archived:
+        async with resources.database.transaction(identity) as tx:
+            await audit.record(tx, "memory.archive", "tenant", identity.tenant_id, reason="faded", archived=archived)
+    return DecayResult(examined=examined, archived=archived, promoted=promoted, reviews=reviews)

@@ -147,8 +147,6 @@ class RetentionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """An ended item, and when it ended."""
-
     item_id: UUID
     tier: Tier
     deleted_at: datetime | None

@@ -1,4 +1,4 @@
-"""Rows that end: redacted with everything derived from them, archived or purged; and their tombstones."""
+"""Rows that end: redacted with everything derived from them, archived or purged; tombstones; erasures of users."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recordari.core.identity import Scope, SessionId
+from recordari.core.identity import RunId, Scope, SessionId, UserId
 from recordari.core.items import REDACTED, Kind
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.lifetime.rules import Ended, Hold, Trace
+from recordari.lifetime.rules import Ended, Erasure, Hold, Trace
 from recordari.sessions.rules.sessions import Fold
 
 queries = Queries(__name__)
+
+ERASED_TABLES = frozenset(
+    {"api_keys", "erasures", "items", "profiles", "runs", "sessions", "state", "state_owners", "users", "vectors"}
+)
+"""Every table with a column `user_id`; a test compares it with the schema, so that no new one is overlooked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +67,6 @@ class DiscardedObject:
 
 
 async def lock_items(tx: Transaction, item_ids: Sequence[UUID]) -> list[RedactionTarget]:
-    """Lock the items to forget; items that are forgotten already are left out."""
     return await tx.all(queries.lock_items, RedactionTarget, item_ids=list(item_ids))
 
 
@@ -85,7 +89,6 @@ async def redact(tx: Transaction, item_ids: Sequence[UUID], *, now: datetime, ke
 
 
 async def unembed_followers(tx: Transaction, item_ids: Sequence[UUID]) -> list[UUID]:
-    """Drop the vectors that include the beginning of one of these items; returns the ids of their items."""
     return [row["item_id"] for row in await tx.dicts(queries.unembed_followers, item_ids=list(item_ids))]
 
 
@@ -144,7 +147,6 @@ async def list_recent(tx: Transaction, *, after: UUID, limit: int) -> list[Trace
 async def archive_faded(
     tx: Transaction, item_ids: Sequence[UUID], *, now: datetime, recalled_since: datetime
 ) -> list[UUID]:
-    """Archive faded items unless they were recalled or promoted meanwhile; returns their ids."""
     rows = await tx.dicts(queries.archive_faded, item_ids=list(item_ids), now=now, recalled_since=recalled_since)
     return [row["item_id"] for row in rows]
 
@@ -163,3 +165,115 @@ async def delete_hold(tx: Transaction, item_id: UUID, action_id: str) -> bool:
 
 async def list_holds(tx: Transaction, item_id: UUID) -> list[Hold]:
     return await tx.all(queries.list_holds, Hold, item_id=item_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOfUser:
+    session_id: SessionId
+    session_ref: UUID
+    run_ids: list[RunId]
+
+
+async def start_erasure(tx: Transaction, erasure_id: UUID, user_id: UserId) -> Erasure:
+    (erasure,) = await tx.all(queries.start_erasure, Erasure, erasure_id=erasure_id, user_id=user_id)
+    return erasure
+
+
+async def find_erasure(tx: Transaction, erasure_id: UUID) -> Erasure | None:
+    return await tx.maybe(queries.find_erasure, Erasure, erasure_id=erasure_id)
+
+
+async def count_held(tx: Transaction, user_id: UserId) -> int:
+    return int(await tx.value(queries.count_held, user_id=user_id))
+
+
+async def has_older_writers(tx: Transaction, erasure_id: UUID) -> bool:
+    return bool(await tx.value(queries.has_older_writers, erasure_id=erasure_id))
+
+
+async def list_items(tx: Transaction, user_id: UserId, *, before: datetime, limit: int) -> list[UUID]:
+    rows = await tx.dicts(queries.list_items, user_id=user_id, before=before, limit=limit)
+    return [row["item_id"] for row in rows]
+
+
+async def unplace_items(tx: Transaction, user_id: UserId, *, before: datetime) -> None:
+    await tx.run(queries.unplace_items, user_id=user_id, before=before)
+
+
+async def list_sessions(tx: Transaction, user_id: UserId, *, before: datetime, limit: int) -> list[SessionOfUser]:
+    return await tx.all(queries.list_sessions, SessionOfUser, user_id=user_id, before=before, limit=limit)
+
+
+async def list_runs(tx: Transaction, user_id: UserId, *, before: datetime) -> list[RunId]:
+    return [row["run_id"] for row in await tx.dicts(queries.list_runs, user_id=user_id, before=before)]
+
+
+async def delete_runs(tx: Transaction, run_ids: Sequence[RunId]) -> None:
+    await tx.run(queries.delete_runs, run_ids=list(run_ids))
+
+
+async def delete_sessions(tx: Transaction, sessions: Sequence[SessionOfUser]) -> None:
+    await tx.run(
+        queries.delete_sessions,
+        session_ids=[session.session_id for session in sessions],
+        session_refs=[session.session_ref for session in sessions],
+    )
+
+
+async def list_state_sessions(tx: Transaction, user_id: UserId, *, before: datetime) -> list[SessionId]:
+    rows = await tx.dicts(queries.list_state_sessions, user_id=user_id, before=before)
+    return [SessionId(row["owner_id"]) for row in rows]
+
+
+async def delete_user(tx: Transaction, user_id: UserId, *, before: datetime) -> None:
+    await tx.run(queries.delete_user, user_id=user_id, before=before, redacted=REDACTED)
+
+
+async def delete_jobs(tx: Transaction, user_id: UserId) -> None:
+    """Delete finished jobs that name the user; the application's role may do that, the retention role may not."""
+    await tx.run(queries.delete_jobs, user_id=user_id)
+
+
+async def pseudonymise_audit(tx: Transaction, ids: Sequence[str]) -> None:
+    if ids:
+        await tx.value(queries.pseudonymise_audit, ids=list(ids))
+
+
+async def progress(tx: Transaction, erasure_id: UUID, *, items: int = 0, sessions: int = 0) -> None:
+    await tx.run(queries.progress, erasure_id=erasure_id, items=items, sessions=sessions)
+
+
+async def finish_erasure(tx: Transaction, erasure_id: UUID) -> Erasure | None:
+    """Close an erasure; None if it was closed already."""
+    return await tx.maybe(queries.finish_erasure, Erasure, erasure_id=erasure_id)
+
+
+async def find_salt(tx: Transaction) -> bytes:
+    return bytes(await tx.value(queries.find_salt))
+
+
+async def set_salt(tx: Transaction, salt: bytes) -> None:
+    await tx.run(queries.set_salt, salt=salt)
+
+
+async def list_tombstones(tx: Transaction, *, after: bytes, limit: int) -> list[Tombstone]:
+    return await tx.all(queries.list_tombstones, Tombstone, after=after, limit=limit)
+
+
+async def insert_tombstones(tx: Transaction, tombstones: Sequence[Tombstone]) -> None:
+    await tx.run(
+        queries.insert_tombstones,
+        hashes=[stone.hash for stone in tombstones],
+        subjects=[stone.subject for stone in tombstones],
+        item_ids=[stone.item_id for stone in tombstones],
+        finals=[stone.is_final for stone in tombstones],
+        ats=[stone.forgotten_at for stone in tombstones],
+    )
+
+
+async def find_returned_items(tx: Transaction) -> list[UUID]:
+    return [row["item_id"] for row in await tx.dicts(queries.find_returned_items)]
+
+
+async def find_returned_users(tx: Transaction) -> list[UserId]:
+    return [row["user_id"] for row in await tx.dicts(queries.find_returned_users)]

@@ -52,8 +52,6 @@ class ShareRequest(Strict):
 
 
 class Withdrawn(BaseModel):
-    """The number of tenants that had the memory."""
-
     tenants: int
 
 

@@ -36,8 +36,6 @@ class Membership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A tenant of an organisation, as an operator sees it."""
-
     organisation: str
     tenant: str
     joined_at: datetime

@@ -197,7 +197,6 @@ async def _write_copy(
 
 
 async def _remove(there: Transaction, shared_from: str, item_ids: Sequence[UUID], *, reason: str) -> list[UUID]:
-    """Delete copies in the receiver, with a line of its audit for each."""
     removed = await storage.delete_copies(there, shared_from, item_ids)
     for item_id in removed:
         await audit.record(there, "share.remove", "item", item_id, reason=reason, tenant=shared_from)
@@ -379,8 +378,6 @@ async def list_members(owner_dsn: str) -> list[Member]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """The number of new copies."""
-
     items: int
     workflows: int
 

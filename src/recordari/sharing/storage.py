@@ -23,8 +23,6 @@ queries = Queries(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given(Item):
-    """An item as its owner shares it."""
-
     content_hash: bytes
     live: bool
 
@@ -172,7 +170,6 @@ class ToCopy:
 
 
 async def list_to_copy(tx: Transaction, template: AgentId) -> list[ToCopy]:
-    """An agent's persistent memories, locked until the transaction ends."""
     return await tx.all(queries.list_to_copy, ToCopy, template=template)
 
 

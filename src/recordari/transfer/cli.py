@@ -20,7 +20,7 @@ from recordari.memory import remember
 from recordari.memory.cli import ask_and_embed, left_to_worker, progress_bar
 from recordari.memory.rest import ImportSummary, Lines
 from recordari.transfer import export as export_verbs
-from recordari.transfer import foreign, import_export
+from recordari.transfer import import_export
 from recordari.transfer.export import FORMAT
 from recordari.transfer.import_export import Imported
 from recordari.transfer.rules import ForeignSource
@@ -49,7 +49,7 @@ def import_file(
     if source is not None:
         document = _read_json(file)
         result, waiting = ask_and_embed(
-            lambda caller, progress: foreign.import_foreign(*caller, source, document, progress=progress),
+            lambda caller, progress: import_export.import_foreign(*caller, source, document, progress=progress),
             "memories",
             tenant,
             **owner,

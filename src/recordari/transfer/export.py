@@ -64,7 +64,6 @@ async def export(resources: Resources, identity: Identity, *, user_id: str | Non
 
 
 async def _with_body(resources: Resources, kind: str, exported: Exported) -> dict[str, Any]:
-    """The row with its body from the object store."""
     row = exported.row
     if exported.object_key is None:
         return row

@@ -169,8 +169,6 @@ def _proposal(row: Row) -> Row:
 
 
 def _columns(*, time: str, uuid: str = "", text_id: str = "") -> Callable[[Row], Row]:
-    """A check of rows that have an id and a time."""
-
     def check(row: Row) -> Row:
         if uuid:
             row_id(row, uuid)

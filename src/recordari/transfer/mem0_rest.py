@@ -73,8 +73,6 @@ class AddRequest(OwnedRequest):
 
 
 class AskRequest(OwnedRequest):
-    """A question, or filters of a list."""
-
     query: str | None = None
     top_k: int | None = None
     limit: int | None = None
@@ -98,8 +96,6 @@ class MemoryFeedback(Loose):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of memories, and the caller that acts for it."""
-
     scope: Scope
     caller: Caller
     ids: dict[str, str]

@@ -34,7 +34,6 @@ class Engine(StrEnum):
 
     @property
     def default_schema(self) -> str:
-        """The schema of a table that names none."""
         return {"postgres": "public", "mysql": "", "sqlite": "main", "duckdb": "main"}[self.value]
 
     @property
