@@ -153,11 +153,8 @@ class Postgres:
             size = max(1, len(json.dumps([encoded(value) for value in rows[-1]])))
             count = max(1, min(200, BATCH_BYTES // size))
 
-    def mark(self) -> None:
-        self._connection.execute("SAVEPOINT next_one")
-
-    def recover(self) -> None:
-        self._connection.execute("ROLLBACK TO SAVEPOINT next_one")
+    def mark(self, *, failed: bool) -> None:
+        self._connection.execute("ROLLBACK TO SAVEPOINT next_one" if failed else "SAVEPOINT next_one")
 
     def refused(self, error: Exception) -> Refused:
         if isinstance(error, self._errors.errors.QueryCanceled):
@@ -445,7 +442,7 @@ def answer(engine: Any, sql: str, *, most_rows: int, most_bytes: int) -> None:
 def mark(engine: Any, *, failed: bool = False) -> None:
     """Set or return to a savepoint, for an engine whose transaction ends with an error."""
     if isinstance(engine, Postgres):
-        (engine.recover if failed else engine.mark)()
+        engine.mark(failed=failed)
 
 
 def main() -> None:

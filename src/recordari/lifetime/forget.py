@@ -36,7 +36,6 @@ from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
 
-NO_SUCH_ITEM = "there is no such item"
 OBJECTS_AT_ONCE = 100
 
 
@@ -90,7 +89,7 @@ async def forget_items(resources: Resources, identity: Identity, item_ids: Seque
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
         redaction = await redact(tx, item_ids, now=resources.clock())
         if not redaction.forgotten.item_ids:
-            raise NotFound(NO_SUCH_ITEM)
+            raise NotFound("there is no such item")
         await record(tx, item_ids, redaction, reason=reason)
     await follow_up(resources, identity, redaction)
     return redaction.forgotten

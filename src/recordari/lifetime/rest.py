@@ -131,7 +131,7 @@ class ForgetRequest(Strict):
     dry_run: bool = Field(default=False, description="Only report the items that would be redacted.")
 
 
-class Held(BaseModel):
+class HoldResult(BaseModel):
     was_new: bool
 
 
@@ -153,11 +153,11 @@ async def list_holds(caller: AgentCaller, item_id: UUID) -> list[Hold]:
     operation_id="hold",
     openapi_extra=client(part="was_new"),
     status_code=201,
-    responses={200: {"model": Held, "description": "The action holds it already."}},
+    responses={200: {"model": HoldResult, "description": "The action holds it already."}},
 )
-async def hold(caller: AgentCaller, item_id: UUID, action_id: ActionId, response: Response) -> Held:
+async def hold(caller: AgentCaller, item_id: UUID, action_id: ActionId, response: Response) -> HoldResult:
     """Hold an item for an action: nothing may remove it until you release it."""
-    held = Held(was_new=await forget_verbs.hold(*caller, item_id, action_id))
+    held = HoldResult(was_new=await forget_verbs.hold(*caller, item_id, action_id))
     if not held.was_new:
         response.status_code = 200
     return held

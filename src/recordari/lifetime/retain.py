@@ -13,7 +13,7 @@ from recordari.core.identity import Identity
 from recordari.core.ids import FIRST
 from recordari.core.telemetry import get_log
 from recordari.db import audit
-from recordari.db.database import RETENTION_ROLE, Transaction
+from recordari.db.database import RETENTION_ROLE
 from recordari.errors import Conflict
 from recordari.kit.resources import Resources
 from recordari.learning import storage as learning_storage
@@ -143,7 +143,12 @@ async def _apply_batch(resources: Resources, identity: Identity, action: DecayOu
                 await record(tx, item_ids, redaction, reason="policy")
                 changed = len(redaction.forgotten.item_ids)
             else:
-                changed = await _archive_or_purge(resources, tx, action, item_ids)
+                if action is DecayOutcome.ARCHIVE:
+                    changed = await storage.archive_items(tx, item_ids, now=resources.clock())
+                else:
+                    changed = await storage.purge_items(tx, item_ids)
+                ids = [str(item_id) for item_id in item_ids]
+                await audit.record(tx, f"memory.{action}", "tenant", identity.tenant_id, reason="policy", item_ids=ids)
     except Conflict:
         # Something derived from one of them is held: only that one is left out.
         if len(item_ids) == 1:
@@ -152,18 +157,6 @@ async def _apply_batch(resources: Resources, identity: Identity, action: DecayOu
         return sum([await _apply_batch(resources, identity, action, [item_id]) for item_id in item_ids])
     if redaction is not None:
         await follow_up(resources, identity, redaction)
-    return changed
-
-
-async def _archive_or_purge(
-    resources: Resources, tx: Transaction, action: DecayOutcome, item_ids: Sequence[UUID]
-) -> int:
-    if action is DecayOutcome.ARCHIVE:
-        changed = await storage.archive_items(tx, item_ids, now=resources.clock())
-    else:
-        changed = await storage.purge_items(tx, item_ids)
-    ids = [str(item_id) for item_id in item_ids]
-    await audit.record(tx, f"memory.{action}", "tenant", tx.identity.tenant_id, reason="policy", item_ids=ids)
     return changed
 
 

@@ -69,7 +69,3 @@ class ShareLink:
     decided_at: datetime | None
     items: int
     """The number of copies from it."""
-
-
-def copy_ref(owner: TenantId, item_id: UUID) -> str:
-    return f"shared:{owner}:{item_id}"

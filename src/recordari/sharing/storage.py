@@ -16,7 +16,7 @@ from recordari.db.backup import list_as_owner
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
 from recordari.memory.rules import Indexed
-from recordari.sharing.rules import RECEIVED_TRUST, LinkStatus, Member, Membership, Share, ShareLink, copy_ref
+from recordari.sharing.rules import RECEIVED_TRUST, LinkStatus, Member, Membership, Share, ShareLink
 
 queries = Queries(__name__)
 
@@ -134,7 +134,7 @@ async def insert_copy(
         queries.insert_copy,
         **values
         | {"item_id": item_id, "kind": str(given.kind), "scope": str(Scope.TENANT), "tier": str(Tier.PERSISTENT)}
-        | {"source_ref": copy_ref(owner, given.item_id), "trust": str(RECEIVED_TRUST), "metadata": Jsonb({})}
+        | {"source_ref": f"shared:{owner}:{given.item_id}", "trust": str(RECEIVED_TRUST), "metadata": Jsonb({})}
         | dict.fromkeys(("user_id", "agent_id", "session_id", "run_id", "payload_key")),
         now=now,
         shared_from=owner_name,

@@ -168,23 +168,18 @@ def _proposal(row: Row) -> Row:
     return row
 
 
-def _columns(*, time: str, uuid: str = "", text_id: str = "") -> Callable[[Row], Row]:
+def _columns(*, time: str, uuid: str = "", text_id: str = "", count: str = "") -> Callable[[Row], Row]:
     def check(row: Row) -> Row:
         if uuid:
             row_id(row, uuid)
         if text_id:
             checked_id(text_id, _text(row, text_id))
+        if count:
+            whole_number(row, count, least=1)
         _check_times(row, time)
         return row
 
     return check
-
-
-def _choice(row: Row) -> Row:
-    row_id(row, "choice_id")
-    whole_number(row, "candidates", least=1)
-    _check_times(row, "chosen_at")
-    return row
 
 
 def _report(row: Row) -> Row:
@@ -230,7 +225,7 @@ _CHECKS: dict[str, Callable[[Row], Row]] = {
     "hold": _columns(uuid="item_id", text_id="action_id", time="created_at"),
     "protected_source": _columns(uuid="source_id", time="protected_at"),
     "workflow": _workflow,
-    "choice": _choice,
+    "choice": _columns(uuid="choice_id", count="candidates", time="chosen_at"),
     "outcome": _columns(text_id="outcome_id", time="rewarded_at"),
     "proposal": _proposal,
     "report": _report,

@@ -31,7 +31,16 @@ router = APIRouter(prefix="/v1", tags=["export"], responses=PROBLEMS)
 @router.get("/export", operation_id="export", response_class=StreamingResponse, responses=EXPORT)
 async def export(caller: AgentCaller, user_id: UserId = None) -> StreamingResponse:
     """Export the tenant or one user, line by line; without the role admin only your own user."""
-    return await _streamed(export_verbs.export(*caller, user_id=user_id))
+    lines = export_verbs.export(*caller, user_id=user_id)
+    # The first line is read before the response begins, so that an error has its own status.
+    first = await anext(lines)
+
+    async def encoded() -> AsyncIterator[bytes]:
+        yield f"{first}\n".encode()
+        async for line in lines:
+            yield f"{line}\n".encode()
+
+    return StreamingResponse(encoded(), media_type=LINES)
 
 
 @router.post(
@@ -56,18 +65,6 @@ async def import_export(caller: AdminCaller, request: Request) -> Imported:
         if line is None:
             raise
         raise type(error)(f"line {line}: {error.message}", field=f"line {line}") from error
-
-
-async def _streamed(lines: AsyncIterator[str]) -> StreamingResponse:
-    # The first line is read before the response begins, so that an error has its own status.
-    first = await anext(lines)
-
-    async def encoded() -> AsyncIterator[bytes]:
-        yield f"{first}\n".encode()
-        async for line in lines:
-            yield f"{line}\n".encode()
-
-    return StreamingResponse(encoded(), media_type=LINES)
 
 
 async def _text_lines(chunks: AsyncIterable[bytes], *, max_bytes: int) -> AsyncGenerator[str, None]:

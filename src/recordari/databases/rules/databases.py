@@ -30,7 +30,8 @@ class Engine(StrEnum):
 
     @property
     def label(self) -> str:
-        return _LABELS[self]
+        labels = {"postgres": "PostgreSQL", "mysql": "MySQL or MariaDB", "sqlite": "SQLite", "duckdb": "DuckDB"}
+        return labels[self.value]
 
     @property
     def default_schema(self) -> str:
@@ -40,14 +41,6 @@ class Engine(StrEnum):
     def is_file(self) -> bool:
         """Whether the database is a file on the machine that runs Recordari."""
         return self in {Engine.SQLITE, Engine.DUCKDB}
-
-
-_LABELS = {
-    Engine.POSTGRES: "PostgreSQL",
-    Engine.MYSQL: "MySQL or MariaDB",
-    Engine.SQLITE: "SQLite",
-    Engine.DUCKDB: "DuckDB",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
