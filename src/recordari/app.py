@@ -20,7 +20,6 @@ from recordari.facts import curate
 from recordari.kit.verbs import Bound, verb
 from recordari.knowledge import documents, ingest, search, sources, sync
 from recordari.learning import consolidate, proposals, workflows
-from recordari.lifetime import decay as lifetime_decay
 from recordari.lifetime import erase, retain
 from recordari.lifetime import forget as lifetime_forget
 from recordari.memory import index, items, versions
@@ -33,7 +32,6 @@ from recordari.sessions import episodes, messages, runs, sessions, state
 from recordari.sharing import share as sharing_share
 from recordari.tenants import tenants, usage
 from recordari.transfer import export as transfer_export
-from recordari.transfer import foreign
 from recordari.transfer import import_export as transfer_import_export
 from recordari.wiring import open_resources
 from recordari.worker import jobs
@@ -147,7 +145,7 @@ class Memory(Bound):
     list_holds = verb(lifetime_forget.list_holds)
     get_retention_policy = verb(retain.get_retention_policy)
     sweep = verb(retain.sweep)
-    decay = verb(lifetime_decay.decay)
+    decay = verb(retain.decay)
     collect_objects = verb(retain.collect_objects)
     erase_user = verb(erase.erase_user)
     start_erasing_user = verb(erase.start_erasing_user)
@@ -238,7 +236,7 @@ class Memory(Bound):
     # What goes in and out
     export = verb(transfer_export.export)
     import_export = verb(transfer_import_export.import_export)
-    import_foreign = verb(foreign.import_foreign)
+    import_foreign = verb(transfer_import_export.import_foreign)
 
     # Who there is
     get_agent = verb(tenants.get_agent)

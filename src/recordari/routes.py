@@ -17,7 +17,6 @@ from recordari.operations import rest as operations_rest
 from recordari.privacy import rest as privacy_rest
 from recordari.recall import rest as recall_rest
 from recordari.sessions import rest as sessions_rest
-from recordari.sharing import agents_rest
 from recordari.sharing import rest as sharing_rest
 from recordari.tenants import rest as tenants_rest
 from recordari.transfer import mem0_rest
@@ -44,7 +43,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     sharing_rest.links_router,
     tenants_rest.tenants_router,
     tenants_rest.users_router,
-    agents_rest.router,
+    sharing_rest.agents_router,
     context_rest.profiles_router,
     tenants_rest.keys_router,
     tenants_rest.audit_router,

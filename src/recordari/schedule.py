@@ -27,7 +27,7 @@ from recordari.events import follow, webhooks
 from recordari.facts import extract, judge
 from recordari.knowledge import sync
 from recordari.learning import consolidate, proposals, workflows
-from recordari.lifetime import decay, erase, retain
+from recordari.lifetime import erase, retain
 from recordari.memory import index
 from recordari.operations import answers, reports
 from recordari.sessions import episodes, messages, sessions, state
@@ -48,7 +48,7 @@ JOBS: dict[str, Job] = {
     "sweep_state": Job(run=state.sweep, cron="15 * * * *"),
     "sweep_entries": Job(run=entries.sweep_entries, cron="45 * * * *"),
     "sweep_choices": Job(run=workflows.sweep_choices, cron="30 2 * * *"),
-    "decay": Job(run=decay.decay, cron="0 4 * * *", timeout=3_600.0),
+    "decay": Job(run=retain.decay, cron="0 4 * * *", timeout=3_600.0),
     "consolidate_sessions": Job(run=consolidate.consolidate_sessions, cron="40 * * * *", timeout=3_600.0),
     "review_memory": Job(run=proposals.review_memory, cron="30 4 * * 0", timeout=3_600.0),
     "reconcile_shares": Job(run=share.reconcile, cron="45 3 * * *"),

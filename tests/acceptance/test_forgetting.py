@@ -22,9 +22,9 @@ from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.facts import storage as facts_storage
 from recordari.facts.storage import Link
 from recordari.lifetime import erase, retain
-from recordari.lifetime.erase_storage import ERASED_TABLES
 from recordari.lifetime.journal import journal_file
 from recordari.lifetime.rules import DecayOutcome, RetentionPolicy
+from recordari.lifetime.storage import ERASED_TABLES
 from recordari.sessions.messages import Summariser
 from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.tenants import tenants

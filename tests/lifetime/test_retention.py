@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -115,7 +115,7 @@ def test_what_is_not_valid_is_named_and_falls_back(wrong: dict[str, Any]) -> Non
 
 def test_a_policy_is_read_as_it_is_written() -> None:
     policy = checked_policy({"deleted_days": 1, "archived_days": 9, "safety_share": 1})
-    assert retention_policy({"memory_retention": policy.written()}) == (policy, True)
+    assert retention_policy({"memory_retention": asdict(policy)}) == (policy, True)
     assert retention_policy({}) == (RetentionPolicy(), True)
 
 

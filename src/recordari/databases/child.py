@@ -1,9 +1,8 @@
-"""Reads one database and ends: the process behind `reader.py`, run by its path, with nothing of Recordari in it.
+"""Reads one database and exits: the process behind `reader.py`, started by its path, without any import of Recordari.
 
-One JSON object comes on standard input; lines of JSON go to standard output. A process, because SQLite and DuckDB work
-inside whoever opens them and because a driver takes a row of a gigabyte into memory before anybody can look at its size:
-here a limit of memory and time ends that, and nothing else with it. Whatever a statement leaves behind in its session
-ends with the process.
+It reads one JSON object from standard input and writes lines of JSON to standard output. It is a process of its own,
+because SQLite and DuckDB run inside the program that opens them, and because a driver loads a row of a gigabyte before its
+size is known. Limits of memory and time end this process and nothing else, and with it the session of the statement.
 """
 
 from __future__ import annotations
@@ -19,10 +18,12 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-MEMORY = {"duckdb": 4 << 30}  # addresses, most of which DuckDB only reserves; its own limit is below
+MEMORY = {"duckdb": 4 << 30}  # address space, most of which DuckDB only reserves; its own limit is below
 MEMORY_OTHERS = 1 << 30
 DUCKDB_MEMORY = "256MB"
 SQLITE_HEAP = 128 << 20
+# Read as text: Python has no date before year 1 and no infinite one.
+POSTGRES_TEXT_TYPES = "date time timetz timestamp timestamptz interval numeric money inet cidr".split()
 SQLITE_TABLE_FUNCTIONS = frozenset(["json_each", "json_tree", "generate_series"])
 BATCH_BYTES = 256 << 10
 MAX_MESSAGE = 500
@@ -31,7 +32,7 @@ Batch = tuple[list[str], Iterator[Sequence[Any]]]
 
 
 class Refused(Exception):
-    """The database must not or cannot be read in this way."""
+    """The database cannot be read in this way, or must not be."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -39,7 +40,7 @@ class Refused(Exception):
 
 
 def limit_process(engine: str, seconds: float) -> None:
-    """End this process by itself when it takes too much memory or time, whatever native code is doing."""
+    """Let the system end this process if it takes too much memory or time, even inside native code."""
     import signal
 
     try:
@@ -56,7 +57,7 @@ def limit_process(engine: str, seconds: float) -> None:
 
 
 def encoded(value: Any) -> Any:
-    """The value as JSON knows it: exact numbers and moments as text."""
+    """The value in JSON: exact numbers and times as text."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -84,7 +85,7 @@ class Postgres:
         from psycopg.types.string import TextLoader
 
         self._errors = psycopg
-        self._asked = 0
+        self._cursors = 0
         seconds = float(request["seconds"])
         try:
             self._connection = psycopg.connect(
@@ -96,19 +97,7 @@ class Postgres:
             )
         except psycopg.Error as error:
             raise Refused("unreachable", reason_of(str(error))) from error
-        # As the server writes them: Python has no date before year 1 and no infinite one.
-        for name in (
-            "date",
-            "time",
-            "timetz",
-            "timestamp",
-            "timestamptz",
-            "interval",
-            "numeric",
-            "money",
-            "inet",
-            "cidr",
-        ):
+        for name in POSTGRES_TEXT_TYPES:
             self._connection.adapters.register_loader(name, TextLoader)
         milliseconds = int(seconds * 1000)
         run = self._connection.execute
@@ -123,20 +112,20 @@ class Postgres:
         )
         if self._connection.info.server_version >= 170000:
             run(f"SET LOCAL transaction_timeout = {2 * milliseconds}")
-        try:  # only a superuser may set it, or whoever was granted that
+        try:  # only a role with the right to set it may
             with self._connection.transaction():
                 run("SET LOCAL temp_file_limit = '256MB'")
         except psycopg.Error:
             pass
 
     def run(self, sql: str) -> Batch:
-        """Ask by a cursor: it takes one SELECT and nothing else, whoever wrote it."""
+        """Run a statement through a cursor, which accepts one SELECT and nothing else."""
         from psycopg import errors
         from psycopg.pq import DiagnosticField, ExecStatus
 
-        self._asked += 1
-        # In the extended protocol, which takes one statement only.
-        statement = f"DECLARE answer_{self._asked} NO SCROLL CURSOR FOR {sql}".encode()
+        self._cursors += 1
+        # The extended protocol accepts one statement only.
+        statement = f"DECLARE answer_{self._cursors} NO SCROLL CURSOR FOR {sql}".encode()
         declared = self._connection.pgconn.exec_params(statement, [])
         if declared.status != ExecStatus.COMMAND_OK:
             if declared.error_field(DiagnosticField.SQLSTATE) == b"57014":
@@ -145,16 +134,16 @@ class Postgres:
             raise Refused("statement", message.decode("utf-8", "replace"))
         cursor = self._connection.cursor()
         try:
-            cursor.execute(f"FETCH FORWARD 0 FROM answer_{self._asked}")
+            cursor.execute(f"FETCH FORWARD 0 FROM answer_{self._cursors}")
         except errors.Error as error:
             raise self.refused(error) from error
         return [column.name for column in cursor.description or ()], self._rows(cursor)
 
     def _rows(self, cursor: Any) -> Iterator[Sequence[Any]]:
-        count = 1  # of a first row is seen how large rows are
+        count = 1  # the first row shows how large rows are
         while True:
             try:
-                cursor.execute(f"FETCH FORWARD {count} FROM answer_{self._asked}")
+                cursor.execute(f"FETCH FORWARD {count} FROM answer_{self._cursors}")
             except self._errors.Error as error:
                 raise self.refused(error) from error
             rows = cursor.fetchall()
@@ -164,16 +153,10 @@ class Postgres:
             size = max(1, len(json.dumps([encoded(value) for value in rows[-1]])))
             count = max(1, min(200, BATCH_BYTES // size))
 
-    def mark(self) -> None:
-        """Keep what has been done from the failure of what comes next."""
-        self._connection.execute("SAVEPOINT next_one")
-
-    def recover(self) -> None:
-        """Go on after a statement that failed."""
-        self._connection.execute("ROLLBACK TO SAVEPOINT next_one")
+    def mark(self, *, failed: bool) -> None:
+        self._connection.execute("ROLLBACK TO SAVEPOINT next_one" if failed else "SAVEPOINT next_one")
 
     def refused(self, error: Exception) -> Refused:
-        """Say what the database said, in one sentence."""
         if isinstance(error, self._errors.errors.QueryCanceled):
             return Refused("time", "it took too long")
         if isinstance(error, self._errors.OperationalError) and self._connection.closed:
@@ -183,7 +166,7 @@ class Postgres:
 
 
 class MySql:
-    """One read-only transaction, ended by closing, killed from beside when it takes too long."""
+    """One read-only transaction, ended by closing; a second connection kills it if it takes too long."""
 
     def __init__(self, request: Mapping[str, Any]) -> None:
         import pymysql
@@ -210,28 +193,26 @@ class MySql:
         run("START TRANSACTION READ ONLY")
 
     def _connect(self) -> Any:
-        """Connect to the address that was checked, with the name that its certificate has."""
+        """Connect to the checked address, with the name in its certificate."""
         import socket
 
-        given = dict(self._parameters)
-        address = given.pop("address")
-        tls = given.pop("tls", False)
-        if tls:
+        parameters = dict(self._parameters)
+        address = parameters.pop("address")
+        if parameters.pop("tls", False):
             import ssl
 
-            given["ssl"] = ssl.create_default_context()
+            parameters["ssl"] = ssl.create_default_context()
         connection = self._module.connect(
-            **given, charset="utf8mb4", local_infile=False, autocommit=False, defer_connect=True
+            **parameters, charset="utf8mb4", local_infile=False, autocommit=False, defer_connect=True
         )
-        if given["host"].startswith("/"):
-            connection.unix_socket = given["host"]
+        if parameters["host"].startswith("/"):
+            connection.unix_socket = parameters["host"]
             connection.connect()
         else:
-            connection.connect(socket.create_connection((address, given["port"]), timeout=self._connect_seconds))
+            connection.connect(socket.create_connection((address, parameters["port"]), timeout=self._connect_seconds))
         return connection
 
     def run(self, sql: str) -> Batch:
-        """Ask, with somebody beside who ends it in time."""
         timer = threading.Timer(self._seconds, self._kill, args=[self._connection.thread_id()])
         timer.daemon = True
         timer.start()
@@ -253,13 +234,12 @@ class MySql:
 
     def _kill(self, thread: int) -> None:
         try:
-            with self._connect() as beside, beside.cursor() as cursor:
+            with self._connect() as connection, connection.cursor() as cursor:
                 cursor.execute("KILL %s", (int(thread),))
         except (self._module.err.MySQLError, OSError):
-            pass  # it ended by itself, or the server's own limit ends it
+            pass  # it has ended, or the server's own limit ends it
 
     def refused(self, error: Exception) -> Refused:
-        """Say what the database said."""
         number = error.args[0] if error.args else 0
         if number in {1969, 3024, 1317, 2013, 2006, 0}:  # over time, interrupted, killed
             return Refused("time", "it took too long")
@@ -267,7 +247,7 @@ class MySql:
 
 
 class Sqlite:
-    """A file opened for reading, with an authorizer that knows nothing but reading."""
+    """A file opened for reading, with an authorizer that allows only reading."""
 
     def __init__(self, request: Mapping[str, Any]) -> None:
         import sqlite3
@@ -307,25 +287,24 @@ class Sqlite:
         self._connection.set_authorizer(self._authorize)
 
     def _authorize(self, action: int, one: str | None, two: str | None, _: str | None, within: str | None) -> int:
-        """Let pass: SELECT, columns of allowed tables (through an allowed view too), functions."""
-        known = self._module
-        if action in {known.SQLITE_SELECT, known.SQLITE_RECURSIVE}:
-            return int(known.SQLITE_OK)
-        if action == known.SQLITE_FUNCTION:
-            return int(known.SQLITE_DENY if two in {"load_extension", "fts3_tokenizer"} else known.SQLITE_OK)
-        if one == "sqlite_master" and (action == known.SQLITE_UPDATE or two == "ROWID"):
-            return int(known.SQLITE_OK)  # how SQLite declares table functions; a real update it refuses by itself
-        if action == known.SQLITE_READ:
+        """Allow SELECT, columns of allowed tables (also through an allowed view) and functions."""
+        sqlite = self._module
+        if action in {sqlite.SQLITE_SELECT, sqlite.SQLITE_RECURSIVE}:
+            return int(sqlite.SQLITE_OK)
+        if action == sqlite.SQLITE_FUNCTION:
+            return int(sqlite.SQLITE_DENY if two in {"load_extension", "fts3_tokenizer"} else sqlite.SQLITE_OK)
+        if one == "sqlite_master" and (action == sqlite.SQLITE_UPDATE or two == "ROWID"):
+            return int(sqlite.SQLITE_OK)  # so SQLite declares table functions; the file is read-only anyway
+        if action == sqlite.SQLITE_READ:
             names = {str(one).lower(), str(within).lower()}
-            # Without a column it may be a WITH query, whose name is anything, and of which only rows are counted.
+            # Without a column it may be a WITH query of any name, of which only rows are counted.
             is_allowed = not self._tables or names & self._tables or one in SQLITE_TABLE_FUNCTIONS or not two
-            return int(known.SQLITE_OK if is_allowed or self._may_describe else known.SQLITE_DENY)
-        if self._may_describe and action == known.SQLITE_PRAGMA and one in {"table_info", "foreign_key_list"}:
-            return int(known.SQLITE_OK)
-        return int(known.SQLITE_DENY)
+            return int(sqlite.SQLITE_OK if is_allowed or self._may_describe else sqlite.SQLITE_DENY)
+        if self._may_describe and action == sqlite.SQLITE_PRAGMA and one in {"table_info", "foreign_key_list"}:
+            return int(sqlite.SQLITE_OK)
+        return int(sqlite.SQLITE_DENY)
 
     def run(self, sql: str) -> Batch:
-        """Ask, for so many seconds."""
         self._ends = time.monotonic() + self._seconds
         try:
             cursor = self._connection.execute(sql)
@@ -340,7 +319,6 @@ class Sqlite:
             raise self.refused(error) from error
 
     def refused(self, error: Exception) -> Refused:
-        """Say what SQLite said."""
         name = getattr(error, "sqlite_errorname", "")
         if name == "SQLITE_INTERRUPT":
             return Refused("time", "it took too long")
@@ -350,7 +328,7 @@ class Sqlite:
 
 
 class DuckDb:
-    """A file opened for reading, without a way to other files, the network or its own settings."""
+    """A file opened for reading, without access to other files, the network or its own settings."""
 
     def __init__(self, request: Mapping[str, Any]) -> None:
         import duckdb
@@ -373,7 +351,6 @@ class DuckDb:
             raise Refused("unreachable", "the file cannot be opened as a DuckDB database") from error
 
     def run(self, sql: str) -> Batch:
-        """Ask one SELECT, interrupted in time."""
         timer = threading.Timer(self._seconds, self._interrupt)
         timer.daemon = True
         self._late = False
@@ -386,10 +363,10 @@ class DuckDb:
         return [column[0] for column in cursor.description or ()], self._rows(cursor, timer)
 
     def _one_select(self, sql: str) -> Any:
-        found = self._connection.extract_statements(sql)
-        if len(found) != 1 or found[0].type != self._module.StatementType.SELECT:
+        statements = self._connection.extract_statements(sql)
+        if len(statements) != 1 or statements[0].type != self._module.StatementType.SELECT:
             raise Refused("statement", "only one SELECT is read")
-        return found[0]
+        return statements[0]
 
     def _interrupt(self) -> None:
         self._late = True
@@ -405,7 +382,6 @@ class DuckDb:
             timer.cancel()
 
     def refused(self, error: Exception) -> Refused:
-        """Say what DuckDB said."""
         if self._late:
             return Refused("time", "it took too long")
         if isinstance(error, self._module.OutOfMemoryException):
@@ -422,7 +398,7 @@ ENGINES: dict[str, Callable[[Mapping[str, Any]], Any]] = {
 
 
 def reason_of(message: str) -> str:
-    """Why a connection failed, in words of ours: a driver's own name the host and the user."""
+    """Why a connection failed, in our own words: a driver's message names the host and the user."""
     lowered = message.lower()
     for reason, signs in {
         "the user name or password is wrong": ("password", "access denied", "authentication"),
@@ -439,7 +415,6 @@ def reason_of(message: str) -> str:
 
 
 def send(message: Mapping[str, Any]) -> int:
-    """Write one line; how long it is."""
     line = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
     sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()
@@ -465,13 +440,13 @@ def answer(engine: Any, sql: str, *, most_rows: int, most_bytes: int) -> None:
 
 
 def mark(engine: Any, *, failed: bool = False) -> None:
-    """Let an engine whose transactions end with an error go on after one."""
+    """Set or return to a savepoint, for an engine whose transaction ends with an error."""
     if isinstance(engine, Postgres):
-        (engine.recover if failed else engine.mark)()
+        engine.mark(failed=failed)
 
 
 def main() -> None:
-    """Do what standard input says, then end without tidying up: the connection is not to be used again."""
+    """Answer the request on standard input, then exit without cleaning up: the connection is not used again."""
     request = json.loads(sys.stdin.buffer.read())
     statements = request["statements"]
     limit_process(request["engine"], request["connect_seconds"] + (request["seconds"] + 1) * len(statements))
@@ -482,7 +457,7 @@ def main() -> None:
             if not request.get("describe"):
                 answer(engine, sql, most_rows=request["rows"], most_bytes=request["bytes"])
                 continue
-            try:  # a table that may not be read does not keep the others from being described
+            try:  # a table that cannot be read does not stop the description of the others
                 mark(engine)
                 answer(engine, sql, most_rows=request["rows"], most_bytes=request["bytes"])
             except Refused as refused:

@@ -1,4 +1,4 @@
-"""`recordari database`: add, list, refresh, remove, ask."""
+"""`recordari database`: connect databases and ask them."""
 
 from __future__ import annotations
 
@@ -29,33 +29,35 @@ def add(
         list[str],
         typer.Option("--table", help="A table that may be read: `orders`, `sales.orders`, or `orders(id,total)`."),
     ],
-    description: Annotated[str, typer.Option(help="What it knows; agents choose by it.")] = "",
+    description: Annotated[str, typer.Option(help="What it contains; agents choose by it.")] = "",
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
-    """Connect a database; its DSN is read from standard input, or asked for."""
-    # Not an argument: those are seen by every process of the machine and kept by the shell.
+    """Connect a database; its DSN is read from standard input, or from a prompt."""
+    # Not an argument: every process of the machine sees those, and the shell saves them.
     dsn = typer.prompt("DSN", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.readline().strip()
     tables = dict(_read_table(each) for each in table)
-    return _database(
-        commands.ask(
-            lambda caller: registry.add_database(*caller, name, dsn, tables=tables, description=description), tenant
-        )
+    database = commands.ask(
+        lambda caller: registry.add_database(*caller, name, dsn, tables=tables, description=description), tenant
     )
+    return _database(database)
 
 
 @database_commands.command("list")
 def list_all(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
     """List the connected databases."""
-    found = commands.ask(lambda caller: registry.list_databases(*caller), tenant)
+    databases = commands.ask(lambda caller: registry.list_databases(*caller), tenant)
     return Answer(
-        [record(each, without=("schema",)) for each in found],
-        Table([_row(each) for each in found], empty="no database is connected; add one with `recordari database add`"),
+        [record(database, without=("schema",)) for database in databases],
+        Table(
+            [_row(database) for database in databases],
+            empty="no database is connected; add one with `recordari database add`",
+        ),
     )
 
 
 @database_commands.command()
 def refresh(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
-    """Look at the tables of a database again."""
+    """Describe the tables of a database again."""
 
     async def run(caller: Caller) -> ConnectedDatabase:
         return await registry.refresh_database(*caller, (await _named(caller, name)).database_id)
@@ -65,8 +67,8 @@ def refresh(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
 
 @database_commands.command()
 def remove(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False) -> Answer:
-    """Disconnect a database and forget its DSN."""
-    confirm(f"Remove the database {name}? Its DSN is forgotten.", yes=yes)
+    """Disconnect a database and delete its DSN."""
+    confirm(f"Remove the database {name}? Its DSN is deleted.", yes=yes)
 
     async def run(caller: Caller) -> None:
         await registry.remove_database(*caller, (await _named(caller, name)).database_id)
@@ -86,7 +88,7 @@ def ask(
     """Ask a database; always read-only."""
     answer = commands.ask(lambda caller: ask_verbs.query_data(*caller, question, sql=sql, database=database), tenant)
     names = [
-        f"{name} ({place})" if name in answer.columns[:place] else name for place, name in enumerate(answer.columns)
+        f"{name} ({number})" if name in answer.columns[:number] else name for number, name in enumerate(answer.columns)
     ]
     return Answer(
         answer,
@@ -96,8 +98,8 @@ def ask(
 
 
 def _read_table(text: str) -> tuple[str, list[str] | None]:
-    name, found, columns = text.partition("(")
-    if not found:
+    name, bracket, columns = text.partition("(")
+    if not bracket:
         return name.strip(), None
     return name.strip(), [column.strip() for column in columns.removesuffix(")").split(",")]
 

@@ -1,4 +1,4 @@
-"""Asks a database of the user in a child process, and takes from it no more than the limits allow."""
+"""Runs statements on a connected database in a child process, within limits of time and size."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from recordari.errors import ConfigurationError, DatabaseUnavailable, InvalidInp
 
 CHILD = Path(__file__).with_name("child.py")
 GRACE_SECONDS = 0.6
-START_SECONDS = 10.0  # of the process, on a machine that has much else to do
+START_SECONDS = 10.0  # of the process, on a busy machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much one statement may take."""
-
     seconds: float = 5.0  # seed 002 §8.2: "Per-query timeout (5 seconds)"
     rows: int = 1000  # seed 002 §8.2: "Row limit (1000 rows max)"
     bytes: int = 8 << 20
@@ -31,13 +29,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRows:
-    """What one statement gave."""
-
     columns: list[str] = field(default_factory=list)
     rows: list[list[Any]] = field(default_factory=list)
     truncated: bool = False
     failed: str | None = None
-    """Why it could not be answered, where others were asked with it."""
+    """Why this statement failed, with `describe`."""
 
 
 async def read(
@@ -48,10 +44,10 @@ async def read(
     tables: Sequence[str] = (),
     describe: bool = False,
 ) -> list[QueryRows]:
-    """Run the statements one after the other on one connection, which is destroyed afterwards.
+    """Run statements on one connection, which is destroyed afterwards.
 
-    This is the second wall: it must hold for any text. `tables` are those that SQLite lets be read. `describe`
-    is for our own questions about a schema: each is answered or fails by itself.
+    This is the second check: it must hold for any text. `tables` are the tables that SQLite allows. `describe` is for
+    our own statements about a schema: each succeeds or fails on its own.
     """
     limits = limits or Limits()
     process = await asyncio.create_subprocess_exec(
@@ -88,13 +84,10 @@ async def read(
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of ours: drivers read passwords, hosts and options from the environment and from the home folder."""
-    kept = {
-        name: os.environ[name]
-        for name in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
-        if name in os.environ
-    }
-    return {**kept, "PGPASSFILE": os.devnull, "PGSYSCONFDIR": os.devnull, "HOME": os.devnull}
+    """Almost nothing: drivers read passwords, hosts and options from the environment and from the home folder."""
+    names = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
+    needed = {name: os.environ[name] for name in names if name in os.environ}
+    return {**needed, "PGPASSFILE": os.devnull, "PGSYSCONFDIR": os.devnull, "HOME": os.devnull}
 
 
 async def _answers(process: asyncio.subprocess.Process, count: int, limits: Limits) -> list[QueryRows]:
@@ -130,7 +123,7 @@ async def _answer(lines: AsyncIterator[dict[str, Any]], limits: Limits) -> Query
             return QueryRows(
                 columns=columns, rows=rows, truncated=bool(line.get("truncated")), failed=line.get("failed")
             )
-    # It ended without a last word: over its memory, or over its time.
+    # The process ended without an answer: over its limit of memory or time.
     raise InvalidInput("the answer needs too much memory; select fewer or shorter columns, or aggregate", field="sql")
 
 

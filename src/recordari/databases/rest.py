@@ -1,4 +1,4 @@
-"""Databases: what agents may ask besides memory."""
+"""Routes of connected databases."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ _TABLES = 'Tables that may be read, each with its columns: `{"public.orders": nu
 
 
 class DatabaseRequest(Strict):
-    """A database to connect."""
-
     name: str = Field(min_length=1, max_length=100)
-    description: str = Field(default="", max_length=2000, description="What it knows; agents choose by it.")
+    description: str = Field(default="", max_length=2000, description="What it contains; agents choose by it.")
     dsn: SecretStr = Field(strict=False, max_length=2000, description="Sealed at once, never shown again.")
     tables: Tables = Field(description=_TABLES)
 
 
 class DatabaseChange(Strict):
-    """What to change; what is left out stays."""
+    """Values to change; the others stay."""
 
     name: str | None = Field(default=None, min_length=1, max_length=100)
     description: str | None = Field(default=None, max_length=2000)
@@ -44,16 +42,16 @@ class QueryRequest(Strict):
 
 
 @router.post("/databases", operation_id="add_database", status_code=201)
-async def add_database(caller: AdminCaller, wanted: DatabaseRequest) -> ConnectedDatabase:
-    """Connect a database after looking at its tables."""
+async def add_database(caller: AdminCaller, body: DatabaseRequest) -> ConnectedDatabase:
+    """Connect a database and describe its tables."""
     return await registry.add_database(
-        *caller, wanted.name, wanted.dsn.get_secret_value(), tables=wanted.tables, description=wanted.description
+        *caller, body.name, body.dsn.get_secret_value(), tables=body.tables, description=body.description
     )
 
 
 @router.get("/databases", operation_id="list_databases")
 async def list_databases(caller: AgentCaller) -> list[ConnectedDatabase]:
-    """The databases that can be asked, by name."""
+    """The connected databases, by name."""
     return await registry.list_databases(*caller)
 
 
@@ -64,31 +62,27 @@ async def get_database(caller: AgentCaller, database_id: UUID) -> ConnectedDatab
 
 
 @router.patch("/databases/{database_id}", operation_id="update_database")
-async def update_database(caller: AdminCaller, database_id: UUID, wanted: DatabaseChange) -> ConnectedDatabase:
-    """Change what is given; other tables and another DSN are looked at first."""
-    changes = wanted.model_dump(exclude_none=True, exclude={"dsn"})
-    if wanted.dsn is not None:
-        changes["dsn"] = wanted.dsn.get_secret_value()
+async def update_database(caller: AdminCaller, database_id: UUID, body: DatabaseChange) -> ConnectedDatabase:
+    """Change the values that you give; with other tables or another DSN, the tables are described again."""
+    changes = body.model_dump(exclude_none=True, exclude={"dsn"})
+    if body.dsn is not None:
+        changes["dsn"] = body.dsn.get_secret_value()
     return await registry.update_database(*caller, database_id, **changes)
 
 
 @router.post("/databases/{database_id}/refresh", operation_id="refresh_database")
 async def refresh_database(caller: AdminCaller, database_id: UUID) -> ConnectedDatabase:
-    """Look at its tables again."""
+    """Describe its tables again."""
     return await registry.refresh_database(*caller, database_id)
 
 
 @router.delete("/databases/{database_id}", operation_id="remove_database", status_code=204)
 async def remove_database(caller: AdminCaller, database_id: UUID) -> None:
-    """Forget it and the way in."""
+    """Disconnect it and delete its DSN."""
     await registry.remove_database(*caller, database_id)
 
 
-@router.post(
-    "/query_data",
-    operation_id="query_data",
-    openapi_extra=client(by_name="database", reads=True),
-)
-async def query_data(caller: AgentCaller, wanted: QueryRequest) -> DataAnswer:
+@router.post("/query_data", operation_id="query_data", openapi_extra=client(by_name="database", reads=True))
+async def query_data(caller: AgentCaller, body: QueryRequest) -> DataAnswer:
     """Answer a question from a database, or run a SELECT there: read-only, 5 seconds, 1,000 rows."""
-    return await ask.query_data(*caller, wanted.question, sql=wanted.sql, database=wanted.database)
+    return await ask.query_data(*caller, body.question, sql=body.sql, database=body.database)

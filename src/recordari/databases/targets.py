@@ -1,4 +1,4 @@
-"""Where a database of the user is: read from what its owner gave, and checked before anything connects there."""
+"""Reads the DSN of a connected database, and checks its address before a connection."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SCHEMES = {
     "sqlite": Engine.SQLITE,
     "duckdb": Engine.DUCKDB,
 }
-# What else libpq understands reads files of this machine, names other hosts, or changes what we set.
+# Other parameters of libpq read local files, name other hosts, or change our settings.
 _POSTGRES_PARTS = frozenset(["host", "port", "user", "password", "dbname", "sslmode", "channel_binding"])
 _FORMS = "postgresql://, mysql://, mariadb://, sqlite:/// or duckdb:///"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedTargets:
-    """Where the configuration lets databases be."""
+    """The addresses and files that the settings allow."""
 
     allow_private: bool = False
     files: Path | None = None
@@ -39,7 +39,7 @@ class AllowedTargets:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Target:
-    """One database as its driver is told of it; it has no repr, because it holds the password."""
+    """The parameters of a driver's connection; without a repr, because they include the password."""
 
     engine: Engine
     connection: dict[str, Any] = field(default_factory=dict)
@@ -47,8 +47,8 @@ class Target:
 
 def read_target(dsn: str) -> Target:
     """Read a DSN; `InvalidInput` never repeats any of it."""
-    scheme, found, _ = dsn.partition("://")
-    engine = _SCHEMES.get(scheme.lower()) if found else Engine.POSTGRES if "dbname=" in dsn else None
+    scheme, separator, _ = dsn.partition("://")
+    engine = _SCHEMES.get(scheme.lower()) if separator else Engine.POSTGRES if "dbname=" in dsn else None
     if engine is None or not dsn.isprintable() or len(dsn) > 2000:
         raise InvalidInput(f"the DSN must be a text that begins with {_FORMS}", field="dsn")
     if engine is Engine.POSTGRES:
@@ -66,16 +66,16 @@ def read_target(dsn: str) -> Target:
 
 def _postgres(dsn: str) -> dict[str, Any]:
     try:
-        given = {name: value for name, value in conninfo_to_dict(dsn).items() if value is not None}
+        parts = {name: value for name, value in conninfo_to_dict(dsn).items() if value is not None}
     except psycopg.ProgrammingError:
         raise InvalidInput("the DSN cannot be read; check how special characters are written", field="dsn") from None
-    if unknown := sorted(given.keys() - _POSTGRES_PARTS):
+    if unknown := sorted(parts.keys() - _POSTGRES_PARTS):
         raise InvalidInput(f"the DSN may not have the part {unknown[0]!r}; leave it out", field="dsn")
-    if not str(given.get("port", "5432")).isdigit():
+    if not str(parts.get("port", "5432")).isdigit():
         raise InvalidInput("the port of the DSN must be a number", field="dsn")
-    if not given.get("user") or not given.get("dbname") or "," in str(given.get("host", "")):
+    if not parts.get("user") or not parts.get("dbname") or "," in str(parts.get("host", "")):
         raise InvalidInput("the DSN must name one host, a user and a database", field="dsn")
-    return given
+    return parts
 
 
 def _mysql(parts: Any) -> dict[str, Any]:
@@ -100,32 +100,30 @@ def _path(host: str, path: str, query: str) -> str:
     return unquote(path[1:])
 
 
-async def checked(target: Target, place: AllowedTargets) -> Target:
-    """The target with an address that may be connected to, so that a name cannot mean another one a moment later."""
+async def checked(target: Target, allowed: AllowedTargets) -> Target:
+    """The target with its allowed address, so that its name cannot resolve to another one a moment later."""
     if target.engine.is_file:
-        return Target(
-            engine=target.engine,
-            connection={"path": await asyncio.to_thread(_checked_file, target.connection["path"], place)},
-        )
+        path = await asyncio.to_thread(_checked_file, target.connection["path"], allowed)
+        return Target(engine=target.engine, connection={"path": path})
     host = str(target.connection.get("host") or "")
     if host.startswith(("/", "@")) or not host:
-        if not place.allow_private or not host:
+        if not allowed.allow_private or not host:
             raise _private()
         return Target(engine=target.engine, connection=_at(target, host))
     port = int(target.connection.get("port") or 5432)
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
         raise InvalidInput("the host of the DSN is not known", field="dsn") from None
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-    if not place.allow_private and not all(_is_public(address) for address in addresses):
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
+    if not allowed.allow_private and not all(_is_public(address) for address in addresses):
         raise _private()
     return Target(engine=target.engine, connection=_at(target, addresses[0]))
 
 
 def _private() -> Forbidden:
     return Forbidden(
-        "this database is at a private address; whoever runs Recordari can allow such with "
+        "this database is at a private address; the operator of Recordari can allow that with "
         "RECORDARI_ALLOW_PRIVATE_DATABASES=true"
     )
 
@@ -142,12 +140,12 @@ def _at(target: Target, address: str) -> dict[str, Any]:
     return target.connection if address.startswith(("/", "@")) else {**target.connection, "hostaddr": address}
 
 
-def _checked_file(path: str, place: AllowedTargets) -> str:
-    if place.files is None:
+def _checked_file(path: str, allowed: AllowedTargets) -> str:
+    if allowed.files is None:
         raise Forbidden(
-            "files are closed here; whoever runs Recordari names the folder of databases with RECORDARI_DATABASE_FILES"
+            "files are closed here; the operator of Recordari names the folder of databases with RECORDARI_DATABASE_FILES"
         )
-    folder = place.files.resolve()
+    folder = allowed.files.resolve()
     file = (folder / path).resolve()
     if not file.is_relative_to(folder) or not file.is_file():
         raise InvalidInput("there is no such file in the folder of databases", field="dsn")

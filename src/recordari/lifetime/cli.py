@@ -1,4 +1,4 @@
-"""`recordari forget`, `erase` and `policy`: what ends, when, and what may not."""
+"""`recordari forget`, `erase` and `policy`: end memory, or hold it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import typer
 from recordari.kit.commands import DEVELOPMENT_TENANT, ItemId, Reason, Tenant, Yes, ask, read_values
 from recordari.kit.output import Answer, Commands, Note, Record, Table, confirm, counted, record
 from recordari.kit.verbs import Caller
-from recordari.lifetime import decay as decay_verbs
 from recordari.lifetime import erase as erase_verbs
 from recordari.lifetime import forget as forget_verbs
 from recordari.lifetime import retain
@@ -43,9 +42,9 @@ def forget(
         if not yes and sys.stdin.isatty():
             derived = counted(len(run(dry_run=True).item_ids) - 1, "item")
         confirm(f"Forget this item and {derived} derived from it? You cannot undo this.", yes=yes)
-    done = run(dry_run=dry_run)
-    note = f"{counted(len(done.item_ids), 'item')} {'to be forgotten' if dry_run else 'forgotten'}"
-    return Answer(done, *map(str, done.item_ids), Note(note))
+    result = run(dry_run=dry_run)
+    note = f"{counted(len(result.item_ids), 'item')} {'to be forgotten' if dry_run else 'forgotten'}"
+    return Answer(result, *map(str, result.item_ids), Note(note))
 
 
 def erase(
@@ -67,8 +66,8 @@ def erase(
                 progress((await erase_verbs.get_erasure(*caller, started.erasure_id)).items, 0)
         return record(await erasing, without=("user_id", "user_hash"))
 
-    done = ask(run, tenant)
-    return Answer(done, f"{counted(done['items'], 'item')} and {counted(done['sessions'], 'session')} erased")
+    erasure = ask(run, tenant)
+    return Answer(erasure, f"{counted(erasure['items'], 'item')} and {counted(erasure['sessions'], 'session')} erased")
 
 
 policy_commands = Commands()
@@ -96,7 +95,7 @@ def change(
 
 @policy_commands.command("dry-run")
 def dry_run(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
-    """Say what a sweep by the retention policy would do now."""
+    """Show what a sweep by the retention policy would do now."""
     return _swept(ask(lambda caller: retain.sweep(*caller, dry_run=True), tenant))
 
 
@@ -107,8 +106,8 @@ def sweep(
     tenant: Tenant = DEVELOPMENT_TENANT,
     yes: Yes = False,
 ) -> Answer:
-    """Carry the retention policy out now instead of at its time."""
-    confirm("Redact and remove what the policy says? `recordari policy dry-run` shows it first.", yes=yes)
+    """Apply the retention policy now, without waiting for the daily job."""
+    confirm("Apply the policy? `recordari policy dry-run` shows the items first.", yes=yes)
     return _swept(ask(lambda caller: retain.sweep(*caller, dry_run=False, force=force), tenant))
 
 
@@ -119,15 +118,16 @@ def _swept(sweep: Sweep) -> Answer:
 
 @policy_commands.command()
 def decay(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Record:
-    """Archive recent memory that has faded and promote what matters, now instead of at its time."""
-    return Record(ask(lambda caller: decay_verbs.decay(*caller), tenant))
+    """Archive faded items and promote important ones now, without waiting for the daily job."""
+    return Record(ask(lambda caller: retain.decay(*caller), tenant))
 
 
 @policy_commands.command()
 def hold(item_id: ItemId, action_id: ActionId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
-    """Hold an item for an action that rests on it: from then on nothing may remove it."""
-    made = ask(lambda caller: forget_verbs.hold(*caller, item_id, action_id), tenant)
-    return Answer({"item_id": item_id, "action_id": action_id, "was_new": made}, "held" if made else "was held already")
+    """Hold an item for an action: nothing may remove it until you release it."""
+    was_new = ask(lambda caller: forget_verbs.hold(*caller, item_id, action_id), tenant)
+    answer = {"item_id": item_id, "action_id": action_id, "was_new": was_new}
+    return Answer(answer, "held" if was_new else "was held already")
 
 
 @policy_commands.command()
@@ -173,12 +173,10 @@ def privacy(
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Record:
-    """Show or replace what happens to personal data and secrets before anything is written."""
-    setting = read_values(values)
-    policy = ask(
-        lambda caller: (
-            sanitise.set_privacy_policy(*caller, setting) if setting else sanitise.get_privacy_policy(*caller)
-        ),
-        tenant,
-    )
+    """Show or replace the policy for personal data and secrets in new items."""
+    actions = read_values(values)
+    if actions:
+        policy = ask(lambda caller: sanitise.set_privacy_policy(*caller, actions), tenant)
+    else:
+        policy = ask(lambda caller: sanitise.get_privacy_policy(*caller), tenant)
     return Record({"enabled": policy.enabled, **{str(name): str(action) for name, action in policy.actions.items()}})

@@ -1,8 +1,8 @@
-"""Erasing a user everywhere: rows, vectors, bodies, sessions, state, keys, work that waits (T6).
+"""Erases a user everywhere: rows, vectors, bodies, sessions, state, keys, pending work (T6).
 
-It goes in steps, each a short transaction that finds what is left to do, so that an erasure which is stopped at any
-point, even by the loss of the machine, is taken up by the next worker and ends the same. What the user says after it was
-asked for is not touched. Rows of items stay as empty shells, so that chains hold; the audit keeps a salted hash of the id.
+It runs in short transactions, each of which reads what is still to do. If the process or the machine stops, the next worker
+continues and the result is the same. Messages from after the request are not touched. Rows of items stay as empty shells,
+so that chains hold; the audit keeps a salted hash of the user's id.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from recordari.db import audit, jobs
 from recordari.db.database import RETENTION_ROLE
 from recordari.errors import Conflict, NotFound
 from recordari.kit.resources import Resources
-from recordari.lifetime import erase_storage
+from recordari.lifetime import storage
 from recordari.lifetime.forget import follow_up, forget_items, redact, remove_discarded
 from recordari.lifetime.journal import complete_journal, restore_tombstones
 from recordari.lifetime.rules import Erasure
@@ -34,7 +34,7 @@ WRITERS_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reapplied:
-    """What a journal of erasures did to a restored database."""
+    """The effect of a journal of erasures on a restored database."""
 
     tombstones: int
     items: int
@@ -42,14 +42,14 @@ class Reapplied:
 
 
 async def start_erasing_user(resources: Resources, identity: Identity, user_id: str) -> Erasure:
-    """Ask for a user to be erased in the background; from now on nothing older of that user is written."""
+    """Start to erase a user in the background; from now on nothing older of that user is written."""
     require_admin(identity)
-    who = UserId(checked_id("user_id", user_id))
+    erased_id = UserId(checked_id("user_id", user_id))
     identity = replace(identity, user_id=None)  # an administrator who acts for a user would see that user's rows only
     async with resources.database.transaction(identity) as tx:
-        if held := await erase_storage.count_held(tx, who):
+        if held := await storage.count_held(tx, erased_id):
             raise Conflict(f"actions rest on {held} memories of this user; release the holds first")
-        erasure = await erase_storage.start_erasure(tx, new_id(), who)
+        erasure = await storage.start_erasure(tx, new_id(), erased_id)
         name = f"{JOB}:{erasure.erasure_id}"
         await jobs.defer(tx, JOB, args={"erasure_id": str(erasure.erasure_id)}, queueing_lock=name, lock=name)
         await audit.record(tx, "user.erase.start", "erasure", erasure.erasure_id)
@@ -57,23 +57,23 @@ async def start_erasing_user(resources: Resources, identity: Identity, user_id: 
 
 
 async def erase_user(resources: Resources, identity: Identity, user_id: str) -> Erasure:
-    """Erase a user and return when it is done; should this process die, a worker ends it."""
+    """Erase a user and return when it is done; if this process dies, a worker completes it."""
     erasure = await start_erasing_user(resources, identity, user_id)
     return await run_erasure(resources, identity, erasure_id=str(erasure.erasure_id))
 
 
 async def get_erasure(resources: Resources, identity: Identity, erasure_id: UUID) -> Erasure:
-    """How far an erasure has come."""
+    """The progress of an erasure."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        found = await erase_storage.find_erasure(tx, erasure_id)
-    if found is None:
+        erasure = await storage.find_erasure(tx, erasure_id)
+    if erasure is None:
         raise NotFound("there is no such erasure")
-    return found
+    return erasure
 
 
 async def run_erasure(resources: Resources, identity: Identity, *, erasure_id: str, **_: Any) -> Erasure:
-    """Do what is left of an erasure. A job; done again it does no harm."""
+    """Complete an erasure. A job; you can run it again without harm."""
     erasure = await get_erasure(resources, identity, UUID(erasure_id))
     if erasure.user_id is None:
         return erasure
@@ -86,45 +86,42 @@ async def run_erasure(resources: Resources, identity: Identity, *, erasure_id: s
 
 
 async def _wait_for_writers(resources: Resources, identity: Identity, erasure: Erasure) -> None:
-    """Wait until whoever began to write before the erasure has ended: their rows can be seen only then."""
+    """Wait for transactions that began before the erasure: their rows are visible only once they end."""
     while True:
         async with resources.database.transaction(identity) as tx:
-            if not await erase_storage.has_older_writers(tx, erasure.erasure_id):
+            if not await storage.has_older_writers(tx, erasure.erasure_id):
                 return
         await asyncio.sleep(WRITERS_SECONDS)
 
 
 async def _erase_items(resources: Resources, identity: Identity, erasure: Erasure) -> bool:
-    """Redact some of the user's items; False when there are none left."""
+    """Redact a batch of the user's items; False if there are none."""
     assert erasure.user_id is not None
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        item_ids = await erase_storage.list_items(tx, erasure.user_id, before=erasure.requested_at, limit=ITEMS_AT_ONCE)
+        item_ids = await storage.list_items(tx, erasure.user_id, before=erasure.requested_at, limit=ITEMS_AT_ONCE)
         if not item_ids:
             return False
-        # The tombstone of the user stands for all that is the user's own.
         redaction = await redact(tx, item_ids, now=resources.clock(), of_erased_user=True)
-        await erase_storage.progress(tx, erasure.erasure_id, items=len(redaction.forgotten.item_ids))
+        await storage.progress(tx, erasure.erasure_id, items=len(redaction.forgotten.item_ids))
     await follow_up(resources, identity, redaction)
     return True
 
 
 async def _erase_sessions(resources: Resources, identity: Identity, erasure: Erasure) -> bool:
-    """Remove some of the user's sessions with all that ends with them; False when there are none left."""
+    """Remove a batch of the user's sessions with everything in them; False if there are none."""
     assert erasure.user_id is not None
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        await erase_storage.unplace_items(tx, erasure.user_id, before=erasure.requested_at)
-        found = await erase_storage.list_sessions(
-            tx, erasure.user_id, before=erasure.requested_at, limit=SESSIONS_AT_ONCE
-        )
-        run_ids = [run_id for session in found for run_id in session.run_ids]
-        run_ids += await erase_storage.list_runs(tx, erasure.user_id, before=erasure.requested_at)
-        if not found and not run_ids:
+        await storage.unplace_items(tx, erasure.user_id, before=erasure.requested_at)
+        sessions = await storage.list_sessions(tx, erasure.user_id, before=erasure.requested_at, limit=SESSIONS_AT_ONCE)
+        run_ids = [run_id for session in sessions for run_id in session.run_ids]
+        run_ids += await storage.list_runs(tx, erasure.user_id, before=erasure.requested_at)
+        if not sessions and not run_ids:
             return False
-        await erase_storage.pseudonymise_audit(tx, [*(session.session_id for session in found), *run_ids])
-        await erase_storage.delete_runs(tx, run_ids)
-        await erase_storage.delete_sessions(tx, found)
-        await erase_storage.progress(tx, erasure.erasure_id, sessions=len(found))
-    for session in found:
+        await storage.pseudonymise_audit(tx, [*(session.session_id for session in sessions), *run_ids])
+        await storage.delete_runs(tx, run_ids)
+        await storage.delete_sessions(tx, sessions)
+        await storage.progress(tx, erasure.erasure_id, sessions=len(sessions))
+    for session in sessions:
         await resources.get(SessionCache).drop(identity.tenant_id, session.session_id)
     return True
 
@@ -133,13 +130,13 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
     """Remove the user's own row and keys, and close the erasure."""
     assert erasure.user_id is not None
     async with resources.database.transaction(identity) as tx:
-        await erase_storage.delete_jobs(tx, erasure.user_id)
+        await storage.delete_jobs(tx, erasure.user_id)
     await remove_discarded(resources, identity)
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        cached = await erase_storage.list_state_sessions(tx, erasure.user_id, before=erasure.requested_at)
-        await erase_storage.delete_user(tx, erasure.user_id, before=erasure.requested_at)
-        await erase_storage.pseudonymise_audit(tx, [erasure.user_id])
-        finished = await erase_storage.finish_erasure(tx, erasure.erasure_id)
+        cached = await storage.list_state_sessions(tx, erasure.user_id, before=erasure.requested_at)
+        await storage.delete_user(tx, erasure.user_id, before=erasure.requested_at)
+        await storage.pseudonymise_audit(tx, [erasure.user_id])
+        finished = await storage.finish_erasure(tx, erasure.erasure_id)
         if finished is not None:
             await audit.record(
                 tx, "user.erase", "erasure", erasure.erasure_id, items=finished.items, sessions=finished.sessions
@@ -152,22 +149,21 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
 
 
 async def reapply_erasures(resources: Resources, identity: Identity, *, file: Path | None = None) -> Reapplied:
-    """Do again what the journal of erasures says, after an older backup was restored; done again it does no harm.
+    """Apply the journal of erasures again after you restored an older backup; you can repeat it without harm.
 
-    `file` is the journal to use; without it the tenant's own, beside the database.
+    `file` is the journal to use; the default is the tenant's own, beside the database.
     """
     require_admin(identity)
     restored = await restore_tombstones(resources, identity, file)
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        items = await erase_storage.find_returned_items(tx)
-        users = await erase_storage.find_returned_users(tx)
+        items = await storage.find_returned_items(tx)
+        users = await storage.find_returned_users(tx)
     for start in range(0, len(items), ITEMS_AT_ONCE):
         try:
-            await forget_items(
-                resources, identity, items[start : start + ITEMS_AT_ONCE], reason="forgotten before a restore"
-            )
+            batch = items[start : start + ITEMS_AT_ONCE]
+            await forget_items(resources, identity, batch, reason="forgotten before a restore")
         except NotFound:
-            continue  # the ones before them took them along
+            continue  # an earlier batch redacted them as derived items
     for user_id in users:
         await erase_user(resources, identity, user_id)
     return Reapplied(tombstones=restored, items=len(items), users=len(users))

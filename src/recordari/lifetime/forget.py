@@ -1,9 +1,9 @@
-"""Forgetting: an item and everything derived from it is redacted at once, and does not come back.
+"""Forgets an item with everything derived from it: redacted at once, for good.
 
-What is left is the empty row, so that chains hold, and a *tombstone*: salted hashes of its reference and of its text. The
-database leaves out every later write that a tombstone fits. A message, tool output or episode under a forgotten reference
-never returns. A fact returns only when it is stated anew, with an `event_time` after the forgetting: a person may say it
-again, but an old export, a retry or a job that reads old messages may not.
+The empty row stays, so that chains hold, with a *tombstone*: salted hashes of its reference and of its text. The database
+ignores every later write that matches a tombstone. A message, tool output or episode under a forgotten reference never
+returns. A fact returns only if it is stated again, with an `event_time` after the forgetting: a person may say it again,
+but an old export, a retry or a job that reads old messages may not.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
 
-NO_SUCH_ITEM = "there is no such item"
 OBJECTS_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgotten:
-    """What was redacted: the items asked for and those derived from them; and what is made again without them."""
+    """The redacted items, with those derived from them, and the number of summaries to renew."""
 
     item_ids: tuple[UUID, ...]
     reembedded: tuple[UUID, ...] = ()
@@ -51,15 +50,13 @@ class Forgotten:
 
 @dataclass(slots=True, kw_only=True)
 class _Cascade:
-    """Everything that one forgetting reaches."""
-
-    doomed: dict[UUID, RedactionTarget] = field(default_factory=dict)
+    targets: dict[UUID, RedactionTarget] = field(default_factory=dict)
     sessions: dict[SessionId, Summaries] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redaction:
-    """What a transaction redacted, for what follows its commit."""
+    """The result of `redact`, for `follow_up` after the commit."""
 
     forgotten: Forgotten
     tombstones: tuple[Tombstone, ...]
@@ -68,29 +65,23 @@ class Redaction:
 async def forget(
     resources: Resources, identity: Identity, item_id: UUID, *, reason: str | None = None, dry_run: bool = False
 ) -> Forgotten:
-    """Redact an item that the identity may see, with everything derived from it; `Conflict` while an action rests on it.
+    """Redact an item with everything derived from it; `Conflict` while an action holds one of them.
 
-    A fact goes with its earlier versions of the same words: they say what is to be forgotten. `dry_run` only says what
-    that would be.
+    Earlier versions of a fact with the same words are redacted too. `dry_run` only reports the items.
     """
-    found = await items.get_item(resources, identity, item_id)
-    refuse_shared(found)
-    if found.scope == Scope.TENANT:
+    item = await items.get_item(resources, identity, item_id)
+    refuse_shared(item)
+    if item.scope == Scope.TENANT:
         require_admin(identity)
     check_reason(reason)
     async with resources.database.transaction(identity) as tx:
-        everything = list(dict.fromkeys([item_id, *await facts_storage.same_words(tx, item_id)]))
-    if dry_run:
-        return await _foreseen(resources, identity, everything)
-    return await forget_items(resources, identity, everything, reason=reason or "asked")
-
-
-async def _foreseen(resources: Resources, identity: Identity, item_ids: Sequence[UUID]) -> Forgotten:
-    """What forgetting items would reach; nothing is changed."""
+        item_ids = list(dict.fromkeys([item_id, *await facts_storage.same_words(tx, item_id)]))
+    if not dry_run:
+        return await forget_items(resources, identity, item_ids, reason=reason or "asked")
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        cascade = await _reach(tx, item_ids)
+        cascade = await _cascade(tx, item_ids)
     _refuse_held(cascade)
-    return Forgotten(item_ids=tuple(cascade.doomed), summaries_renewed=len(cascade.sessions))
+    return Forgotten(item_ids=tuple(cascade.targets), summaries_renewed=len(cascade.sessions))
 
 
 async def forget_items(resources: Resources, identity: Identity, item_ids: Sequence[UUID], *, reason: str) -> Forgotten:
@@ -98,7 +89,7 @@ async def forget_items(resources: Resources, identity: Identity, item_ids: Seque
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
         redaction = await redact(tx, item_ids, now=resources.clock())
         if not redaction.forgotten.item_ids:
-            raise NotFound(NO_SUCH_ITEM)
+            raise NotFound("there is no such item")
         await record(tx, item_ids, redaction, reason=reason)
     await follow_up(resources, identity, redaction)
     return redaction.forgotten
@@ -107,105 +98,99 @@ async def forget_items(resources: Resources, identity: Identity, item_ids: Seque
 async def redact(
     tx: Transaction, item_ids: Sequence[UUID], *, now: datetime, of_erased_user: bool = False
 ) -> Redaction:
-    """Redact items and what rests on them alone, in the caller's transaction; `follow_up` comes after its commit.
+    """Redact items with what was derived from them alone, in the caller's transaction; call `follow_up` after its commit.
 
-    The items of an erased user need no tombstones, because the user has one; they lose their place in their thread, and
-    holds made since the erasure was asked for do not stop it.
+    The items of an erased user need no tombstones, because the user has one. They lose their position in their thread,
+    and holds made since the request do not stop it.
     """
-    cascade = await _reach(tx, item_ids)
+    cascade = await _cascade(tx, item_ids)
     if not of_erased_user:
         _refuse_held(cascade)
-    everything = list(cascade.doomed)
-    named = set(item_ids) if of_erased_user else set()
-    buried = [item_id for item_id in everything if item_id not in named]
-    await revoke_shares(tx, everything)
+    targets = list(cascade.targets)
+    without_tombstone = set(item_ids) if of_erased_user else set()
+    await revoke_shares(tx, targets)
+    buried = [item_id for item_id in targets if item_id not in without_tombstone]
     tombstones = await storage.bury(tx, buried, now=now)
-    followers = await storage.unembed_followers(tx, everything)
-    await storage.redact(tx, everything, now=now, keep_place=not of_erased_user)
+    followers = await storage.unembed_followers(tx, targets)
+    await storage.redact(tx, targets, now=now, keep_place=not of_erased_user)
     for session in cascade.sessions.values():
         await storage.reset_summary(tx, session)
     await outbox.add(tx, EMBED_TOPIC, followers)
     await outbox.add(tx, SUMMARISE_TOPIC, [session.session_ref for session in cascade.sessions.values()])
     return Redaction(
         forgotten=Forgotten(
-            item_ids=tuple(everything), reembedded=tuple(followers), summaries_renewed=len(cascade.sessions)
+            item_ids=tuple(targets), reembedded=tuple(followers), summaries_renewed=len(cascade.sessions)
         ),
         tombstones=tuple(tombstones),
     )
 
 
 def _refuse_held(cascade: _Cascade) -> None:
-    """Raise `Conflict` when an action rests on anything that would go."""
-    if held := [one.item_id for one in cascade.doomed.values() if one.is_held]:
+    if held := [str(target.item_id) for target in cascade.targets.values() if target.is_held]:
         raise Conflict(
-            "an action rests on this memory or on one derived from it; release the hold first",
-            item_ids=[str(item_id) for item_id in held],
+            "an action rests on this memory or on one derived from it; release the hold first", item_ids=held
         )
 
 
-async def _reach(tx: Transaction, item_ids: Sequence[UUID]) -> _Cascade:
-    """Lock the items, the summaries that tell them and whatever rests on these alone, to the last derived row."""
+async def _cascade(tx: Transaction, item_ids: Sequence[UUID]) -> _Cascade:
+    """Lock the items, the summaries that include them and everything derived from these alone, to the last row."""
     cascade = _Cascade()
     frontier = list(item_ids)
     while frontier:
         locked = await storage.lock_items(tx, sorted(frontier))
-        cascade.doomed.update({one.item_id: one for one in locked})
-        told = await _told_by(tx, locked, cascade.sessions)
-        derived = await storage.resting_only_on(tx, list(cascade.doomed))
-        frontier = [item_id for item_id in {*told, *derived} if item_id not in cascade.doomed]
+        cascade.targets.update({target.item_id: target for target in locked})
+        summary_ids = await _summaries_of(tx, locked, cascade.sessions)
+        derived = await storage.resting_only_on(tx, list(cascade.targets))
+        frontier = [item_id for item_id in {*summary_ids, *derived} if item_id not in cascade.targets]
         if not locked:
             break
     return cascade
 
 
-async def _told_by(
+async def _summaries_of(
     tx: Transaction, locked: Sequence[RedactionTarget], sessions: dict[SessionId, Summaries]
 ) -> list[UUID]:
-    """The summaries of sessions that tell one of these messages; the sessions are noted without them."""
-    places: dict[SessionId, list[int]] = {}
-    for one in locked:
-        if one.kind == Kind.CHAT_MESSAGE and one.session_id is not None and one.position is not None:
-            places.setdefault(one.session_id, []).append(one.position)
-    unknown = [session_id for session_id in places if session_id not in sessions]
-    sessions.update({one.session_id: one for one in await storage.lock_sessions(tx, unknown)})
-    told: list[UUID] = []
-    for session_id, positions in places.items():
-        if (session := sessions.get(session_id)) is None:
-            continue
-        for position in positions:
-            session, gone = _without(session, position)
-            told.extend(gone)
-        sessions[session_id] = session
-    return told
+    """The ids of summaries that include one of these messages; `sessions` gets their sessions without them."""
+    messages = [
+        (target.session_id, target.position)
+        for target in locked
+        if target.kind == Kind.CHAT_MESSAGE and target.session_id is not None and target.position is not None
+    ]
+    unread = dict.fromkeys(session_id for session_id, _ in messages if session_id not in sessions)
+    sessions.update({session.session_id: session for session in await storage.lock_sessions(tx, list(unread))})
+    summary_ids: list[UUID] = []
+    for session_id, position in messages:
+        if session_id in sessions:
+            sessions[session_id], removed = _without(sessions[session_id], position)
+            summary_ids.extend(removed)
+    return summary_ids
 
 
 def _without(session: Summaries, position: int) -> tuple[Summaries, list[UUID]]:
-    """A session's summaries without those that tell what stood at a place, and these.
+    """A session without the summaries that include a position, and the ids of these.
 
-    Every place goes down, so that whoever is making a summary of the same messages finds it overtaken.
+    Both limits decrease, so that a job that is summarising the same messages finds its result outdated.
     """
-    folds, folded_to, gone = without_fold(session.folds, session.folded_to, position)
+    folds, folded_to, fold_ids = without_fold(session.folds, session.folded_to, position)
+    changed = replace(session, folds=folds, folded_to=folded_to)
     if session.summarised_to < position:
-        summary_id, summarised_to, told = session.summary_id, session.summarised_to - 1, list(gone)
-    else:
-        told = [*gone, session.summary_id] if session.summary_id is not None else list(gone)
-        summary_id, summarised_to = None, min(0, session.summarised_to) - 1
-    changed = replace(session, summary_id=summary_id, summarised_to=summarised_to, folded_to=folded_to, folds=folds)
-    return changed, told
+        return replace(changed, summarised_to=session.summarised_to - 1), list(fold_ids)
+    rolling = [session.summary_id] if session.summary_id is not None else []
+    return replace(changed, summary_id=None, summarised_to=min(0, session.summarised_to) - 1), [*fold_ids, *rolling]
 
 
 async def record(tx: Transaction, item_ids: Sequence[UUID], redaction: Redaction, *, reason: str) -> None:
-    """Write to the audit what was redacted and why: ids, never content."""
-    named = set(item_ids)
+    """Write to the audit which items were redacted and why: ids, never content."""
+    requested = set(item_ids)
     for item_id in redaction.forgotten.item_ids:
-        why = reason if item_id in named else f"{reason}: derived"
+        why = reason if item_id in requested else f"{reason}: derived"
         await audit.record(tx, "memory.anonymize", "item", item_id, reason=why)
 
 
 async def follow_up(resources: Resources, identity: Identity, redaction: Redaction) -> None:
-    """Do what follows the commit of a redaction: wake workers, remove objects, write the journal.
+    """After the commit of a redaction: wake workers, remove objects, write the journal.
 
-    What fails here is made good by the daily job of retention.
+    If that fails, the daily job of retention completes it.
     """
     if redaction.forgotten.reembedded:
         resources.wake(EMBED_TOPIC)
@@ -220,34 +205,34 @@ async def follow_up(resources: Resources, identity: Identity, redaction: Redacti
 
 
 async def remove_discarded(resources: Resources, identity: Identity) -> int:
-    """Remove the objects whose rows are gone; how many."""
+    """Remove the objects whose rows are deleted; returns their number."""
     removed = 0
     while True:
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-            found = await storage.list_discarded(tx, limit=OBJECTS_AT_ONCE)
-        if not found:
+            discarded = await storage.list_discarded(tx, limit=OBJECTS_AT_ONCE)
+        if not discarded:
             return removed
-        for one in found:
-            if not one.is_used:
-                await resources.get(Objects).delete(one.object_key)
+        for stored in discarded:
+            if not stored.is_used:
+                await resources.get(Objects).delete(stored.object_key)
                 removed += 1
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-            await storage.delete_discarded(tx, [one.object_key for one in found])
+            await storage.delete_discarded(tx, [stored.object_key for stored in discarded])
 
 
 async def hold(resources: Resources, identity: Identity, item_id: UUID, action_id: str) -> bool:
-    """Note that an action rests on an item, which nothing may remove from then on; False when it was noted before."""
+    """Hold an item for an action: nothing may remove it until you release it. False if the action holds it already."""
     refuse_shared(await items.get_item(resources, identity, item_id))
     checked_id("action_id", action_id)
     async with resources.database.transaction(identity) as tx:
-        made = await storage.insert_hold(tx, item_id, action_id)
-        if made:
+        is_new = await storage.insert_hold(tx, item_id, action_id)
+        if is_new:
             await audit.record(tx, "memory.hold", "item", item_id, action_id=action_id)
-    return made
+    return is_new
 
 
 async def release(resources: Resources, identity: Identity, item_id: UUID, action_id: str) -> None:
-    """Note that an action rests on an item no longer."""
+    """Release an item that an action held."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         if not await storage.delete_hold(tx, item_id, action_id):
@@ -256,7 +241,7 @@ async def release(resources: Resources, identity: Identity, item_id: UUID, actio
 
 
 async def list_holds(resources: Resources, identity: Identity, item_id: UUID) -> list[Hold]:
-    """The actions that rest on an item."""
+    """The actions that hold an item."""
     await items.get_item(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
         return await storage.list_holds(tx, item_id)

@@ -1,8 +1,8 @@
 """The journal of erasures: tombstones in a file beside the database, so that a restored backup forgets again.
 
-A backup that is older than a forgetting holds what was forgotten, and no tombstone. Each forgetting is therefore also
-written to `<home>/erasures/<tenant>.jsonl`; after a restore `reapply` does again what the file says. The file has hashes and
-ids of rows, never content or names. Its first line carries the tenant's salt: keep it as private as the database.
+A backup from before an erasure holds the forgotten items and no tombstone. Every tombstone is therefore also written to
+`<home>/erasures/<tenant>.jsonl`, and `reapply_erasures` applies the file after a restore. The file has hashes and ids of
+rows, never content or names. Its first line holds the tenant's salt: keep it as private as the database.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from recordari.core.identity import Identity
 from recordari.db.database import RETENTION_ROLE
 from recordari.errors import InvalidInput, ProviderError
 from recordari.kit.resources import Resources
-from recordari.lifetime import erase_storage
+from recordari.lifetime import storage
 from recordari.lifetime.storage import Tombstone
 
 FORMAT = "recordari-erasures"
@@ -29,55 +30,50 @@ PAGE = 1_000
 
 
 def journal_file(resources: Resources, identity: Identity) -> Path:
-    """Where a tenant's journal is."""
     return resources.settings.home / "erasures" / f"{identity.tenant_id}.jsonl"
 
 
 async def write_journal(resources: Resources, identity: Identity, tombstones: Sequence[Tombstone]) -> None:
-    """Append tombstones that were committed."""
+    """Append committed tombstones durably; a new file begins with a header."""
     if not tombstones:
         return
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        salt = await erase_storage.find_salt(tx)
+        salt = await storage.find_salt(tx)
     header = {"format": FORMAT, "version": VERSION, "tenant_id": str(identity.tenant_id), "salt": salt.hex()}
-    await append(journal_file(resources, identity), [_written(one) for one in tombstones], header=json.dumps(header))
+    lines = [_line(tombstone) for tombstone in tombstones]
+    await asyncio.to_thread(_append, journal_file(resources, identity), lines, json.dumps(header))
 
 
 async def complete_journal(resources: Resources, identity: Identity) -> int:
-    """Append what the database knows and the file does not; how many lines."""
-    known = {one.hash: one.forgotten_at for one in await read_journal(resources, identity)}
+    """Append the tombstones that the file lacks; returns their number."""
+    _, tombstones = await _read(resources, identity, None)
+    written = {stone.hash: stone.forgotten_at for stone in tombstones}
     added, after = 0, b""
     while True:
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-            page = await erase_storage.list_tombstones(tx, after=after, limit=PAGE)
+            page = await storage.list_tombstones(tx, after=after, limit=PAGE)
         if not page:
             return added
-        missing = [one for one in page if one.hash not in known or known[one.hash] < one.forgotten_at]
+        missing = [stone for stone in page if stone.hash not in written or written[stone.hash] < stone.forgotten_at]
         await write_journal(resources, identity, missing)
         added, after = added + len(missing), page[-1].hash
 
 
-async def read_journal(resources: Resources, identity: Identity, file: Path | None = None) -> list[Tombstone]:
-    """Every tombstone of a tenant's journal; `file` reads another one."""
-    _, tombstones = await _read(resources, identity, file)
-    return tombstones
-
-
 async def restore_tombstones(resources: Resources, identity: Identity, file: Path | None = None) -> int:
-    """Put the tombstones of a journal into the database, with the salt they were made with; how many."""
+    """Write the tombstones of a journal and their salt into the database; returns their number."""
     salt, tombstones = await _read(resources, identity, file)
     if salt is None:
         return 0
     async with resources.database.transaction(identity) as tx:
-        await erase_storage.set_salt(tx, salt)
+        await storage.set_salt(tx, salt)
         for start in range(0, len(tombstones), PAGE):
-            await erase_storage.insert_tombstones(tx, tombstones[start : start + PAGE])
+            await storage.insert_tombstones(tx, tombstones[start : start + PAGE])
     return len(tombstones)
 
 
 async def _read(resources: Resources, identity: Identity, file: Path | None) -> tuple[bytes | None, list[Tombstone]]:
     path = file or journal_file(resources, identity)
-    lines = await read(path)
+    lines = await asyncio.to_thread(_read_lines, path)
     if not lines:
         return None, []
     try:
@@ -91,16 +87,10 @@ async def _read(resources: Resources, identity: Identity, file: Path | None) -> 
         raise InvalidInput(f"{path} is damaged; its first {len(lines)} lines cannot all be read") from error
 
 
-def _written(one: Tombstone) -> str:
-    return json.dumps(
-        {
-            "hash": one.hash.hex(),
-            "subject": one.subject,
-            "item_id": str(one.item_id) if one.item_id is not None else None,
-            "is_final": one.is_final,
-            "forgotten_at": one.forgotten_at.isoformat(),
-        }
-    )
+def _line(stone: Tombstone) -> str:
+    item_id = str(stone.item_id) if stone.item_id is not None else None
+    texts = {"hash": stone.hash.hex(), "item_id": item_id, "forgotten_at": stone.forgotten_at.isoformat()}
+    return json.dumps(asdict(stone) | texts)
 
 
 def _tombstone(line: dict[str, Any]) -> Tombstone:
@@ -111,16 +101,6 @@ def _tombstone(line: dict[str, Any]) -> Tombstone:
         is_final=bool(line["is_final"]),
         forgotten_at=datetime.fromisoformat(line["forgotten_at"]),
     )
-
-
-async def append(path: Path, lines: Sequence[str], *, header: str) -> None:
-    """Append lines durably; a new file begins with the header."""
-    await asyncio.to_thread(_append, path, lines, header)
-
-
-async def read(path: Path) -> list[str]:
-    """Every whole line; none where there is no file. A last line that a crash cut short is left out."""
-    return await asyncio.to_thread(_read_file, path)
 
 
 def _append(path: Path, lines: Sequence[str], header: str) -> None:
@@ -140,7 +120,8 @@ def _append(path: Path, lines: Sequence[str], header: str) -> None:
         ) from error
 
 
-def _read_file(path: Path) -> list[str]:
+def _read_lines(path: Path) -> list[str]:
+    """Every whole line; a last line that a crash cut short is left out."""
     try:
         text = path.read_bytes().decode(errors="replace")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What ends memory: the retention policy and its sweeps, decay, and the erasing of users."""
+"""Routes that end memory: retention policy, sweeps, decay, forgetting, holds, erasures of users."""
 
 from __future__ import annotations
 
@@ -21,13 +21,11 @@ from recordari.kit.rest import (
     etag_of,
     require_match,
 )
-from recordari.lifetime import decay as decay_verbs
 from recordari.lifetime import erase, retain
 from recordari.lifetime import forget as forget_verbs
-from recordari.lifetime.decay import DecayResult
 from recordari.lifetime.erase import Reapplied
 from recordari.lifetime.forget import Forgotten
-from recordari.lifetime.retain import Sweep
+from recordari.lifetime.retain import DecayResult, Sweep
 from recordari.lifetime.rules import MOST_DAYS, Erasure, Hold, RetentionPolicy
 
 router = APIRouter(prefix="/v1/retention", tags=["retention"], responses=PROBLEMS)
@@ -35,18 +33,20 @@ items_router = APIRouter(prefix="/v1/items", tags=["items"], responses=PROBLEMS)
 decay_router = APIRouter(prefix="/v1/decay", tags=["retention"], responses=PROBLEMS)
 erasures_router = APIRouter(prefix="/v1/erasures", tags=["erasures"], responses=PROBLEMS)
 
-TOO_MUCH: dict[int | str, dict[str, Any]] = {
-    409: {"model": Problem, "description": "It would end more at once than the policy's `safety_share` allows."}
-}
-HELD: dict[int | str, dict[str, Any]] = {
-    409: {"model": Problem, "description": "Actions rest on memories of this user; release the holds first."}
-}
 
+def _conflict(description: str) -> dict[int | str, dict[str, Any]]:
+    return {409: {"model": Problem, "description": description}}
+
+
+TOO_MUCH = _conflict("The sweep would end more items than the policy's `safety_share` allows.")
+HELD = _conflict("Actions hold memories of this user; release the holds first.")
+HELD_ITEM = _conflict("An action holds it, or another change came first.")
+ActionId = Annotated[str, Path(min_length=1, max_length=200, description="Your own id of the action.")]
 Days = Annotated[int, Field(ge=0, le=MOST_DAYS)]
 
 
 class RetentionChange(Strict):
-    """What to change of the policy; what is left out stays."""
+    """Values to change; the others stay."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"deleted_days": 7, "superseded_days": 30}]})
 
@@ -60,19 +60,13 @@ class RetentionChange(Strict):
 
 
 class SweepRequest(Strict):
-    """How to carry the policy out."""
-
     model_config = ConfigDict(json_schema_extra={"examples": [{"dry_run": True}]})
 
-    dry_run: bool | None = Field(
-        default=None, description="Only say what it would do; the policy decides, if left out."
-    )
+    dry_run: bool | None = Field(default=None, description="Only report the effect; by default the policy decides.")
     force: bool = Field(default=False, description="Pass over the safety floor.")
 
 
 class ErasureRequest(Strict):
-    """Whom to erase."""
-
     model_config = ConfigDict(json_schema_extra={"examples": [{"user_id": "jane"}]})
 
     user_id: str = Field(min_length=1, max_length=200)
@@ -88,41 +82,40 @@ async def get_retention_policy(caller: AdminCaller, response: Response) -> Reten
 async def set_retention_policy(
     caller: AdminCaller, change: RetentionChange, response: Response, if_match: IfMatch = None
 ) -> RetentionPolicy:
-    """Change how long the tenant keeps what it has ended."""
+    """Change how long the tenant keeps ended items."""
     if if_match is not None:
         require_match(if_match, etag_of(await retain.get_retention_policy(*caller)))
-    changed = await retain.set_retention_policy(*caller, **change.model_dump(exclude_unset=True))
-    return _tagged(changed, response)
+    return _tagged(await retain.set_retention_policy(*caller, **change.model_dump(exclude_unset=True)), response)
 
 
 @router.post("/sweep", operation_id="sweep", responses=TOO_MUCH)
-async def sweep(caller: AdminCaller, wanted: SweepRequest | None = None) -> Sweep:
-    """Carry the policy out now instead of at its time; `dry_run` only says what that would be."""
-    wanted = wanted or SweepRequest()
-    return await retain.sweep(*caller, dry_run=wanted.dry_run, force=wanted.force)
+async def sweep(caller: AdminCaller, body: SweepRequest | None = None) -> Sweep:
+    """Apply the retention policy now; `dry_run` only reports the effect."""
+    body = body or SweepRequest()
+    return await retain.sweep(*caller, dry_run=body.dry_run, force=body.force)
 
 
 @decay_router.post("", operation_id="decay")
 async def decay(caller: AdminCaller) -> DecayResult:
-    """Archive recent memory that has faded and promote what matters, now instead of at its time."""
-    return await decay_verbs.decay(*caller)
+    """Archive faded items and promote important ones now."""
+    return await retain.decay(*caller)
 
 
 @erasures_router.post("", operation_id="start_erasing_user", status_code=202, responses=HELD)
-async def start_erasing_user(caller: AdminCaller, wanted: ErasureRequest) -> Erasure:
-    """Erase a user everywhere, in the background: rows, vectors, bodies, sessions, state, keys, work that waits."""
-    return await erase.start_erasing_user(*caller, wanted.user_id)
+async def start_erasing_user(caller: AdminCaller, body: ErasureRequest) -> Erasure:
+    """Erase a user everywhere, in the background: rows, vectors, bodies, sessions, state, keys, pending work."""
+    return await erase.start_erasing_user(*caller, body.user_id)
 
 
 @erasures_router.post("/reapply", operation_id="reapply_erasures")
 async def reapply_erasures(caller: AdminCaller) -> Reapplied:
-    """Forget again what was forgotten before an older backup was restored, by the tenant's journal."""
+    """Apply the tenant's journal of erasures again after an older backup was restored."""
     return await erase.reapply_erasures(*caller)
 
 
 @erasures_router.get("/{erasure_id}", operation_id="get_erasure")
 async def get_erasure(caller: AdminCaller, erasure_id: UUID) -> Erasure:
-    """How far the erasing of a user has come."""
+    """The progress of a user's erasure."""
     return await erase.get_erasure(*caller, erasure_id)
 
 
@@ -131,39 +124,27 @@ def _tagged(policy: RetentionPolicy, response: Response) -> RetentionPolicy:
     return policy
 
 
-HELD_ITEM: dict[int | str, dict[str, Any]] = {
-    409: {"model": Problem, "description": "An action rests on it, or another change came first."}
-}
-
-
-ActionId = Annotated[str, Path(min_length=1, max_length=200, description="Your own id of the action.")]
-
-
 class ForgetRequest(Strict):
-    """How to forget an item."""
-
     model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "asked by the user", "dry_run": True}]})
 
     reason: Reason
-    dry_run: bool = Field(default=False, description="Only say what would go.")
+    dry_run: bool = Field(default=False, description="Only report the items that would be redacted.")
 
 
-class Held(BaseModel):
-    """Whether the action was noted just now."""
-
+class HoldResult(BaseModel):
     was_new: bool
 
 
 @items_router.post("/{item_id}/forget", operation_id="forget", responses=HELD_ITEM)
-async def forget(caller: AgentCaller, item_id: UUID, wanted: ForgetRequest | None = None) -> Forgotten:
-    """Redact an item with everything derived from it; it does not come back. `dry_run` says what would go."""
-    wanted = wanted or ForgetRequest(reason=None)
-    return await forget_verbs.forget(*caller, item_id, reason=wanted.reason, dry_run=wanted.dry_run)
+async def forget(caller: AgentCaller, item_id: UUID, body: ForgetRequest | None = None) -> Forgotten:
+    """Redact an item with everything derived from it, for good. `dry_run` only reports the items."""
+    body = body or ForgetRequest(reason=None)
+    return await forget_verbs.forget(*caller, item_id, reason=body.reason, dry_run=body.dry_run)
 
 
 @items_router.get("/{item_id}/holds", operation_id="list_holds")
 async def list_holds(caller: AgentCaller, item_id: UUID) -> list[Hold]:
-    """The actions that rest on an item."""
+    """The actions that hold an item."""
     return await forget_verbs.list_holds(*caller, item_id)
 
 
@@ -172,11 +153,11 @@ async def list_holds(caller: AgentCaller, item_id: UUID) -> list[Hold]:
     operation_id="hold",
     openapi_extra=client(part="was_new"),
     status_code=201,
-    responses={200: {"model": Held, "description": "It was noted before."}},
+    responses={200: {"model": HoldResult, "description": "The action holds it already."}},
 )
-async def hold(caller: AgentCaller, item_id: UUID, action_id: ActionId, response: Response) -> Held:
-    """Note that an action rests on an item: nothing may remove it from then on."""
-    held = Held(was_new=await forget_verbs.hold(*caller, item_id, action_id))
+async def hold(caller: AgentCaller, item_id: UUID, action_id: ActionId, response: Response) -> HoldResult:
+    """Hold an item for an action: nothing may remove it until you release it."""
+    held = HoldResult(was_new=await forget_verbs.hold(*caller, item_id, action_id))
     if not held.was_new:
         response.status_code = 200
     return held
@@ -184,5 +165,5 @@ async def hold(caller: AgentCaller, item_id: UUID, action_id: ActionId, response
 
 @items_router.delete("/{item_id}/holds/{action_id}", operation_id="release", status_code=204)
 async def release(caller: AdminCaller, item_id: UUID, action_id: ActionId) -> None:
-    """Note that an action rests on an item no longer."""
+    """Release an item that an action held."""
     await forget_verbs.release(*caller, item_id, action_id)

@@ -1,9 +1,9 @@
-"""Retention: a tenant's policy decides what becomes of memory that was ended; a daily job carries it out (T5)."""
+"""Daily jobs that end memory: retention of ended items by the tenant's policy (T5), and decay of recent memory (T2)."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -13,43 +13,51 @@ from recordari.core.identity import Identity
 from recordari.core.ids import FIRST
 from recordari.core.telemetry import get_log
 from recordari.db import audit
-from recordari.db.database import RETENTION_ROLE, Transaction
+from recordari.db.database import RETENTION_ROLE
 from recordari.errors import Conflict
 from recordari.kit.resources import Resources
+from recordari.learning import storage as learning_storage
+from recordari.learning.rules.proposals import NewProposal, ProposalKind
 from recordari.lifetime import storage
 from recordari.lifetime.forget import Redaction, follow_up, record, redact, remove_discarded
 from recordari.lifetime.journal import complete_journal
 from recordari.lifetime.rules import (
     SETTING,
+    WEAKEST,
+    DecayDecision,
     DecayOutcome,
     Ended,
     RetentionPolicy,
     checked_policy,
+    decay_decision,
     is_too_much,
+    lifetime,
     retention_policy,
+    review_of,
     verdict,
 )
 from recordari.memory.objects import Objects
+from recordari.recall.accesses import AccessCounts
 from recordari.tenants.tenants import get_tenant, require_admin, update_tenant
 
 log = get_log(__name__)
 
 PAGE = 1_000
 SHOWN = 1_000
-ENDING = (DecayOutcome.ANONYMIZE, DecayOutcome.PURGE)
+ACTIONS = (DecayOutcome.ARCHIVE, DecayOutcome.ANONYMIZE, DecayOutcome.PURGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """What a sweep did, or would do."""
+    """The effect of a sweep, or its plan."""
 
     __pydantic_config__ = DESCRIBED
 
     dry_run: bool
     counts: dict[DecayOutcome, int]
-    """How many items had each verdict, as far as it asks for anything."""
+    """How many items each action has."""
     item_ids: dict[DecayOutcome, tuple[UUID, ...]]
-    """The first items of each verdict."""
+    """The first items of each action."""
 
 
 async def get_retention_policy(resources: Resources, identity: Identity) -> RetentionPolicy:
@@ -62,27 +70,26 @@ async def get_retention_policy(resources: Resources, identity: Identity) -> Rete
 
 
 async def set_retention_policy(resources: Resources, identity: Identity, /, **changes: Any) -> RetentionPolicy:
-    """Change some values of the tenant's policy; `InvalidInput` names one that cannot be."""
+    """Change values of the tenant's retention policy; `InvalidInput` names a value that is not valid."""
     current = await get_retention_policy(resources, identity)
-    policy = checked_policy({**current.written(), **changes})
-    await update_tenant(resources, identity, settings={SETTING: policy.written()})
+    policy = checked_policy(asdict(current) | changes)
+    await update_tenant(resources, identity, settings={SETTING: asdict(policy)})
     return policy
 
 
 async def sweep(resources: Resources, identity: Identity, *, dry_run: bool | None = None, force: bool = False) -> Sweep:
-    """Carry the policy out; `dry_run` only says what that would be, `force` passes over the safety floor.
+    """Apply the retention policy; `dry_run` only reports the effect, `force` skips the safety check.
 
-    `Conflict` when more than the policy's `safety_share` of the tenant's items would end at once.
+    `Conflict` if more than the policy's `safety_share` of the tenant's items would end at once.
     """
     require_admin(identity)
     policy = await get_retention_policy(resources, identity)
-    only_look = policy.dry_run if dry_run is None else dry_run
-    planned = await _planned(resources, identity, policy)
-    if only_look:
+    planned = await _apply(resources, identity, policy, dry_run=True)
+    if policy.dry_run if dry_run is None else dry_run:
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
             await audit.record(tx, "retention.dry_run", "tenant", identity.tenant_id, counts=planned.counts)
         return planned
-    ending = sum(planned.counts[one] for one in ENDING)
+    ending = planned.counts[DecayOutcome.ANONYMIZE] + planned.counts[DecayOutcome.PURGE]
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
         total = await storage.count_kept(tx)
         refused = is_too_much(ending, total, policy) and not force
@@ -95,29 +102,24 @@ async def sweep(resources: Resources, identity: Identity, *, dry_run: bool | Non
             ending=ending,
             total=total,
         )
-    return await _carried_out(resources, identity, policy)
+    return await _apply(resources, identity, policy, dry_run=False)
 
 
-async def _planned(resources: Resources, identity: Identity, policy: RetentionPolicy) -> Sweep:
-    found: dict[DecayOutcome, list[UUID]] = {one: [] for one in DecayOutcome if one is not DecayOutcome.KEEP}
-    counts = dict.fromkeys(found, 0)
+async def _apply(resources: Resources, identity: Identity, policy: RetentionPolicy, *, dry_run: bool) -> Sweep:
+    counts = dict.fromkeys(ACTIONS, 0)
+    shown: dict[DecayOutcome, tuple[UUID, ...]] = dict.fromkeys(ACTIONS, ())
     async for page in _pages(resources, identity):
-        for asked, ids in _by_verdict(resources, page, policy).items():
-            counts[asked] += len(ids)
-            found[asked].extend(ids[: SHOWN - len(found[asked])])
-    return Sweep(dry_run=True, counts=counts, item_ids={asked: tuple(ids) for asked, ids in found.items()})
-
-
-async def _carried_out(resources: Resources, identity: Identity, policy: RetentionPolicy) -> Sweep:
-    counts: dict[DecayOutcome, int] = dict.fromkeys((one for one in DecayOutcome if one is not DecayOutcome.KEEP), 0)
-    found: dict[DecayOutcome, tuple[UUID, ...]] = dict.fromkeys(counts, ())
-    async for page in _pages(resources, identity):
-        for asked, ids in _by_verdict(resources, page, policy).items():
-            for start in range(0, len(ids), policy.batch_size):
-                batch = ids[start : start + policy.batch_size]
-                counts[asked] += await _batch(resources, identity, asked, batch)
-                found[asked] = (*found[asked], *batch)[:SHOWN]
-    return Sweep(dry_run=False, counts=counts, item_ids=found)
+        now = resources.clock()
+        ids_by_action: dict[DecayOutcome, list[UUID]] = {}
+        for item in page:
+            ids_by_action.setdefault(verdict(item, policy, now=now), []).append(item.item_id)
+        ids_by_action.pop(DecayOutcome.KEEP, None)
+        for action, item_ids in ids_by_action.items():
+            for start in range(0, len(item_ids), policy.batch_size):
+                batch = item_ids[start : start + policy.batch_size]
+                counts[action] += len(batch) if dry_run else await _apply_batch(resources, identity, action, batch)
+                shown[action] = (*shown[action], *batch)[:SHOWN]
+    return Sweep(dry_run=dry_run, counts=counts, item_ids=shown)
 
 
 async def _pages(resources: Resources, identity: Identity) -> AsyncIterator[list[Ended]]:
@@ -131,50 +133,35 @@ async def _pages(resources: Resources, identity: Identity) -> AsyncIterator[list
         after = page[-1].item_id
 
 
-def _by_verdict(resources: Resources, page: Sequence[Ended], policy: RetentionPolicy) -> dict[DecayOutcome, list[UUID]]:
-    now = resources.clock()
-    asked: dict[DecayOutcome, list[UUID]] = {}
-    for item in page:
-        if (found := verdict(item, policy, now=now)) is not DecayOutcome.KEEP:
-            asked.setdefault(found, []).append(item.item_id)
-    return asked
-
-
-async def _batch(resources: Resources, identity: Identity, asked: DecayOutcome, item_ids: Sequence[UUID]) -> int:
-    """Carry one verdict out on some items, in one transaction with its audit; how many rows it changed."""
+async def _apply_batch(resources: Resources, identity: Identity, action: DecayOutcome, item_ids: Sequence[UUID]) -> int:
+    """Apply one action to some items, in one transaction with its audit; returns the number of rows changed."""
     redaction: Redaction | None = None
     try:
         async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-            if asked is DecayOutcome.ANONYMIZE:
+            if action is DecayOutcome.ANONYMIZE:
                 redaction = await redact(tx, item_ids, now=resources.clock())
                 await record(tx, item_ids, redaction, reason="policy")
                 changed = len(redaction.forgotten.item_ids)
             else:
-                changed = await _ended(resources, tx, asked, item_ids)
+                if action is DecayOutcome.ARCHIVE:
+                    changed = await storage.archive_items(tx, item_ids, now=resources.clock())
+                else:
+                    changed = await storage.purge_items(tx, item_ids)
+                ids = [str(item_id) for item_id in item_ids]
+                await audit.record(tx, f"memory.{action}", "tenant", identity.tenant_id, reason="policy", item_ids=ids)
     except Conflict:
-        # An action rests on something derived from one of them: that one is left out, the others are not.
+        # Something derived from one of them is held: only that one is left out.
         if len(item_ids) == 1:
             log.warning("retention_left_out_a_held_item", item_id=item_ids[0])
             return 0
-        return sum([await _batch(resources, identity, asked, [item_id]) for item_id in item_ids])
+        return sum([await _apply_batch(resources, identity, action, [item_id]) for item_id in item_ids])
     if redaction is not None:
         await follow_up(resources, identity, redaction)
     return changed
 
 
-async def _ended(resources: Resources, tx: Transaction, asked: DecayOutcome, item_ids: Sequence[UUID]) -> int:
-    if asked is DecayOutcome.ARCHIVE:
-        changed = await storage.archive_items(tx, item_ids, now=resources.clock())
-    else:
-        changed = await storage.purge_items(tx, item_ids)
-    await audit.record(
-        tx, f"memory.{asked}", "tenant", tx.identity.tenant_id, reason="policy", item_ids=[str(one) for one in item_ids]
-    )
-    return changed
-
-
 async def retain(resources: Resources, identity: Identity, **_: Any) -> None:
-    """Sweep by policy, and make good what a crash left of earlier erasures. A daily job."""
+    """Apply the retention policy and complete erasures that a crash interrupted. A daily job."""
     try:
         await sweep(resources, identity)
     except Conflict as refusal:
@@ -191,17 +178,17 @@ GRACE = timedelta(hours=24)
 
 
 async def collect_objects(resources: Resources, identity: Identity, /, **_: Any) -> int:
-    """Remove the tenant's objects that no row points to; how many. A weekly job."""
+    """Remove the tenant's objects that no row points to; returns their number. A weekly job."""
     removed = await remove_discarded(resources, identity)
     before = resources.clock() - GRACE
-    held: list[str] = []
-    async for found in resources.get(Objects).list_of(str(identity.tenant_id)):
-        if found.modified_at < before:
-            held.append(found.key)
-        if len(held) >= AT_ONCE:
-            removed += await _collect(resources, identity, held)
-            held = []
-    removed += await _collect(resources, identity, held)
+    keys: list[str] = []
+    async for stored in resources.get(Objects).list_of(str(identity.tenant_id)):
+        if stored.modified_at < before:
+            keys.append(stored.key)
+        if len(keys) >= AT_ONCE:
+            removed += await _collect(resources, identity, keys)
+            keys = []
+    removed += await _collect(resources, identity, keys)
     if removed:
         log.info("objects_collected", objects=removed)
     return removed
@@ -211,7 +198,7 @@ async def _collect(resources: Resources, identity: Identity, keys: list[str]) ->
     before = resources.clock() - GRACE
     removed = 0
     for key in await _unused(resources, identity, keys):
-        # Once more for this one alone: the page may have taken long.
+        # Check this one again: the page may have taken long.
         if await _unused(resources, identity, [key]) and await resources.get(Objects).delete_older(key, before):
             removed += 1
     return removed
@@ -223,3 +210,49 @@ async def _unused(resources: Resources, identity: Identity, keys: list[str]) -> 
     async with resources.database.transaction(identity) as tx:
         used = await storage.list_used_objects(tx, keys)
     return [key for key in keys if key not in used]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecayResult:
+    __pydantic_config__ = DESCRIBED
+
+    examined: int
+    archived: int
+    promoted: int
+    reviews: int = 0
+    """Important items that a person must approve before they become persistent."""
+
+
+async def decay(resources: Resources, identity: Identity, /, **_: Any) -> DecayResult:
+    """Archive faded items and promote important ones, in all of the tenant's recent memory."""
+    require_admin(identity)
+    await resources.get(AccessCounts).flush()
+    now = resources.clock()
+    after = FIRST
+    examined, archived, promoted, reviews = 0, 0, 0, 0
+    while True:
+        async with resources.database.transaction(identity) as tx:
+            page = await storage.list_recent(tx, after=after, limit=PAGE)
+            if not page:
+                break
+            decisions = {trace.item_id: decay_decision(trace, now=now) for trace in page}
+            faded = [item_id for item_id, decision in decisions.items() if decision is DecayDecision.ARCHIVE]
+            important = [item_id for item_id, decision in decisions.items() if decision is DecayDecision.PROMOTE]
+            # An item recalled within the shortest lifetime cannot have faded, even if the page was read before that.
+            recently = now - lifetime(WEAKEST)
+            archived += len(await storage.archive_faded(tx, faded, now=now, recalled_since=recently))
+            persistent = await storage.promote_items(tx, important)
+            for item_id in persistent:
+                await audit.record(tx, "memory.promote", "item", item_id, reason="importance")
+            for trace in page:
+                # Important, but neither its carrier nor its sources vouch for it (F6): a person decides.
+                reason = review_of(trace, now=now) if decisions[trace.item_id] is DecayDecision.KEEP else None
+                if reason is not None:
+                    proposal = NewProposal(kind=ProposalKind.PROMOTE, rule=reason, item_ids=(trace.item_id,))
+                    reviews += await learning_storage.insert_proposal(tx, proposal, now=now) is not None
+        examined, promoted = examined + len(page), promoted + len(persistent)
+        after = page[-1].item_id
+    if archived:
+        async with resources.database.transaction(identity) as tx:
+            await audit.record(tx, "memory.archive", "tenant", identity.tenant_id, reason="faded", archived=archived)
+    return DecayResult(examined=examined, archived=archived, promoted=promoted, reviews=reviews)

@@ -1,16 +1,16 @@
-"""How recent memory fades: importance, strength, retention; what is archived and what is promoted (T2).
+"""Decides how recent memory decays (T2) and what the retention policy does with ended items.
 
     retention = exp(-0.1 × hours / S)
 
 An item is archived when its retention falls below 0.3, which takes 12.04 × S hours: 7 days for the weakest (S = 14), 30
-days for the strongest (S = 60). Hours are counted from when it was kept or last recalled, whichever is later.
+days for the strongest (S = 60). Hours count from its creation or its last recall, whichever is later.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ RATE = 0.1  # seed 002: retention = exp(-0.1 × hours), stretched by the strengt
 ARCHIVE_BELOW = 0.3  # seed 002: items below 0.3 are archived
 WEAKEST, STRONGEST = 14.0, 60.0  # 7 and 30 days until 0.3
 PROMOTE_FROM = 0.8
-ACCESS_LEAVES = 0.9  # part of the distance to the strongest that each access leaves over
+ACCESS_LEAVES = 0.9  # each access leaves this part of the distance to the strongest
 
 MOST_FREQUENCY, HALF_FREQUENCY = 0.30, 4  # half of the boost after 4 accesses
 MOST_RECENCY, RECENCY_DAYS = 0.15, 7.0
@@ -37,7 +37,7 @@ MOST_RICHNESS, RICH_TERMS, RICH_NAMES = 0.20, 60, 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What is known of an item's use, to decide what becomes of it."""
+    """How an item of recent memory was used."""
 
     item_id: UUID
     kind: Kind
@@ -49,13 +49,11 @@ class Trace:
     terms: int
     names: int
     sources: int
-    """Separate items of trusted carriers that say what it says; only facts have any."""
+    """Separate items of trusted carriers that support it; only facts have any."""
     is_pinned: bool = False
 
 
 class DecayDecision(StrEnum):
-    """What becomes of an item of recent memory."""
-
     KEEP = "keep"
     ARCHIVE = "archive"
     PROMOTE = "promote"
@@ -76,7 +74,7 @@ def strength(importance: float, accesses: int) -> float:
 
 
 def retention(hours: float, s: float) -> float:
-    """How much of an item is left after so many hours, from 1 down to 0."""
+    """The part of an item that is left after so many hours, from 1 down to 0."""
     return math.exp(-RATE * max(0.0, hours) / s)
 
 
@@ -86,18 +84,17 @@ def lifetime(s: float) -> timedelta:
 
 
 def decay_decision(trace: Trace, *, now: datetime) -> DecayDecision:
-    """Decide about one item of recent memory."""
     weight = importance(trace, now=now)
     if weight >= PROMOTE_FROM and may_last(trace):
         return DecayDecision.PROMOTE
     if trace.is_pinned:
         return DecayDecision.KEEP
-    left = retention(_hours(trace, now), strength(weight, trace.accesses))
-    return DecayDecision.ARCHIVE if left < ARCHIVE_BELOW else DecayDecision.KEEP
+    is_faded = retention(_hours(trace, now), strength(weight, trace.accesses)) < ARCHIVE_BELOW
+    return DecayDecision.ARCHIVE if is_faded else DecayDecision.KEEP
 
 
 def may_last(trace: Trace) -> bool:
-    """Whether an item may become persistent: its kind allows it, its carrier is trusted, a fact is corroborated (F6)."""
+    """Whether an item may become persistent: its kind allows it, its carrier is trusted, a fact has other sources (F6)."""
     rule = KINDS[trace.kind]
     if Tier.PERSISTENT not in rule.tiers or trace.trust not in REVIEWED_TRUST:
         return False
@@ -105,7 +102,7 @@ def may_last(trace: Trace) -> bool:
 
 
 def review_of(trace: Trace, *, now: datetime) -> str | None:
-    """Why an item that matters does not last by itself and a person should look; None where it does, or never could."""
+    """Why an important item needs a person to make it persistent; None if it needs none, or never can be."""
     if importance(trace, now=now) < PROMOTE_FROM or Tier.PERSISTENT not in KINDS[trace.kind].tiers or may_last(trace):
         return None
     return "carrier" if trace.trust not in REVIEWED_TRUST else "uncorroborated"
@@ -117,15 +114,13 @@ def _hours(trace: Trace, now: datetime) -> float:
 
 
 SETTING = "memory_retention"
-"""The key of a tenant's settings under which its policy stands."""
+"""The key of the policy in a tenant's settings."""
 MOST_DAYS = 36_500
 SAFE_ROWS = 100
 """A sweep of fewer rows is never refused: in a small tenant any number is a large share."""
 
 
 class DecayOutcome(StrEnum):
-    """What becomes of an item."""
-
     KEEP = "keep"
     ARCHIVE = "archive"
     ANONYMIZE = "anonymize"
@@ -134,30 +129,24 @@ class DecayOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPolicy:
-    """How long a tenant keeps what it has ended."""
+    """How long a tenant keeps ended items."""
 
     __pydantic_config__ = DESCRIBED
 
     deleted_days: int = 30  # seed 004
     superseded_days: int = 90  # seed 004
     archived_days: int | None = None
-    """Days after which archived memory goes; null: it stays."""
+    """Days after which archived items are removed; null keeps them."""
     transient_days: int = 30
-    """Days for which memory of a run or session outlives it."""
+    """Days that items of a run or session outlive it."""
     batch_size: int = 100
     safety_share: float = 0.25
     """A sweep that would end more than this part of the tenant's items is refused."""
     dry_run: bool = False
 
-    def written(self) -> dict[str, Any]:
-        """The policy as it stands in a tenant's settings."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """An item that something has ended, and when."""
-
     item_id: UUID
     tier: Tier
     deleted_at: datetime | None
@@ -169,14 +158,15 @@ class Ended:
     is_pinned: bool
 
 
-def checked_policy(given: Mapping[str, Any]) -> RetentionPolicy:
-    """The policy with these values; `InvalidInput` names what is wrong."""
-    known = {field.name for field in fields(RetentionPolicy)}
-    if unknown := sorted(set(given) - known):
-        raise InvalidInput(f"a retention policy has no {unknown[0]!r}; it has {', '.join(sorted(known))}")
-    policy = RetentionPolicy(**given)
-    for name, least in (("deleted_days", 0), ("superseded_days", 0), ("transient_days", 0), ("batch_size", 1)):
-        _check_whole(name, getattr(policy, name), least, 10_000 if name == "batch_size" else MOST_DAYS)
+def checked_policy(values: Mapping[str, Any]) -> RetentionPolicy:
+    """The policy with these values; `InvalidInput` names the one that is not valid."""
+    names = {field.name for field in fields(RetentionPolicy)}
+    if unknown := sorted(set(values) - names):
+        raise InvalidInput(f"a retention policy has no {unknown[0]!r}; it has {', '.join(sorted(names))}")
+    policy = RetentionPolicy(**values)
+    for name in ("deleted_days", "superseded_days", "transient_days"):
+        _check_whole(name, getattr(policy, name), 0, MOST_DAYS)
+    _check_whole("batch_size", policy.batch_size, 1, 10_000)
     if policy.archived_days is not None:
         _check_whole("archived_days", policy.archived_days, 0, MOST_DAYS)
     share: object = policy.safety_share
@@ -193,16 +183,15 @@ def _check_whole(name: str, value: object, least: int, most: int) -> None:
 
 
 def retention_policy(settings: Mapping[str, Any]) -> tuple[RetentionPolicy, bool]:
-    """A tenant's policy, and whether what stands in its settings is valid; the defaults where it is not."""
-    given = settings.get(SETTING, {})
+    """A tenant's policy, and whether its settings are valid; the defaults if they are not."""
     try:
-        return checked_policy(given), True
+        return checked_policy(settings.get(SETTING, {})), True
     except (InvalidInput, TypeError, AttributeError):
         return RetentionPolicy(), False
 
 
 def verdict(item: Ended, policy: RetentionPolicy, *, now: datetime) -> DecayOutcome:
-    """What the policy says of an item: the strongest that applies, and nothing while an action rests on it (T4)."""
+    """The outcome of the policy for an item: the strongest that applies, and none while an action holds it (T4)."""
     if item.is_held:
         return DecayOutcome.KEEP
 
@@ -226,32 +215,31 @@ def verdict(item: Ended, policy: RetentionPolicy, *, now: datetime) -> DecayOutc
 
 
 def is_too_much(ending: int, total: int, policy: RetentionPolicy) -> bool:
-    """Whether a sweep would end so much at once that a person should look first."""
+    """Whether a sweep would end so many items that a person should look first."""
     return ending > SAFE_ROWS and ending > policy.safety_share * total
 
 
 def without_fold(
     folds: Sequence[Fold], folded_to: int, position: int
 ) -> tuple[tuple[Fold, ...], int, tuple[UUID, ...]]:
-    """The lasting summaries of a session that do not tell what stood at a place, how far they reach, and the others.
+    """A session's folds before the one that includes a position, the last position they cover, and the ids of the others.
 
-    Where none covers the place, one that does may be in the making: the last is given up too, so that whoever makes it
-    finds that the session was changed.
+    If none includes the position, a job may be making one that does: the last fold is dropped too, so that the job
+    finds that the session has changed.
     """
-    first_told = next((n for n, fold in enumerate(folds) if fold.first <= position <= fold.last), None)
-    if first_told is None:
+    cut = next((number for number, fold in enumerate(folds) if fold.first <= position <= fold.last), None)
+    if cut is None:
         if position <= folded_to:
             return tuple(folds), folded_to, ()
-        first_told = len(folds) - 1
-    if first_told < 0:
+        cut = len(folds) - 1
+    if cut < 0:
         return (), min(0, folded_to) - 1, ()
-    kept, told = folds[:first_told], folds[first_told:]
-    return tuple(kept), told[0].first - 1, tuple(fold.summary_id for fold in told)
+    return tuple(folds[:cut]), folds[cut].first - 1, tuple(fold.summary_id for fold in folds[cut:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """An action that rests on an item, which nothing may remove meanwhile."""
+    """An action that holds an item: nothing may remove it meanwhile."""
 
     item_id: UUID
     action_id: str
@@ -260,7 +248,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """How far the erasing of a user has come; the user's id is known only while it runs."""
+    """The progress of a user's erasure; the user's id is kept only while it runs."""
 
     __pydantic_config__ = DESCRIBED
 

@@ -1,27 +1,32 @@
-"""Rows that end: redacted with everything derived from them, archived, or purged; and the tombstones they leave."""
+"""Rows that end: redacted with everything derived from them, archived or purged; tombstones; erasures of users."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recordari.core.identity import Scope, SessionId
-from recordari.core.items import REDACTED, Kind, Tier, Trust
+from recordari.core.identity import RunId, Scope, SessionId, UserId
+from recordari.core.items import REDACTED, Kind
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
-from recordari.lifetime.rules import Ended, Hold, Trace
+from recordari.lifetime.rules import Ended, Erasure, Hold, Trace
 from recordari.sessions.rules.sessions import Fold
 
 queries = Queries(__name__)
 
+ERASED_TABLES = frozenset(
+    {"api_keys", "erasures", "items", "profiles", "runs", "sessions", "state", "state_owners", "users", "vectors"}
+)
+"""Every table with a column `user_id`; a test compares it with the schema, so that no new one is overlooked."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactionTarget:
-    """An item that is to be forgotten: where it stands, and whether that is forbidden."""
+    """An item to forget: its position in its thread, and whether a hold forbids it."""
 
     item_id: UUID
     kind: Kind
@@ -34,7 +39,7 @@ class RedactionTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstone:
-    """What is left of something forgotten: enough to know it again, not enough to tell what it was."""
+    """The trace of a forgotten item: enough to recognise it again, not enough to restore it."""
 
     hash: bytes
     subject: str
@@ -45,8 +50,6 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summaries:
-    """What a session holds of summaries."""
-
     session_id: SessionId
     session_ref: UUID
     summary_id: UUID | None
@@ -64,135 +67,213 @@ class DiscardedObject:
 
 
 async def lock_items(tx: Transaction, item_ids: Sequence[UUID]) -> list[RedactionTarget]:
-    """Lock items that are to be forgotten; those that are forgotten already are left out."""
     return await tx.all(queries.lock_items, RedactionTarget, item_ids=list(item_ids))
 
 
 async def resting_only_on(tx: Transaction, item_ids: Sequence[UUID]) -> list[UUID]:
-    """What was derived from these items and from nothing else."""
     return [row["item_id"] for row in await tx.dicts(queries.resting_only_on, item_ids=list(item_ids))]
 
 
 async def bury(tx: Transaction, item_ids: Sequence[UUID], *, now: datetime) -> list[Tombstone]:
-    """Leave tombstones for items that are about to be redacted."""
     return await tx.all(queries.bury, Tombstone, item_ids=list(item_ids), now=now)
 
 
 async def redact(tx: Transaction, item_ids: Sequence[UUID], *, now: datetime, keep_place: bool = True) -> int:
-    """Take what items say out of them and of everything derived from them; how many rows that were.
+    """Remove the content of items and of everything derived from them; returns the number of rows.
 
-    `keep_place` leaves them their place in their thread, by which their neighbours count.
+    `keep_place` keeps their position in their thread, by which their neighbours count.
     """
-    named = await tx.dicts(queries.delete_derived, item_ids=list(item_ids))
-    await tx.run(queries.delete_unmentioned, entity_ids=[row["entity_id"] for row in named])
+    entities = await tx.dicts(queries.delete_derived, item_ids=list(item_ids))
+    await tx.run(queries.delete_unmentioned, entity_ids=[row["entity_id"] for row in entities])
     return await tx.run(queries.redact, item_ids=list(item_ids), redacted=REDACTED, now=now, keep_place=keep_place)
 
 
 async def unembed_followers(tx: Transaction, item_ids: Sequence[UUID]) -> list[UUID]:
-    """Drop vectors that were made with the beginning of one of these items; whose they were."""
     return [row["item_id"] for row in await tx.dicts(queries.unembed_followers, item_ids=list(item_ids))]
 
 
 async def lock_sessions(tx: Transaction, session_ids: Sequence[SessionId]) -> list[Summaries]:
-    """Lock sessions whose summaries may tell what is to be forgotten."""
     rows = await tx.dicts(queries.lock_sessions, session_ids=list(session_ids))
-    return [
-        Summaries(
-            **{
-                **row,
-                "folds": tuple(
-                    Fold(summary_id=UUID(one["summary_id"]), first=one["first"], last=one["last"])
-                    for one in row["folds"]
-                ),
-            }
-        )
-        for row in rows
-    ]
+    for row in rows:
+        row["folds"] = tuple(Fold(**fold | {"summary_id": UUID(fold["summary_id"])}) for fold in row["folds"])
+    return [Summaries(**row) for row in rows]
 
 
 async def reset_summary(tx: Transaction, session: Summaries) -> None:
-    """Leave a session only these summaries; without a `summary_id` its rolling one begins again."""
+    """Keep only these summaries of a session; without a `summary_id` its rolling summary begins again."""
     await tx.run(
         queries.reset_summary,
         session_id=session.session_id,
         summary_id=session.summary_id,
         summarised_to=session.summarised_to,
         folded_to=session.folded_to,
-        folds=Jsonb(
-            [{"summary_id": str(one.summary_id), "first": one.first, "last": one.last} for one in session.folds]
-        ),
+        folds=Jsonb([asdict(fold) | {"summary_id": str(fold.summary_id)} for fold in session.folds]),
     )
 
 
 async def list_discarded(tx: Transaction, *, limit: int) -> list[DiscardedObject]:
-    """Objects whose row is gone."""
     return await tx.all(queries.list_discarded, DiscardedObject, limit=limit)
 
 
 async def delete_discarded(tx: Transaction, object_keys: Sequence[str]) -> None:
-    """Strike off objects that were removed."""
     await tx.run(queries.delete_discarded, object_keys=list(object_keys))
 
 
 async def list_ended(tx: Transaction, *, after: UUID, limit: int) -> list[Ended]:
-    """Items that something has ended, some after the id given."""
-    rows = await tx.dicts(queries.list_ended, after=after, limit=limit)
-    return [Ended(**{**row, "tier": Tier(row["tier"])}) for row in rows]
+    return await tx.all(queries.list_ended, Ended, after=after, limit=limit)
 
 
 async def count_kept(tx: Transaction) -> int:
-    """How many items the tenant has that still say something."""
     return int(await tx.value(queries.count_kept))
 
 
 async def archive_items(tx: Transaction, item_ids: Sequence[UUID], *, now: datetime) -> int:
-    """Take items out of recall; how many that were."""
     return len(await tx.dicts(queries.archive_items, item_ids=list(item_ids), now=now))
 
 
 async def purge_items(tx: Transaction, item_ids: Sequence[UUID]) -> int:
-    """Remove rows that were never meant to last; how many that were."""
     return len(await tx.dicts(queries.purge_items, item_ids=list(item_ids)))
 
 
 async def list_used_objects(tx: Transaction, object_keys: Sequence[str]) -> set[str]:
-    """Which of these objects a row points to."""
     rows = await tx.dicts(queries.list_used_objects, object_keys=list(object_keys))
     return {row["object_key"] for row in rows}
 
 
 async def list_recent(tx: Transaction, *, after: UUID, limit: int) -> list[Trace]:
-    """Some of recent memory by id, which is the order it was kept in, after the one given."""
-    rows = await tx.dicts(queries.list_recent, after=after, limit=limit)
-    return [
-        Trace(**{**row, "kind": Kind(row["kind"]), "tier": Tier(row["tier"]), "trust": Trust(row["trust"])})
-        for row in rows
-    ]
+    return await tx.all(queries.list_recent, Trace, after=after, limit=limit)
 
 
 async def archive_faded(
     tx: Transaction, item_ids: Sequence[UUID], *, now: datetime, recalled_since: datetime
 ) -> list[UUID]:
-    """Take faded items out of recall; which those were."""
     rows = await tx.dicts(queries.archive_faded, item_ids=list(item_ids), now=now, recalled_since=recalled_since)
     return [row["item_id"] for row in rows]
 
 
 async def promote_items(tx: Transaction, item_ids: Sequence[UUID]) -> list[UUID]:
-    """Let recent items last; which those were."""
     return [row["item_id"] for row in await tx.dicts(queries.promote_items, item_ids=list(item_ids))]
 
 
 async def insert_hold(tx: Transaction, item_id: UUID, action_id: str) -> bool:
-    """Note that an action rests on an item; False when it does already."""
     return await tx.run(queries.insert_hold, item_id=item_id, action_id=action_id) == 1
 
 
 async def delete_hold(tx: Transaction, item_id: UUID, action_id: str) -> bool:
-    """Note that it does no longer; False when it did not."""
     return await tx.run(queries.delete_hold, item_id=item_id, action_id=action_id) == 1
 
 
 async def list_holds(tx: Transaction, item_id: UUID) -> list[Hold]:
-    """The actions that rest on an item."""
     return await tx.all(queries.list_holds, Hold, item_id=item_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOfUser:
+    session_id: SessionId
+    session_ref: UUID
+    run_ids: list[RunId]
+
+
+async def start_erasure(tx: Transaction, erasure_id: UUID, user_id: UserId) -> Erasure:
+    (erasure,) = await tx.all(queries.start_erasure, Erasure, erasure_id=erasure_id, user_id=user_id)
+    return erasure
+
+
+async def find_erasure(tx: Transaction, erasure_id: UUID) -> Erasure | None:
+    return await tx.maybe(queries.find_erasure, Erasure, erasure_id=erasure_id)
+
+
+async def count_held(tx: Transaction, user_id: UserId) -> int:
+    return int(await tx.value(queries.count_held, user_id=user_id))
+
+
+async def has_older_writers(tx: Transaction, erasure_id: UUID) -> bool:
+    return bool(await tx.value(queries.has_older_writers, erasure_id=erasure_id))
+
+
+async def list_items(tx: Transaction, user_id: UserId, *, before: datetime, limit: int) -> list[UUID]:
+    rows = await tx.dicts(queries.list_items, user_id=user_id, before=before, limit=limit)
+    return [row["item_id"] for row in rows]
+
+
+async def unplace_items(tx: Transaction, user_id: UserId, *, before: datetime) -> None:
+    await tx.run(queries.unplace_items, user_id=user_id, before=before)
+
+
+async def list_sessions(tx: Transaction, user_id: UserId, *, before: datetime, limit: int) -> list[SessionOfUser]:
+    return await tx.all(queries.list_sessions, SessionOfUser, user_id=user_id, before=before, limit=limit)
+
+
+async def list_runs(tx: Transaction, user_id: UserId, *, before: datetime) -> list[RunId]:
+    return [row["run_id"] for row in await tx.dicts(queries.list_runs, user_id=user_id, before=before)]
+
+
+async def delete_runs(tx: Transaction, run_ids: Sequence[RunId]) -> None:
+    await tx.run(queries.delete_runs, run_ids=list(run_ids))
+
+
+async def delete_sessions(tx: Transaction, sessions: Sequence[SessionOfUser]) -> None:
+    await tx.run(
+        queries.delete_sessions,
+        session_ids=[session.session_id for session in sessions],
+        session_refs=[session.session_ref for session in sessions],
+    )
+
+
+async def list_state_sessions(tx: Transaction, user_id: UserId, *, before: datetime) -> list[SessionId]:
+    rows = await tx.dicts(queries.list_state_sessions, user_id=user_id, before=before)
+    return [SessionId(row["owner_id"]) for row in rows]
+
+
+async def delete_user(tx: Transaction, user_id: UserId, *, before: datetime) -> None:
+    await tx.run(queries.delete_user, user_id=user_id, before=before, redacted=REDACTED)
+
+
+async def delete_jobs(tx: Transaction, user_id: UserId) -> None:
+    """Delete finished jobs that name the user; the application's role may do that, the retention role may not."""
+    await tx.run(queries.delete_jobs, user_id=user_id)
+
+
+async def pseudonymise_audit(tx: Transaction, ids: Sequence[str]) -> None:
+    if ids:
+        await tx.value(queries.pseudonymise_audit, ids=list(ids))
+
+
+async def progress(tx: Transaction, erasure_id: UUID, *, items: int = 0, sessions: int = 0) -> None:
+    await tx.run(queries.progress, erasure_id=erasure_id, items=items, sessions=sessions)
+
+
+async def finish_erasure(tx: Transaction, erasure_id: UUID) -> Erasure | None:
+    """Close an erasure; None if it was closed already."""
+    return await tx.maybe(queries.finish_erasure, Erasure, erasure_id=erasure_id)
+
+
+async def find_salt(tx: Transaction) -> bytes:
+    return bytes(await tx.value(queries.find_salt))
+
+
+async def set_salt(tx: Transaction, salt: bytes) -> None:
+    await tx.run(queries.set_salt, salt=salt)
+
+
+async def list_tombstones(tx: Transaction, *, after: bytes, limit: int) -> list[Tombstone]:
+    return await tx.all(queries.list_tombstones, Tombstone, after=after, limit=limit)
+
+
+async def insert_tombstones(tx: Transaction, tombstones: Sequence[Tombstone]) -> None:
+    await tx.run(
+        queries.insert_tombstones,
+        hashes=[stone.hash for stone in tombstones],
+        subjects=[stone.subject for stone in tombstones],
+        item_ids=[stone.item_id for stone in tombstones],
+        finals=[stone.is_final for stone in tombstones],
+        ats=[stone.forgotten_at for stone in tombstones],
+    )
+
+
+async def find_returned_items(tx: Transaction) -> list[UUID]:
+    return [row["item_id"] for row in await tx.dicts(queries.find_returned_items)]
+
+
+async def find_returned_users(tx: Transaction) -> list[UserId]:
+    return [row["user_id"] for row in await tx.dicts(queries.find_returned_users)]

@@ -1,4 +1,4 @@
-"""`recordari share`: give, list, withdraw, links, accept, decline; `recordari org`: add, remove, list."""
+"""`recordari share`: shares with other tenants; `recordari org`: organisations of tenants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from recordari.kit.commands import (
 )
 from recordari.kit.output import Answer, Commands, Note, Record, Table, confirm, record
 from recordari.sharing import share
-from recordari.sharing.share import add_member, list_members, remove_member
 
 share_commands = Commands()
 
@@ -38,9 +37,9 @@ def give(
 
 @share_commands.command("list")
 def list_shares(*, tenant: Tenant = DEVELOPMENT_TENANT, limit: Limit = 50) -> Table:
-    """List what a tenant shares, and with which tenants."""
-    found = ask(lambda caller: share.list_shares(*caller, limit=limit), tenant)
-    return Table([record(one, without=("to_tenant_id",)) for one in found], empty=f"tenant {tenant} shares nothing")
+    """List a tenant's shares and their receivers."""
+    shares = ask(lambda caller: share.list_shares(*caller, limit=limit), tenant)
+    return Table([record(each, without=("to_tenant_id",)) for each in shares], empty=f"tenant {tenant} shares nothing")
 
 
 @share_commands.command()
@@ -50,7 +49,7 @@ def withdraw(
     tenant: Tenant = DEVELOPMENT_TENANT,
     from_tenant: Annotated[str | None, typer.Option("--from", help="Only from this tenant.")] = None,
 ) -> Answer:
-    """Take a memory back; it is gone there at once."""
+    """Withdraw a memory; its copies are removed at once."""
     withdrawn = ask(lambda caller: share.withdraw(*caller, item_id, tenant=from_tenant), tenant)
     return Answer({"item_id": item_id, "withdrawn": withdrawn}, Note(f"withdrawn from {withdrawn} tenants"))
 
@@ -58,21 +57,21 @@ def withdraw(
 @share_commands.command()
 def links(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Table:
     """List the tenants that share with a tenant, and whether it accepted."""
-    found = ask(lambda caller: share.list_share_links(*caller), tenant)
-    rows = [record(one, without=("from_tenant_id",)) for one in found]
+    givers = ask(lambda caller: share.list_share_links(*caller), tenant)
+    rows = [record(link, without=("from_tenant_id",)) for link in givers]
     return Table(rows, empty=f"nobody shares with tenant {tenant}")
 
 
 @share_commands.command()
 def accept(giver: Giver, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Record:
-    """Accept what another tenant shares."""
+    """Accept the memories that another tenant shares."""
     link = ask(lambda caller: share.accept_share_link(*caller, giver), tenant)
     return Record(record(link, without=("from_tenant_id",)))
 
 
 @share_commands.command()
 def decline(giver: Giver, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Record:
-    """Take nothing from another tenant, or nothing any more."""
+    """Decline another tenant's shares; copies that came from it are removed."""
     link = ask(lambda caller: share.decline_share_link(*caller, giver), tenant)
     return Record(record(link, without=("from_tenant_id",)))
 
@@ -87,16 +86,16 @@ def add(
     organisation: Annotated[str, typer.Argument(help="Name of the organisation; it need not exist.")],
     tenant: TenantName,
 ) -> Record:
-    """Put a tenant into an organisation; its tenants may share memories with each other."""
-    membership = ask_as_operator(lambda caller: add_member(caller.resources, organisation, tenant), tenant)
+    """Add a tenant to an organisation; its tenants may share memories with each other."""
+    membership = ask_as_operator(lambda caller: share.add_member(caller.resources, organisation, tenant), tenant)
     return Record({"tenant": tenant, **record(membership)})
 
 
 @org_commands.command()
 def remove(tenant: TenantName, *, yes: Yes = False) -> Answer:
-    """Take a tenant out of its organisation: nothing shared by it or with it is left anywhere."""
-    confirm(f"Take {tenant} out of its organisation? What it shared and received is gone at once.", yes=yes)
-    ask_as_operator(lambda caller: remove_member(caller.resources, tenant), tenant)
+    """Remove a tenant from its organisation; all copies of its shares and in it are removed."""
+    confirm(f"Remove {tenant} from its organisation? Its shares and all copies end at once.", yes=yes)
+    ask_as_operator(lambda caller: share.remove_member(caller.resources, tenant), tenant)
     return Answer({"tenant": tenant, "done": "removed"}, Note(f"{tenant} belongs to no organisation"))
 
 
@@ -104,5 +103,6 @@ def remove(tenant: TenantName, *, yes: Yes = False) -> Answer:
 def list_organisations() -> Table:
     """List the tenants of every organisation."""
     return Table(
-        ask_owner(list_members), empty="there are no organisations yet; make one with `recordari org add ORG TENANT`"
+        ask_owner(share.list_members),
+        empty="there are no organisations yet; make one with `recordari org add ORG TENANT`",
     )

@@ -1,8 +1,8 @@
-"""Sharing: which memories may be given to other tenants, and how the two sides stand.
+"""Sharing: which memories a tenant may share, and the states of a share.
 
 An organisation groups tenants. A tenant's administrator shares single memories with named tenants of the same organisation;
-the receiving administrator accepts the giver once. What arrives is a copy in the receiver's own rows: found by recall there
-like anything else, marked with where it comes from, read-only, and gone in the moment in which it is withdrawn.
+the receiving administrator accepts the giver once. The receiver gets a copy in its own rows: recall finds it like any
+item, it shows its origin, is read-only, and is removed in the transaction that withdraws it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from recordari.core.identity import TenantId
 from recordari.core.items import KINDS, Trust
 
 SHAREABLE = frozenset(kind for kind, rule in KINDS.items() if rule.is_shareable)
-"""What is known, how things are done, and what can be looked up; never what was said."""
+"""Facts, procedures and knowledge, never messages."""
 RECEIVED_TRUST = Trust.EXTERNAL
-"""To the receiver a copy is text from outside: it ends nothing that its own people said, and is never promoted."""
+"""To the receiver a copy is external text: it supersedes nothing that its own people said, and is never promoted."""
 
 
 class LinkStatus(StrEnum):
-    """How the receiver stands to a tenant that shares with it."""
-
     OFFERED = "offered"
     ACCEPTED = "accepted"
     DECLINED = "declined"
@@ -32,16 +30,12 @@ class LinkStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """The organisation that a tenant belongs to."""
-
     organisation: str
     joined_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A tenant of an organisation, as an operator sees it."""
-
     organisation: str
     tenant: str
     joined_at: datetime
@@ -49,7 +43,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """One memory given to one tenant."""
+    """One memory that is shared with one tenant."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -63,7 +57,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareLink:
-    """A tenant that shares with this one, and whether that was accepted."""
+    """A tenant that shares with this one, and whether this one accepted."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -74,9 +68,4 @@ class ShareLink:
     offered_at: datetime
     decided_at: datetime | None
     items: int
-    """How many memories of it are here."""
-
-
-def copy_ref(owner: TenantId, item_id: UUID) -> str:
-    """The reference of a copy in the receiving tenant."""
-    return f"shared:{owner}:{item_id}"
+    """The number of copies from it."""

@@ -1,14 +1,14 @@
-"""Sharing with other tenants of one organisation: give, withdraw, accept, decline, and keep copies in step (S7).
+"""Shares memories between tenants of an organisation: share, withdraw, accept, decline, and keep copies up to date (S7).
 
-A copy stands in the receiver's own rows, because then one rule holds for every table: row-level security shows a tenant its
-own rows and no others. A policy that lets one tenant read another's would have to be right in every query for ever; a copy
-has only to be written and taken away, and both are done here. Giver and receiver change in one transaction
-(`Transaction.crossed`), so that there is no moment in which a memory is withdrawn on one side and stands on the other.
+A copy is in the receiver's own rows, because then one rule holds for every table: row-level security shows a tenant its own
+rows and no others. A policy that lets one tenant read another's rows would have to be right in every query for ever; a copy
+only has to be written and deleted, and both happen here. Owner and receiver change in one transaction
+(`Transaction.crossed`), so that a memory is never withdrawn on one side and visible on the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -45,7 +45,7 @@ NO_SUCH_LINK = "no tenant of that name shares with you"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What became of one memory given to one tenant."""
+    """The result of sharing one memory with one tenant."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -60,16 +60,16 @@ class Shared:
 async def get_organisation(resources: Resources, identity: Identity) -> Membership:
     """The organisation that the tenant belongs to."""
     async with resources.database.transaction(identity) as tx:
-        found = await storage.find_membership(tx)
-    if found is None:
+        membership = await storage.find_membership(tx)
+    if membership is None:
         raise NotFound("this tenant belongs to no organisation; an operator adds it with `recordari org add`")
-    return found
+    return membership
 
 
 async def share(
     resources: Resources, identity: Identity, item_ids: Sequence[UUID], tenants: Sequence[str]
 ) -> list[Shared]:
-    """Give memories to tenants of the same organisation; each arrives once its receiver has accepted."""
+    """Share memories with tenants of the same organisation; each arrives once its receiver has accepted."""
     require_admin(identity)
     if not item_ids or not tenants:
         raise InvalidInput("name at least one memory and one tenant")
@@ -77,24 +77,27 @@ async def share(
         raise InvalidInput(f"at most {MOST_AT_ONCE} memories times tenants at a time; send the rest in another call")
     await get_organisation(resources, identity)
     owner = await get_tenant(resources, identity)
-    wanted = sorted(set(item_ids))
-    fresh: set[tuple[UUID, str]] = set()
-    # One tenant after the other, in the same order for all, so that no two givers wait for each other.
-    for name in sorted(set(tenants), key=lambda one: str(tenant_id_of(one))):
-        made = await _give(resources, identity, owner, wanted, name)
-        fresh |= {(item_id, name) for item_id in made}
-    answers = []
-    for name in dict.fromkeys(tenants):
-        for item_id in wanted:
-            delivered = await _deliver(resources, identity, owner, item_id, tenant_id_of(name))
-            answers.append(Shared(item_id=item_id, tenant=name, was_new=(item_id, name) in fresh, delivered=delivered))
-    return answers
+    ordered = sorted(set(item_ids))
+    new: dict[str, list[UUID]] = {}
+    # All owners take the tenants in the same order, so that no two of them wait for each other.
+    for name in sorted(set(tenants), key=lambda name: str(tenant_id_of(name))):
+        new[name] = await _offer(resources, identity, owner, ordered, name)
+    return [
+        Shared(
+            item_id=item_id,
+            tenant=name,
+            was_new=item_id in new[name],
+            delivered=await _deliver(resources, identity, owner, item_id, tenant_id_of(name)),
+        )
+        for name in dict.fromkeys(tenants)
+        for item_id in ordered
+    ]
 
 
-async def _give(
+async def _offer(
     resources: Resources, identity: Identity, owner: Tenant, item_ids: Sequence[UUID], name: str
 ) -> list[UUID]:
-    """Note what is given to a tenant, and offer it there; which of it is new."""
+    """Insert the shares with a tenant, and offer them there; returns the ids of the new ones."""
     to = tenant_id_of(name)
     if to == owner.tenant_id:
         raise InvalidInput("a tenant cannot share with itself", field="tenants")
@@ -102,10 +105,10 @@ async def _give(
     async with resources.database.transaction(identity) as tx:
         _check_shareable(item_ids, await storage.find_shareable(tx, item_ids))
         ours = await storage.find_membership(tx)
-        made = await storage.insert_shares(tx, item_ids, to_tenant_id=to, to_name=name, now=now)
-        for item_id in made:
+        new_ids = await storage.insert_shares(tx, item_ids, to_tenant_id=to, to_name=name, now=now)
+        for item_id in new_ids:
             await audit.record(tx, "share.give", "item", item_id, tenant=name)
-        await outbox.add(tx, SHARE_TOPIC, made)
+        await outbox.add(tx, SHARE_TOPIC, new_ids)
         async with tx.crossed(_acting_for(owner, to)) as there:
             theirs = await storage.find_membership(there)
             # The same answer whether the tenant is missing, in no organisation or in another.
@@ -113,49 +116,49 @@ async def _give(
                 raise NotFound(NO_SUCH_TENANT)
             if await storage.offer_link(there, from_tenant_id=owner.tenant_id, from_name=owner.name, now=now):
                 await audit.record(there, "share.offer", "tenant", owner.tenant_id, tenant=owner.name)
-    return made
+    return new_ids
 
 
-def _check_shareable(item_ids: Sequence[UUID], found: Sequence[Given]) -> None:
-    known = {one.item_id: one for one in found}
+def _check_shareable(item_ids: Sequence[UUID], items: Sequence[Given]) -> None:
+    by_id = {item.item_id: item for item in items}
     for item_id in item_ids:
-        one = known.get(item_id)
-        if one is None:
+        item = by_id.get(item_id)
+        if item is None:
             raise NotFound("there is no such item")
-        if one.shared_from is not None:
-            raise InvalidInput("this memory is itself shared by another tenant; only its owner gives it on")
-        if Kind(one.kind) not in SHAREABLE:
-            raise InvalidInput(f"only {', '.join(sorted(SHAREABLE))} can be shared, never what was said")
-        if not one.live:
+        if item.shared_from is not None:
+            raise InvalidInput("this memory is itself shared by another tenant; only its owner can share it")
+        if Kind(item.kind) not in SHAREABLE:
+            raise InvalidInput(f"only {', '.join(sorted(SHAREABLE))} can be shared, never messages")
+        if not item.live:
             raise Conflict("this memory has ended; share its successor")
-        if one.payload_key is not None:
+        if item.payload_key is not None:
             raise InvalidInput("a memory of more than 16 KiB cannot be shared; share its parts")
 
 
 def _acting_for(owner: Tenant, other: TenantId) -> Identity:
-    """Who acts in the other tenant: its audit names the tenant that did it."""
+    """The identity in the other tenant, whose audit then names the tenant that acted."""
     return Identity(tenant_id=other, role=Role.ADMIN, actor=f"tenant:{owner.name}")
 
 
 async def _deliver(resources: Resources, identity: Identity, owner: Tenant, item_id: UUID, to: TenantId) -> bool:
-    """Bring a receiver's copy in step with the item: write it, write it anew, or take it away; whether it is there.
+    """Update a receiver's copy: write it, write it again, or delete it; returns whether the copy exists.
 
-    What is read here is checked again under locks: an item that is forgotten, withdrawn or left meanwhile is not written.
+    The item is read again under locks: one that was forgotten or withdrawn meanwhile is not written.
     """
     async with resources.database.transaction(identity) as tx:
-        seen = {one.item_id: one for one in await storage.find_shareable(tx, [item_id])}.get(item_id)
+        seen = next(iter(await storage.find_shareable(tx, [item_id])), None)
     view = await resources.get(TenantViews).get(resources.database, _acting_for(owner, to))
     (indexed,) = await derive(resources, [(seen.content, seen.speaker) if seen else ("", None)], language=view.language)
     try:
         async with resources.database.transaction(identity) as tx:
             ours = await storage.find_membership(tx)
-            given = await storage.lock_shared(tx, item_id, to)
-            if given is not None and given.live and (seen is None or seen.content_hash != given.content_hash):
+            item = await storage.lock_shared(tx, item_id, to)
+            if item is not None and item.live and (seen is None or seen.content_hash != item.content_hash):
                 raise Conflict("the memory changed while it was shared; try again")
             async with tx.crossed(_acting_for(owner, to)) as there:
-                delivered, changed = await _placed(resources, there, owner, ours, item_id, given, indexed)
+                delivered, changed = await _write_copy(resources, there, owner, ours, item_id, item, indexed)
     except InvalidInput:
-        # The receiver guards a document that the text repeats. Which one is not for the giver to know.
+        # The text repeats a document that the receiver protects. The owner must not learn which one.
         log.warning("share_not_delivered", item_id=item_id)
         return False
     if changed:
@@ -164,27 +167,27 @@ async def _deliver(resources: Resources, identity: Identity, owner: Tenant, item
     return delivered
 
 
-async def _placed(
+async def _write_copy(
     resources: Resources,
     there: Transaction,
     owner: Tenant,
     ours: Membership | None,
     item_id: UUID,
-    given: Given | None,
+    item: Given | None,
     indexed: Indexed,
 ) -> tuple[bool, bool]:
-    """Whether the copy is there now, and whether that changed anything; inside the receiver."""
+    """Write or delete the copy in the receiver; returns whether it exists now, and whether anything changed."""
     theirs = await storage.find_membership(there)
     is_open = await storage.link_status(there, owner.tenant_id) is LinkStatus.ACCEPTED
     together = ours is not None and theirs is not None and ours.organisation == theirs.organisation
-    known = await storage.copy_hashes(there, owner.name, [item_id])
-    if given is None or not given.live or not is_open or not together:
+    hashes = await storage.copy_hashes(there, owner.name, [item_id])
+    if item is None or not item.live or not is_open or not together:
         return False, bool(await _remove(there, owner.name, [item_id], reason="ended"))
-    if known.get(item_id) == given.content_hash:
+    if hashes.get(item_id) == item.content_hash:
         return True, False
     await storage.delete_copies(there, owner.name, [item_id])
     copy_id = await storage.insert_copy(
-        there, given, indexed, owner=owner.tenant_id, owner_name=owner.name, now=resources.clock()
+        there, item, indexed, owner=owner.tenant_id, owner_name=owner.name, now=resources.clock()
     )
     if copy_id is None:
         return False, True
@@ -194,7 +197,6 @@ async def _placed(
 
 
 async def _remove(there: Transaction, shared_from: str, item_ids: Sequence[UUID], *, reason: str) -> list[UUID]:
-    """Take copies away inside the receiver, with a line of its audit for each."""
     removed = await storage.delete_copies(there, shared_from, item_ids)
     for item_id in removed:
         await audit.record(there, "share.remove", "item", item_id, reason=reason, tenant=shared_from)
@@ -204,14 +206,14 @@ async def _remove(there: Transaction, shared_from: str, item_ids: Sequence[UUID]
 async def list_shares(
     resources: Resources, identity: Identity, *, before: tuple[UUID, UUID] | None = None, limit: int = 50
 ) -> list[Share]:
-    """What the tenant shares and with whom, newest items first; `before` are the ids of the last one seen."""
+    """The tenant's shares, newest items first; `before` are the ids of the last one you have."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         return await storage.list_shares(tx, before=before, limit=min(limit, MAX_PAGE))
 
 
 async def withdraw(resources: Resources, identity: Identity, item_id: UUID, *, tenant: str | None = None) -> int:
-    """Take a memory back, from one tenant or from all: gone there when this returns. From how many it was taken."""
+    """Withdraw a memory from one tenant or from all, at once; returns the number of tenants that had it."""
     require_admin(identity)
     owner = await get_tenant(resources, identity)
     async with resources.database.transaction(identity) as tx:
@@ -219,36 +221,36 @@ async def withdraw(resources: Resources, identity: Identity, item_id: UUID, *, t
         ended = await storage.delete_shares(tx, [item_id], to_tenant_id=to)
         if not ended:
             raise NotFound(NO_SUCH_SHARE)
-        await _take_away(tx, owner, ended, reason="withdrawn")
-        for one in ended:
-            await audit.record(tx, "share.withdraw", "item", item_id, tenant=one.tenant)
+        await _delete_copies(tx, owner, ended, reason="withdrawn")
+        for ended_share in ended:
+            await audit.record(tx, "share.withdraw", "item", item_id, tenant=ended_share.tenant)
     return len(ended)
 
 
 async def revoke_shares(tx: Transaction, item_ids: Sequence[UUID]) -> None:
-    """End every share of items that are forgotten, with the copies, in the transaction of the forgetting."""
+    """End every share of forgotten items and delete the copies, in the transaction that forgets them."""
     ended = await storage.delete_shares(tx, item_ids)
     owner = await tenants_storage.find_tenant(tx) if ended else None
     if owner is not None:
-        await _take_away(tx, owner, ended, reason="forgotten")
+        await _delete_copies(tx, owner, ended, reason="forgotten")
 
 
-async def _take_away(tx: Transaction, owner: Tenant, ended: Sequence[Share], *, reason: str) -> None:
-    ordered = sorted(ended, key=lambda one: (str(one.to_tenant_id), one.item_id))
-    for to, group in groupby(ordered, key=lambda one: one.to_tenant_id):
+async def _delete_copies(tx: Transaction, owner: Tenant, shares: Sequence[Share], *, reason: str) -> None:
+    ordered = sorted(shares, key=lambda share: (str(share.to_tenant_id), share.item_id))
+    for to, group in groupby(ordered, key=lambda share: share.to_tenant_id):
         async with tx.crossed(_acting_for(owner, to)) as there:
-            await _remove(there, owner.name, [one.item_id for one in group], reason=reason)
+            await _remove(there, owner.name, [share.item_id for share in group], reason=reason)
 
 
 async def list_share_links(resources: Resources, identity: Identity) -> list[ShareLink]:
-    """Which tenants share with this one, and how it stands to each."""
+    """The tenants that share with this one, and whether it accepted each."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         return await storage.list_links(tx)
 
 
 async def accept_share_link(resources: Resources, identity: Identity, tenant: str) -> ShareLink:
-    """Let what a tenant shares arrive, from now on and what it has shared so far."""
+    """Accept the memories that a tenant shares, those so far and all later ones."""
     require_admin(identity)
     me = await get_tenant(resources, identity)
     async with resources.database.transaction(identity) as tx:
@@ -257,18 +259,18 @@ async def accept_share_link(resources: Resources, identity: Identity, tenant: st
             raise NotFound(NO_SUCH_LINK)
         await audit.record(tx, "share.accept", "tenant", giver, tenant=tenant)
         async with tx.crossed(_acting_for(me, giver)) as there:
-            given = await storage.shares_with(there, me.tenant_id)
-            await outbox.add(there, SHARE_TOPIC, given)
+            item_ids = await storage.shares_with(there, me.tenant_id)
+            await outbox.add(there, SHARE_TOPIC, item_ids)
             await audit.record(there, "share.accepted", "tenant", me.tenant_id, tenant=me.name)
     owner = await get_tenant(resources, _acting_for(me, giver))
-    for item_id in given[:MOST_AT_ONCE]:  # the rest by the worker, whose entries are committed
+    for item_id in item_ids[:MOST_AT_ONCE]:  # a worker delivers the rest
         await _deliver(resources, _acting_for(me, giver), owner, item_id, me.tenant_id)
     resources.wake(SHARE_TOPIC)
     return await _link(resources, identity, tenant)
 
 
 async def decline_share_link(resources: Resources, identity: Identity, tenant: str) -> ShareLink:
-    """Take nothing from a tenant, or nothing any more: what came from it is gone when this returns."""
+    """Decline a tenant's shares; copies that came from it are deleted at once."""
     require_admin(identity)
     me = await get_tenant(resources, identity)
     async with resources.database.transaction(identity) as tx:
@@ -284,25 +286,25 @@ async def decline_share_link(resources: Resources, identity: Identity, tenant: s
 
 
 async def _link(resources: Resources, identity: Identity, tenant: str) -> ShareLink:
-    found = next((link for link in await list_share_links(resources, identity) if link.tenant == tenant), None)
-    if found is None:  # it ended meanwhile
-        raise NotFound(NO_SUCH_LINK)
-    return found
+    for link in await list_share_links(resources, identity):
+        if link.tenant == tenant:
+            return link
+    raise NotFound(NO_SUCH_LINK)  # it ended meanwhile
 
 
 async def sync_copies(resources: Resources, identity: Identity, batch: Batch) -> None:
-    """Bring the copies of items in step that were shared, changed or ended. A job of the outbox."""
+    """Update the copies of items that were shared, changed or ended. A job of the outbox."""
     owner = await get_tenant(resources, identity)
     async with resources.database.transaction(identity) as tx:
-        given = await storage.shares_of(tx, list(dict.fromkeys(batch.refs)))
-    for one in given:
-        await _deliver(resources, identity, owner, one.item_id, one.to_tenant_id)
+        shares = await storage.shares_of(tx, list(dict.fromkeys(batch.refs)))
+    for each in shares:
+        await _deliver(resources, identity, owner, each.item_id, each.to_tenant_id)
 
 
 async def reconcile(resources: Resources, identity: Identity, **_: Any) -> None:
-    """Take away copies that nobody shares any more, and bring the tenant's own shares in step. A daily job.
+    """Delete copies that are no longer shared, and update the copies of the tenant's own shares. A daily job.
 
-    In the ordinary course there are none: this makes good what a restored backup brought back on one side only.
+    Usually there is nothing to do: it repairs what a restored backup brought back on one side only.
     """
     require_admin(identity)
     me = await get_tenant(resources, identity)
@@ -310,82 +312,72 @@ async def reconcile(resources: Resources, identity: Identity, **_: Any) -> None:
         for link in await storage.list_links(tx):
             copies = await storage.list_copies(tx, link.tenant)
             async with tx.crossed(_acting_for(me, link.from_tenant_id)) as there:
-                stand = await storage.still_shared(there, copies, me.tenant_id)
-            await _remove(tx, link.tenant, sorted(set(copies) - stand), reason="not shared")
-        waiting: Mapping[UUID, None] = {
-            item_id: None for to in await storage.receivers(tx) for item_id in await storage.shares_with(tx, to)
-        }
-        await outbox.add(tx, SHARE_TOPIC, list(waiting))
+                shared = await storage.still_shared(there, copies, me.tenant_id)
+            await _remove(tx, link.tenant, sorted(set(copies) - shared), reason="not shared")
+        item_ids = [item_id for to in await storage.receivers(tx) for item_id in await storage.shares_with(tx, to)]
+        await outbox.add(tx, SHARE_TOPIC, list(dict.fromkeys(item_ids)))
     resources.wake(SHARE_TOPIC)
 
 
-def _operator(name: str) -> Identity:
-    return Identity(tenant_id=tenant_id_of(name), role=Role.ADMIN, actor="operator")
+def _operator(tenant_id: TenantId) -> Identity:
+    return Identity(tenant_id=tenant_id, role=Role.ADMIN, actor="operator")
 
 
 async def add_member(resources: Resources, organisation: str, tenant: str) -> Membership:
-    """Put a tenant into an organisation; it can then share with the others in it. It belongs to one at most."""
+    """Add a tenant to an organisation, so that it can share with the others in it. It belongs to one at most."""
     organisation = checked_id("organisation", organisation)
-    who = _operator(tenant)
-    await get_tenant(resources, who)
-    async with resources.database.transaction(who) as tx:
+    operator = _operator(tenant_id_of(tenant))
+    await get_tenant(resources, operator)
+    async with resources.database.transaction(operator) as tx:
         if await storage.insert_membership(tx, organisation, now=resources.clock()):
-            await audit.record(tx, "organisation.join", "tenant", who.tenant_id, organisation=organisation)
-        found = await storage.find_membership(tx)
-    assert found is not None
-    if found.organisation != organisation:
-        raise Conflict(f"the tenant belongs to {found.organisation!r}; take it out of that one first")
-    return found
+            await audit.record(tx, "organisation.join", "tenant", operator.tenant_id, organisation=organisation)
+        membership = await storage.find_membership(tx)
+    assert membership is not None
+    if membership.organisation != organisation:
+        raise Conflict(f"the tenant belongs to {membership.organisation!r}; take it out of that one first")
+    return membership
 
 
 async def remove_member(resources: Resources, tenant: str) -> None:
-    """Take a tenant out of its organisation: at once nothing shared by it or with it is left anywhere."""
-    who = _operator(tenant)
-    me = await get_tenant(resources, who)
-    async with resources.database.transaction(who) as tx:
-        found = await storage.find_membership(tx)
-        if found is None:
+    """Remove a tenant from its organisation, with every share and copy that it gave or received."""
+    operator = _operator(tenant_id_of(tenant))
+    me = await get_tenant(resources, operator)
+    async with resources.database.transaction(operator) as tx:
+        membership = await storage.find_membership(tx)
+        if membership is None:
             raise NotFound("the tenant belongs to no organisation")
         links = await storage.list_links(tx)
-        # Givers' rows first, as in every delivery: so they never wait for each other.
+        # Owners' rows first, as in every delivery, so that no two transactions wait for each other.
         for link in links:
-            await _end_giving(tx, me, link)
+            async with tx.crossed(_operator(link.from_tenant_id)) as there:
+                ended = await storage.delete_shares_with(there, me.tenant_id)
+                await audit.record(there, "share.end", "tenant", me.tenant_id, tenant=me.name, items=ended)
         await storage.delete_membership(tx)
         for link in links:
             await storage.delete_copies(tx, link.tenant, await storage.list_copies(tx, link.tenant))
             await storage.delete_link(tx, link.from_tenant_id)
-        await _end_given(tx, me)
-        await audit.record(tx, "organisation.leave", "tenant", me.tenant_id, organisation=found.organisation)
+        await _end_shares(tx, me)
+        await audit.record(tx, "organisation.leave", "tenant", me.tenant_id, organisation=membership.organisation)
     resources.forget_tenant(me.tenant_id)
 
 
-async def _end_giving(tx: Transaction, me: Tenant, link: ShareLink) -> None:
-    """Let another tenant give nothing to the one that leaves."""
-    other = Identity(tenant_id=link.from_tenant_id, role=Role.ADMIN, actor="operator")
-    async with tx.crossed(other) as there:
-        ended = await storage.delete_shares_with(there, me.tenant_id)
-        await audit.record(there, "share.end", "tenant", me.tenant_id, tenant=me.name, items=ended)
-
-
-async def _end_given(tx: Transaction, me: Tenant) -> None:
-    """Take away what the one that leaves gave to others."""
+async def _end_shares(tx: Transaction, me: Tenant) -> None:
+    """End the shares of the tenant that leaves, with their copies."""
     for to in await storage.receivers(tx):
         await storage.delete_shares_with(tx, to)
-        async with tx.crossed(Identity(tenant_id=to, role=Role.ADMIN, actor="operator")) as there:
+        async with tx.crossed(_operator(to)) as there:
             removed = await storage.delete_copies(there, me.name, await storage.list_copies(there, me.name))
             await storage.delete_link(there, me.tenant_id)
             await audit.record(there, "share.end", "tenant", me.tenant_id, tenant=me.name, items=len(removed))
 
 
 async def list_members(owner_dsn: str) -> list[Member]:
-    """The tenants of every organisation, for an operator who holds the owner's connection."""
+    """The tenants of every organisation, for an operator with the database owner's DSN."""
     return await storage.list_members(owner_dsn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """How much was copied; what the agent had already is not counted."""
-
     items: int
     workflows: int
 
@@ -399,7 +391,7 @@ async def save_agent(
     expected_version: int | None = None,
     template: str | None = None,
 ) -> Agent:
-    """Create or replace a definition; with a template, it gets those memories of it that it does not have."""
+    """Create or replace a definition; with a template, the agent gets copies of its persistent memories."""
     if template is not None:
         await get_agent(resources, identity, template)
     agent = await tenants.save_agent(resources, identity, agent_id, definition, expected_version=expected_version)
@@ -409,10 +401,10 @@ async def save_agent(
 
 
 async def copy_memories(resources: Resources, identity: Identity, template: str, agent_id: str) -> Copied:
-    """Give an agent what another one knows for good: facts, procedures, and workflows with their posteriors.
+    """Copy a template's persistent memories to an agent: facts, procedures, and workflows with their posteriors.
 
-    Copies rest on their originals, so that whatever is forgotten there is forgotten here. Nothing is embedded again. Done
-    again, only what is new to the agent is copied.
+    A copy is derived from its original: if that is forgotten, so is the copy. Vectors are copied too. A second call
+    copies only what is new to the agent.
     """
     require_admin(identity)
     if template == agent_id:
@@ -421,23 +413,23 @@ async def copy_memories(resources: Resources, identity: Identity, template: str,
     await get_agent(resources, identity, agent_id)
     source, target = AgentId(template), AgentId(checked_id("agent_id", agent_id))
     async with resources.database.transaction(identity) as tx:
-        found = await storage.list_to_copy(tx, source)
-        refs = [_copied_ref(one, source, target) for one in found]
-        copies, waiting = await storage.copy_items(tx, found, refs, template=source, agent_id=target)
+        originals = await storage.list_to_copy(tx, source)
+        refs = [_reference_of_copy(item, source, target) for item in originals]
+        copies, not_embedded = await storage.copy_items(tx, originals, refs, template=source, agent_id=target)
         workflows = await storage.copy_workflows(tx, source, target, now=resources.clock())
-        await outbox.add(tx, EMBED_TOPIC, waiting)
+        await outbox.add(tx, EMBED_TOPIC, not_embedded)
         await audit.record(
             tx, "agent.copy", "agent", agent_id, template=template, items=len(copies), workflows=workflows
         )
-    if waiting:
+    if not_embedded:
         resources.wake(EMBED_TOPIC)
     return Copied(items=len(copies), workflows=workflows)
 
 
-def _copied_ref(one: ToCopy, template: AgentId, agent_id: AgentId) -> str:
-    """The reference of a copy: the one that the agent would give the same words, so that stating them finds it."""
+def _reference_of_copy(item: ToCopy, template: AgentId, agent_id: AgentId) -> str:
+    """The reference that the agent itself would use for the same words, so that stating them again finds the copy."""
     for kind in ("fact", "pattern"):
         prefix = f"{kind}:agent:{template}:"
-        if one.source_ref.startswith(prefix):
-            return f"{kind}:agent:{agent_id}:{one.source_ref.removeprefix(prefix)}"
-    return f"copy:{agent_id}:{one.item_id}"
+        if item.source_ref.startswith(prefix):
+            return f"{kind}:agent:{agent_id}:{item.source_ref.removeprefix(prefix)}"
+    return f"copy:{agent_id}:{item.item_id}"

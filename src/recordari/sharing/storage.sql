@@ -1,5 +1,5 @@
 -- name: find_membership
--- The organisation of the tenant; nobody changes it until the transaction ends.
+-- The organisation of the tenant, locked until the transaction ends.
 SELECT organisation, joined_at FROM memberships WHERE tenant_id = %(tenant_id)s FOR SHARE
 
 -- name: insert_membership
@@ -12,60 +12,60 @@ ON CONFLICT (tenant_id) DO NOTHING
 DELETE FROM memberships WHERE tenant_id = %(tenant_id)s
 
 -- name: insert_shares
--- Note that items are given to a tenant; which of them were not before.
+-- Share items with a tenant; returns those that were not shared with it before.
 INSERT INTO shares (tenant_id, item_id, to_tenant_id, to_name, shared_by, shared_at)
 SELECT %(tenant_id)s::uuid, item_id, %(to_tenant_id)s, %(to_name)s, %(shared_by)s, %(now)s FROM unnest(%(item_ids)s::uuid[]) AS item_id
 ON CONFLICT (tenant_id, item_id, to_tenant_id) DO NOTHING
 RETURNING item_id
 
 -- name: list_shares
--- What the tenant shares, newest items first, a page at a time.
+-- The tenant's shares, newest items first, a page at a time.
 SELECT item_id, to_tenant_id, to_name AS tenant, shared_by, shared_at FROM shares
 WHERE tenant_id = %(tenant_id)s AND (item_id, to_tenant_id) < (%(before_item)s, %(before_tenant)s)
 ORDER BY item_id DESC, to_tenant_id DESC LIMIT %(limit)s
 
 -- name: shares_of
--- To whom these items are given.
+-- The shares of these items.
 SELECT item_id, to_tenant_id, to_name AS tenant, shared_by, shared_at FROM shares
 WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) ORDER BY to_tenant_id, item_id
 
 -- name: shares_with
--- What is given to one tenant.
+-- The items that are shared with one tenant.
 SELECT item_id FROM shares WHERE tenant_id = %(tenant_id)s AND to_tenant_id = %(to_tenant_id)s ORDER BY item_id
 
 -- name: receivers
--- Every tenant that anything is given to.
+-- Every tenant that any item is shared with.
 SELECT DISTINCT to_tenant_id FROM shares WHERE tenant_id = %(tenant_id)s ORDER BY to_tenant_id
 
 -- name: delete_shares
--- Give these items to nobody any more, or not to one tenant.
+-- End the shares of these items, with all tenants or with one.
 DELETE FROM shares WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
     AND (%(to_tenant_id)s::uuid IS NULL OR to_tenant_id = %(to_tenant_id)s)
 RETURNING item_id, to_tenant_id, to_name AS tenant, shared_by, shared_at
 
 -- name: delete_shares_with
--- Give one tenant nothing any more.
+-- End all shares with one tenant.
 DELETE FROM shares WHERE tenant_id = %(tenant_id)s AND to_tenant_id = %(to_tenant_id)s
 
 -- name: find_shareable
--- Items as they would be given away.
+-- Items as they would be shared.
 SELECT {item_columns}, content_hash, live FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND deleted_at IS NULL AND anonymized_at IS NULL
 
 -- name: lock_given
--- An item as it is given away; it does not end before this transaction does.
+-- A shared item, locked until the transaction ends.
 SELECT {item_columns}, content_hash, live FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND deleted_at IS NULL AND anonymized_at IS NULL
 FOR SHARE
 
 -- name: lock_share
--- Whether an item is given to a tenant; that does not end before this transaction does.
+-- Whether an item is shared with a tenant, locked until the transaction ends.
 SELECT true FROM shares
 WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND to_tenant_id = %(to_tenant_id)s
 FOR SHARE
 
 -- name: still_shared
--- Which of these items are given to a tenant and stand.
+-- Which of these items are shared with a tenant and have not ended.
 SELECT s.item_id FROM shares s JOIN items i ON i.tenant_id = s.tenant_id AND i.item_id = s.item_id AND i.live
 WHERE s.tenant_id = %(tenant_id)s AND s.to_tenant_id = %(to_tenant_id)s AND s.item_id = ANY(%(item_ids)s)
 
@@ -76,27 +76,27 @@ VALUES (%(tenant_id)s, %(from_tenant_id)s, %(from_name)s, %(now)s)
 ON CONFLICT (tenant_id, from_tenant_id) DO NOTHING
 
 -- name: link_status
--- How the tenant stands to one that shares with it; nobody changes that until the transaction ends.
+-- The status of a tenant that shares with this one, locked until the transaction ends.
 SELECT status FROM share_links WHERE tenant_id = %(tenant_id)s AND from_tenant_id = %(from_tenant_id)s FOR SHARE
 
 -- name: decide_link
--- Accept or decline what a tenant shares.
+-- Accept or decline a tenant's shares.
 UPDATE share_links SET status = %(status)s, decided_at = %(now)s
 WHERE tenant_id = %(tenant_id)s AND from_name = %(from_name)s
 RETURNING from_tenant_id
 
 -- name: delete_link
--- Forget that a tenant ever shared.
+-- Delete the link to a tenant.
 DELETE FROM share_links WHERE tenant_id = %(tenant_id)s AND from_tenant_id = %(from_tenant_id)s
 
 -- name: list_links
--- Who shares with the tenant.
+-- The tenants that share with this one, by name.
 SELECT l.from_tenant_id, l.from_name AS tenant, l.status, l.offered_at, l.decided_at, (
     SELECT count(*) FROM items i WHERE i.tenant_id = l.tenant_id AND i.shared_from = l.from_name) AS items
 FROM share_links l WHERE l.tenant_id = %(tenant_id)s ORDER BY l.from_name
 
 -- name: insert_copy
--- The copy of an item that another tenant gives. It needs no judge, and no judge ends it.
+-- The copy of another tenant's item. The judge neither checks nor ends it.
 INSERT INTO items (tenant_id, {written_columns}, judged_at, pinned_at, shared_from, shared_item_id)
 VALUES (%(tenant_id)s, {written_values}, %(now)s, %(now)s, %(shared_from)s, %(shared_item_id)s)
 ON CONFLICT DO NOTHING
@@ -111,7 +111,7 @@ WHERE tenant_id = %(tenant_id)s AND shared_from = %(shared_from)s AND shared_ite
 SELECT shared_item_id FROM items WHERE tenant_id = %(tenant_id)s AND shared_from = %(shared_from)s
 
 -- name: delete_copies
--- Take copies away with everything derived from them; the entities that they named.
+-- Delete copies with everything derived from them; returns the entities that they mentioned.
 WITH gone AS (
     SELECT item_id FROM items
     WHERE tenant_id = %(tenant_id)s AND shared_from = %(shared_from)s AND shared_item_id = ANY(%(item_ids)s)
@@ -125,13 +125,13 @@ WITH gone AS (
 SELECT ARRAY(SELECT shared_item_id FROM deleted) AS item_ids, ARRAY(SELECT entity_id FROM named) AS entity_ids
 
 -- name: delete_unnamed
--- Entities that only what was taken away had named.
+-- Delete entities that only the deleted copies mentioned.
 DELETE FROM entities e
 WHERE e.tenant_id = %(tenant_id)s AND e.entity_id = ANY(%(entity_ids)s) AND NOT EXISTS (
     SELECT FROM mentions m WHERE m.tenant_id = e.tenant_id AND m.entity_id = e.entity_id)
 
 -- name: list_to_copy
--- What an agent knows and how it does things, as far as another agent has no copy of it.
+-- An agent's own persistent facts and procedures, locked until the transaction ends.
 SELECT i.item_id, i.kind, i.source_ref FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.scope = 'agent' AND i.agent_id = %(template)s AND i.kind IN ('fact', 'procedure')
     AND i.tier = 'persistent' AND i.live AND i.shared_from IS NULL
@@ -161,14 +161,14 @@ JOIN vectors v ON v.tenant_id = %(tenant_id)s AND v.item_id = g.item_id
 ON CONFLICT (tenant_id, model_id, item_id) DO NOTHING
 
 -- name: copy_mentions
--- Copies mention whom their originals mention.
+-- Copies mention the entities of their originals.
 INSERT INTO mentions (tenant_id, entity_id, item_id)
 SELECT m.tenant_id, m.entity_id, g.copy_id FROM unnest(%(item_ids)s::uuid[], %(copy_ids)s::uuid[]) AS g (item_id, copy_id)
 JOIN mentions m ON m.tenant_id = %(tenant_id)s AND m.item_id = g.item_id
 ON CONFLICT DO NOTHING
 
 -- name: link_copies
--- A copy rests on its original: where that is forgotten, so is the copy.
+-- A copy is derived from its original: if that is forgotten, so is the copy.
 INSERT INTO evidence (tenant_id, item_id, source_item_id, event_time)
 SELECT i.tenant_id, g.copy_id, i.item_id, i.event_time
 FROM unnest(%(item_ids)s::uuid[], %(copy_ids)s::uuid[]) AS g (item_id, copy_id)

@@ -1,4 +1,4 @@
-"""`recordari import` and `export`: a history as JSON Lines, an export, or an export of mem0 or Zep."""
+"""`recordari import` and `export`: JSON Lines of items, an export, or an export of mem0 or Zep."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from recordari.memory import remember
 from recordari.memory.cli import ask_and_embed, left_to_worker, progress_bar
 from recordari.memory.rest import ImportSummary, Lines
 from recordari.transfer import export as export_verbs
-from recordari.transfer import foreign, import_export
+from recordari.transfer import import_export
 from recordari.transfer.export import FORMAT
 from recordari.transfer.import_export import Imported
 from recordari.transfer.rules import ForeignSource
@@ -41,51 +41,44 @@ def import_file(
 ) -> Answer:
     """Import a history: one item per line, in the form of `POST /v1/items`, each with its `source_ref`.
 
-    You can stop it at any point and start it again: items that are here already are passed over. A file that
-    `recordari export` wrote is known by its first line and read whole. With --from the file holds what the other product's
-    API returns; each reason for leaving something out is printed with a count.
+    You can stop it at any point and start it again: items that exist already are skipped. A file that
+    `recordari export` wrote is recognised by its first line. With --from the file is an answer of the other product's API;
+    each reason for leaving out memories is printed with a count.
     """
+    owner = {"user": user, "agent": agent, "session": session}
     if source is not None:
         document = _read_json(file)
-        found, left = ask_and_embed(
-            lambda caller, progress: foreign.import_foreign(*caller, source, document, progress=progress),
+        result, waiting = ask_and_embed(
+            lambda caller, progress: import_export.import_foreign(*caller, source, document, progress=progress),
             "memories",
             tenant,
-            user=user,
-            agent=agent,
-            session=session,
+            **owner,
         )
         return Answer(
-            {**record(found), "waiting": left},
-            f"{counted(found.read, 'memory', 'memories')} read, {found.new} new, {found.existing} here already",
-            *(f"{number} left out: {reason}" for reason, number in found.skipped.items()),
-            left_to_worker(left),
+            {**record(result), "waiting": waiting},
+            f"{counted(result.read, 'memory', 'memories')} read, {result.new} new, {result.existing} here already",
+            *(f"{number} left out: {reason}" for reason, number in result.skipped.items()),
+            left_to_worker(waiting),
         )
     if _is_export(file):
         return _import_export(file, tenant)
-    with _opened(file) as (lines, total):
-        summary, left = ask_and_embed(
-            lambda caller, progress: _import_history(caller, lines, total, progress),
-            "items",
-            tenant,
-            user=user,
-            agent=agent,
-            session=session,
-        )
+    with _open(file) as (opened, total):
+
+        async def run(caller: Caller, progress: Progress) -> ImportSummary:
+            lines = Lines()
+            items = remember.import_items(*caller, lines.read(opened), total=total, progress=progress)
+            return await lines.summed(items)
+
+        summary, waiting = ask_and_embed(run, "items", tenant, **owner)
     return Answer(
-        {**summary.model_dump(), "waiting": left},
+        {**summary.model_dump(), "waiting": waiting},
         f"{counted(summary.read, 'item')} read, {summary.new} new, {summary.existing} here already",
-        left_to_worker(left),
+        left_to_worker(waiting),
     )
 
 
-async def _import_history(caller: Caller, source: BinaryIO, total: int, progress: Progress) -> ImportSummary:
-    lines = Lines()
-    return await lines.summed(remember.import_items(*caller, lines.read(source), total=total, progress=progress))
-
-
 def _read_json(file: Path) -> Any:
-    with _opened(file) as (opened, _):
+    with _open(file) as (opened, _):
         try:
             return json.load(opened)
         except (ValueError, RecursionError):
@@ -95,26 +88,26 @@ def _read_json(file: Path) -> Any:
 def _is_export(file: Path) -> bool:
     if str(file) == "-":
         return False
-    with _opened(file) as (source, _):
+    with _open(file) as (source, _):
         return f'"{FORMAT}"'.encode() in source.readline(MAX_HEADER)
 
 
 def _import_export(file: Path, tenant: str) -> Answer:
-    with _opened(file) as (source, total):
+    with _open(file) as (source, total):
 
         async def run(caller: Caller) -> Imported:
             with progress_bar("lines") as progress:
-                return await import_export.import_export(*caller, _counted(source, total, progress))
+                return await import_export.import_export(*caller, _lines(source, total, progress))
 
-        done = ask(run, tenant)
+        imported = ask(run, tenant)
     return Answer(
-        done,
-        ", ".join(f"{count} of {kind}" for kind, count in done.written.items() if count) or "nothing new",
-        f"{counted(done.known_items, 'item')} here already, {done.forgotten_items} stay forgotten",
+        imported,
+        ", ".join(f"{count} of {kind}" for kind, count in imported.written.items() if count) or "nothing new",
+        f"{counted(imported.known_items, 'item')} here already, {imported.forgotten_items} stay forgotten",
     )
 
 
-def _counted(source: BinaryIO, total: int, progress: Progress) -> Iterator[str]:
+def _lines(source: BinaryIO, total: int, progress: Progress) -> Iterator[str]:
     for number, line in enumerate(source, start=1):
         progress(number, total)
         try:
@@ -124,8 +117,8 @@ def _counted(source: BinaryIO, total: int, progress: Progress) -> Iterator[str]:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """The file and the number of its lines; 0 for standard input, whose length is not known."""
+def _open(file: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """The file and the number of its lines; 0 for standard input, whose length is unknown."""
     if str(file) == "-":
         yield sys.stdin.buffer, 0
         return
@@ -139,7 +132,7 @@ def _opened(file: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def export(
-    file: Annotated[Path, typer.Argument(help="Where to write it; `-` is standard output.")],
+    file: Annotated[Path, typer.Argument(help="File to write; `-` is standard output.")],
     *,
     user: Annotated[str | None, typer.Option("--user", "-u", help="Only this user's.")] = None,
     tenant: Tenant = DEVELOPMENT_TENANT,
@@ -154,25 +147,25 @@ def export(
         with progress_bar("lines", hidden=to_screen) as progress:
             return await _write(export_verbs.export(*caller, user_id=user), file, progress)
 
-    written = ask(run, tenant)
-    note = f"{counted(written, 'line')} written"
+    count = ask(run, tenant)
+    note = f"{counted(count, 'line')} written"
     if to_screen:  # the lines are the answer, with --json too
         print_note(note)
         return None
-    return Answer({"file": str(file), "lines": written}, Note(note))
+    return Answer({"file": str(file), "lines": count}, Note(note))
 
 
 async def _write(lines: AsyncIterator[str], file: Path, progress: Progress) -> int:
-    """Write to a file beside it first: what is there already is whole, whatever happens."""
+    """Write a temporary file first, so that an existing file is never cut short."""
+    count = 0
     if str(file) == "-":
-        count = 0
         async for line in lines:
-            # JSON has no raw control characters; what could turn a line around is escaped as well.
+            # JSON has no raw control characters; characters that change the direction of text are escaped too.
             sys.stdout.write(line.encode("ascii", "backslashreplace").decode() if sys.stdout.isatty() else line)
             sys.stdout.write("\n")
             count += 1
         return count
-    part, count = file.with_name(f"{file.name}.part"), 0
+    part = file.with_name(f"{file.name}.part")
     try:
         with part.open("w", encoding="utf-8") as target:
             async for line in lines:

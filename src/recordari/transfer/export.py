@@ -1,14 +1,14 @@
-"""Export of a tenant or of one user, as JSON Lines that an import reads again (T6); docs/export.md tells what each type holds.
+"""Exports a tenant or one user as JSON Lines that an import reads again (T6); docs/export.md describes each type.
 
 The first line is a header, `{"format": "recordari-export", "version": 2, "user_id": …, "exported_at": …}`. Every further
 line is `{"type": …, "row": {…}}` with the columns of that type; ids, times, validity and chains of supersession are kept.
-What is derived (vectors, index columns, entities, profiles, counts) is left out and made again. What is secret (keys, webhooks,
-ways into databases, the salt of tombstones) and the audit never leave.
+Derived data (vectors, index columns, entities, profiles, counts) is left out and made again. Secrets (keys, webhooks, DSNs
+of databases, the salt of tombstones) and the audit are never exported.
 
 - `item` has `payload` (the whole body behind a preview, in Base64) and `access` (how often it was recalled);
-- `run` has its `turn_log` and `tool_calls`, `proposal` the `items` it is about, as they stood;
-- `state` and `workflow` hold JSON as the very text that is kept (`value_text`, `spec_text`);
-- `workflow` says what was believed before any outcome (`prior_alpha`, `prior_beta`): the `outcome` lines move it;
+- `run` has its `turn_log` and `tool_calls`, `proposal` the `items` it is about, as they were then;
+- `state` and `workflow` have their JSON as the saved text (`value_text`, `spec_text`);
+- `workflow` has its prior (`prior_alpha`, `prior_beta`), which the `outcome` lines update;
 - `file` is a part of the original of a document, in Base64.
 
 Version 1, which is still read, had no types but `user`, `agent`, `session`, `run`, `item`, `note`, `state` and `entry`, and the
@@ -40,37 +40,35 @@ PART = 6 * 2**20  # bytes of a file in one line
 
 
 async def export(resources: Resources, identity: Identity, *, user_id: str | None = None) -> AsyncIterator[str]:
-    """Everything of the tenant, or of one user, line by line; a user may export what is the user's own."""
+    """Export the tenant or one user, line by line; without the role admin you can export only your own user."""
     if user_id is None or identity.user_id != user_id:
         require_admin(identity)
-    whose = checked_id("user_id", user_id) if user_id is not None else None
+    exported_id = checked_id("user_id", user_id) if user_id is not None else None
     async with resources.database.transaction(identity) as tx:
         subject = ("user", user_id) if user_id is not None else ("tenant", identity.tenant_id)
         await audit.record(tx, "export", *subject)
     await resources.get(AccessCounts).flush()
-    header = {"format": FORMAT, "version": VERSION, "user_id": whose, "exported_at": resources.clock().isoformat()}
-    yield json.dumps(header)
+    exported_at = resources.clock().isoformat()
+    yield json.dumps({"format": FORMAT, "version": VERSION, "user_id": exported_id, "exported_at": exported_at})
     for kind in storage.EXPORTED:
         after, limit = "", FILES if kind == "file" else PAGE
         while True:
             async with resources.database.transaction(identity) as tx:
-                page = await storage.export_page(tx, kind, user_id=whose, after=after, limit=limit)
-            for one in page:
-                for row in _parts(kind, await _whole(resources, kind, one)):
+                page = await storage.export_page(tx, kind, user_id=exported_id, after=after, limit=limit)
+            for exported in page:
+                for row in _parts(kind, await _with_body(resources, kind, exported)):
                     yield json.dumps({"type": kind, "row": row}, ensure_ascii=False)
             if len(page) < limit:
                 break
             after = page[-1].key
 
 
-async def _whole(resources: Resources, kind: str, one: Exported) -> dict[str, Any]:
-    """The row with the body that is not in the database."""
-    if one.object_key is None:
-        return one.row
-    body = base64.b64encode(await resources.get(Objects).get(one.object_key)).decode()
-    if kind == "file":
-        return {**one.row, "body": body}
-    return {**one.row, "payload": {**one.row["payload"], "body": body}}
+async def _with_body(resources: Resources, kind: str, exported: Exported) -> dict[str, Any]:
+    row = exported.row
+    if exported.object_key is None:
+        return row
+    body = base64.b64encode(await resources.get(Objects).get(exported.object_key)).decode()
+    return {**row, "body": body} if kind == "file" else {**row, "payload": {**row["payload"], "body": body}}
 
 
 def _parts(kind: str, row: dict[str, Any]) -> Iterator[dict[str, Any]]:

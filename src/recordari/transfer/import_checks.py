@@ -1,4 +1,4 @@
-"""What a row of an export must be before it is written, as far as the database does not check it by itself."""
+"""Checks of the rows of an export that the database does not make itself."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ MOST_DIGITS = 400
 
 
 def checked_row(kind: str, row: Row) -> Row:
-    """The row as it may be written; `InvalidInput` says what is wrong with it."""
+    """The row, ready to write; `InvalidInput` says what is wrong with it."""
     check = _CHECKS.get(kind)
     return check(row) if check is not None else row
 
 
 def is_of_user(kind: str, row: Mapping[str, Any], user_id: str) -> bool:
-    """Whether a row can be one of that user's own; the database looks at what it points to."""
+    """Whether a row can belong to that user; the database checks the rows that it points to."""
     match kind:
         case "user" | "session" | "run" | "state_owner" | "state":
             return bool(row.get("user_id") == user_id)
         case "item":
-            said_in_session = row.get("user_id") is None and str(row.get("thread")).startswith("session:")
-            return bool(row.get("user_id") == user_id) or said_in_session
+            is_of_session = row.get("user_id") is None and str(row.get("thread")).startswith("session:")
+            return bool(row.get("user_id") == user_id) or is_of_session
         case "entry":
             return (row.get("scope"), row.get("owner_id")) == (Scope.USER, user_id)
         case "feedback":
@@ -52,7 +52,6 @@ def is_of_user(kind: str, row: Mapping[str, Any], user_id: str) -> bool:
 
 
 def row_id(row: Mapping[str, Any], name: str) -> UUID:
-    """The id of that name in a row."""
     try:
         return UUID(row[name])
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -60,7 +59,6 @@ def row_id(row: Mapping[str, Any], name: str) -> UUID:
 
 
 def decoded(text: object, *, field: str) -> bytes:
-    """Bytes that are written as Base64."""
     try:
         return base64.b64decode(str(text), validate=True)
     except (ValueError, binascii.Error):
@@ -68,7 +66,7 @@ def decoded(text: object, *, field: str) -> bytes:
 
 
 def body_of(item: Mapping[str, Any]) -> tuple[str, bytes]:
-    """The key of the whole body behind an item, and that body."""
+    """The key of an item's whole body, and the body."""
     payload = item.get("payload")
     if not isinstance(payload, Mapping) or not isinstance(payload.get("payload_key"), str):
         raise InvalidInput("the payload of an item of the export cannot be read", field="payload")
@@ -76,7 +74,6 @@ def body_of(item: Mapping[str, Any]) -> tuple[str, bytes]:
 
 
 def whole_number(row: Mapping[str, Any], name: str, *, least: int = 0) -> int:
-    """A whole number of a row that is not less than that."""
     value = row.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InvalidInput(f"a row of the export has no valid {name}", field=name)
@@ -84,10 +81,8 @@ def whole_number(row: Mapping[str, Any], name: str, *, least: int = 0) -> int:
 
 
 def _item(row: Row) -> Row:
-    checked_choice("kind", Kind, row.get("kind", ""))
-    checked_choice("scope", Scope, row.get("scope", ""))
-    checked_choice("tier", Tier, row.get("tier", ""))
-    checked_choice("trust", Trust, row.get("trust", ""))
+    for name, choices in (("kind", Kind), ("scope", Scope), ("tier", Tier), ("trust", Trust)):
+        checked_choice(name, choices, row.get(name, ""))
     if len(checked_content(row.get("content", "")).encode()) > MAX_CONTENT_BYTES:
         raise InvalidInput(f"an item has at most {MAX_CONTENT_BYTES} bytes of content", field="content")
     for name in ("user_id", "agent_id", "session_id", "run_id"):
@@ -149,26 +144,6 @@ def _chunk(row: Row) -> Row:
     return row
 
 
-def _feedback(row: Row) -> Row:
-    row_id(row, "item_id")
-    checked_id("given_by", _text(row, "given_by"))
-    _check_times(row, "given_at")
-    return row
-
-
-def _hold(row: Row) -> Row:
-    row_id(row, "item_id")
-    checked_id("action_id", _text(row, "action_id"))
-    _check_times(row, "created_at")
-    return row
-
-
-def _protected_source(row: Row) -> Row:
-    row_id(row, "source_id")
-    _check_times(row, "protected_at")
-    return row
-
-
 def _workflow(row: Row) -> Row:
     row_id(row, "workflow_id")
     for name in ("agent_type", "task_type", "name"):
@@ -185,25 +160,26 @@ def _workflow(row: Row) -> Row:
     return {**row, "spec_text": text, "spec_hash": "\\x" + digest.hex()}
 
 
-def _choice(row: Row) -> Row:
-    row_id(row, "choice_id")
-    whole_number(row, "candidates", least=1)
-    _check_times(row, "chosen_at")
-    return row
-
-
-def _outcome(row: Row) -> Row:
-    checked_id("outcome_id", _text(row, "outcome_id"))
-    _check_times(row, "rewarded_at")
-    return row
-
-
 def _proposal(row: Row) -> Row:
     row_id(row, "proposal_id")
     if not isinstance(row.get("items"), list):
         raise InvalidInput("a proposal of the export has no valid items", field="items")
     _check_times(row, "proposed_at")
     return row
+
+
+def _columns(*, time: str, uuid: str = "", text_id: str = "", count: str = "") -> Callable[[Row], Row]:
+    def check(row: Row) -> Row:
+        if uuid:
+            row_id(row, uuid)
+        if text_id:
+            checked_id(text_id, _text(row, text_id))
+        if count:
+            whole_number(row, count, least=1)
+        _check_times(row, time)
+        return row
+
+    return check
 
 
 def _report(row: Row) -> Row:
@@ -214,9 +190,9 @@ def _report(row: Row) -> Row:
 
 
 def _check_times(row: Mapping[str, Any], *required: str) -> None:
-    """Every time is one that we can read again: the database also knows `infinity`."""
-    ending = {name for name, value in row.items() if name.endswith("_at") and value is not None}
-    for name in (*required, *sorted(ending.difference(required))):
+    """Refuse times that Python cannot read: the database also has `infinity`."""
+    others = {name for name, value in row.items() if name.endswith("_at") and value is not None}
+    for name in (*required, *sorted(others.difference(required))):
         try:
             datetime.fromisoformat(row[name])
         except (KeyError, TypeError, ValueError):
@@ -245,12 +221,12 @@ _CHECKS: dict[str, Callable[[Row], Row]] = {
     "item": _item,
     "document": _document,
     "chunk": _chunk,
-    "feedback": _feedback,
-    "hold": _hold,
-    "protected_source": _protected_source,
+    "feedback": _columns(uuid="item_id", text_id="given_by", time="given_at"),
+    "hold": _columns(uuid="item_id", text_id="action_id", time="created_at"),
+    "protected_source": _columns(uuid="source_id", time="protected_at"),
     "workflow": _workflow,
-    "choice": _choice,
-    "outcome": _outcome,
+    "choice": _columns(uuid="choice_id", count="candidates", time="chosen_at"),
+    "outcome": _columns(text_id="outcome_id", time="rewarded_at"),
     "proposal": _proposal,
     "report": _report,
 }

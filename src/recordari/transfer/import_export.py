@@ -1,27 +1,29 @@
-"""Import of what `export` wrote, into any tenant (T6).
+"""Imports an export into any tenant (T6), and exports of other products (`import_foreign`).
 
-An import writes what is not here yet: done again it changes nothing. What was forgotten here stays forgotten, and so do
-users who were erased. Where anything was forgotten, summaries of an older export could still tell it: they are left out and
-made again from the messages. The export of one user writes rows of that user only, whatever its lines say.
+An import writes the rows that do not exist yet: a second import changes nothing. Items that were forgotten here stay
+forgotten, and so do erased users. In a tenant that forgot anything, summaries of an older export could still contain it:
+they are left out and made again from the messages. The export of one user writes only rows of that user.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from recordari.core.cache import each
+from recordari.core.checks import Progress
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import Identity, UserId, checked_id
+from recordari.core.identity import Identity, UserId, checked_choice, checked_id
 from recordari.core.items import LABELS, Kind, NewItem, Tier
 from recordari.db import audit, outbox
 from recordari.db.database import Transaction
-from recordari.errors import Forbidden, InvalidInput, RecordariError, TooLarge
+from recordari.errors import Conflict, Forbidden, InvalidInput, RecordariError, TooLarge
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage as knowledge_storage
 from recordari.knowledge.sources import allowed_folder
@@ -29,7 +31,7 @@ from recordari.knowledge.storage import Original
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC, derive
 from recordari.memory.objects import Objects
-from recordari.memory.remember import OBJECT_BYTES
+from recordari.memory.remember import IMPORT_BATCH, OBJECT_BYTES, remember_many
 from recordari.memory.tenant_view import TenantViews
 from recordari.privacy.sanitise import Clean, sanitise_items
 from recordari.sessions.messages import SUMMARISE_TOPIC
@@ -37,6 +39,7 @@ from recordari.tenants.tenants import require_admin
 from recordari.transfer import storage
 from recordari.transfer.export import FORMAT, READ_VERSIONS
 from recordari.transfer.import_checks import Row, body_of, checked_row, decoded, is_of_user, row_id, whole_number
+from recordari.transfer.rules import READERS, Foreign, ForeignOwner, ForeignSource, ImportedForeign
 
 BATCH = 200
 MAX_LINE = 64 * 2**20
@@ -47,28 +50,28 @@ Lines = Iterable[str] | AsyncIterable[str]
 
 @dataclass(slots=True, kw_only=True)
 class Imported:
-    """How much an import wrote, by type."""
+    """The number of rows that an import wrote, by type."""
 
     __pydantic_config__ = DESCRIBED
 
     written: dict[str, int] = field(default_factory=dict)
     known_items: int = 0
-    """Items that were here already."""
+    """Items that existed already."""
     forgotten_items: int = 0
     """Items that were forgotten here, and stay so."""
 
 
 async def import_export(resources: Resources, identity: Identity, lines: Lines) -> Imported:
-    """Write what an export holds and this tenant does not."""
+    """Import an export: write the rows that this tenant does not have."""
     require_admin(identity)
-    importing = _Import(resources, identity)
+    running = _Import(resources, identity)
     number = 0
     try:
         async for line in each(lines):
             number += 1
-            await importing.take(line, number)
+            await running.take(line, number)
         if number:
-            return await importing.finish()
+            return await running.finish()
     except RecordariError as error:
         error.details.setdefault("line", number)
         raise
@@ -76,19 +79,19 @@ async def import_export(resources: Resources, identity: Identity, lines: Lines) 
 
 
 class _Import:
-    """One import on its way: lines of one type are gathered and written some at a time."""
+    """A running import: rows of one type are collected and written in batches."""
 
     def __init__(self, resources: Resources, identity: Identity) -> None:
         self.resources = resources
         self.identity = identity
-        self.done = Imported()
+        self.result = Imported()
         self.user_id: UserId | None = None
         self.kind = ""
         self.rows: list[Row] = []
         self.remakes_summaries = False
         self.documents = DocumentImport(resources, identity)
         self.sources: dict[str, str] = {}
-        """The ids of sources that are here under the same name, by the ids of the export."""
+        """The ids of this tenant's sources with the same name, by the ids of the export."""
 
     async def take(self, line: str, number: int) -> None:
         if len(line) > MAX_LINE:
@@ -96,15 +99,15 @@ class _Import:
         if not line.strip():
             return
         try:
-            said = json.loads(line)
+            entry = json.loads(line)
         except (ValueError, RecursionError):
-            said = None
-        if not isinstance(said, dict):
+            entry = None
+        if not isinstance(entry, dict):
             raise InvalidInput("a line of the export is not a JSON object")
         if number == 1:
-            await self._begin(said)
+            await self._begin(entry)
             return
-        kind, row = said.get("type"), said.get("row")
+        kind, row = entry.get("type"), entry.get("row")
         if kind not in storage.EXPORTED or not isinstance(row, dict):
             raise InvalidInput(f"a line of the export has no type among {', '.join(storage.EXPORTED)}, or no row")
         if self.user_id is not None and not is_of_user(kind, row, self.user_id):
@@ -123,10 +126,10 @@ class _Import:
         if header.get("version") not in READ_VERSIONS:
             versions = " and ".join(map(str, READ_VERSIONS))
             raise InvalidInput(f"this server reads exports of version {versions} only")
-        if (whose := header.get("user_id")) is not None:
-            self.user_id = UserId(checked_id("user_id", str(whose)))
+        if (user_id := header.get("user_id")) is not None:
+            self.user_id = UserId(checked_id("user_id", str(user_id)))
             if self.identity.user_id is None:
-                # Row-level security then refuses what is another user's.
+                # Row-level security then refuses rows of other users.
                 self.identity = replace(self.identity, user_id=self.user_id)
         async with self.resources.database.transaction(self.identity) as tx:
             self.remakes_summaries = await storage.has_tombstones(tx)
@@ -135,12 +138,12 @@ class _Import:
         await self._flush()
         self.documents.finish()
         async with self.resources.database.transaction(self.identity) as tx:
-            await audit.record(tx, "import", "tenant", self.identity.tenant_id, written=self.done.written)
+            await audit.record(tx, "import", "tenant", self.identity.tenant_id, written=self.result.written)
         self.resources.forget_tenant(self.identity.tenant_id)
-        return self.done
+        return self.result
 
-    def _count(self, kind: str, written: int) -> None:
-        self.done.written[kind] = self.done.written.get(kind, 0) + written
+    def _count(self, kind: str, count: int) -> None:
+        self.result.written[kind] = self.result.written.get(kind, 0) + count
 
     async def _flush(self) -> None:
         rows, self.rows = self.rows, []
@@ -149,15 +152,15 @@ class _Import:
         if self.kind == "item":
             await self._write_items(rows)
             return
-        checked = await self._ready([checked_row(self.kind, row) for row in rows])
+        prepared = await self._prepare([checked_row(self.kind, row) for row in rows])
         async with self.resources.database.transaction(self.identity) as tx:
-            written = await self._write(tx, checked)
-        self._count(self.kind, written)
+            count = await self._write(tx, prepared)
+        self._count(self.kind, count)
         if self.kind == "tenant":
-            self.resources.forget_tenant(self.identity.tenant_id)  # its policy holds for all that follows
+            self.resources.forget_tenant(self.identity.tenant_id)  # its policy is valid for the following rows
 
-    async def _ready(self, rows: list[Row]) -> list[Row]:
-        """Rows as they belong here: with the sources of this tenant, and without what it does not want kept."""
+    async def _prepare(self, rows: list[Row]) -> list[Row]:
+        """Rows with the sources of this tenant, and masked by its privacy policy."""
         match self.kind:
             case "source":
                 return [self.documents.source(row) for row in rows]
@@ -171,8 +174,8 @@ class _Import:
                 return rows
 
     def _with_source(self, row: Row) -> Row:
-        here = self.sources.get(str(row.get("source_id")))
-        return row if here is None else {**row, "source_id": here}
+        source_id = self.sources.get(str(row.get("source_id")))
+        return row if source_id is None else {**row, "source_id": source_id}
 
     async def _write(self, tx: Transaction, rows: list[Row]) -> int:
         match self.kind:
@@ -187,37 +190,40 @@ class _Import:
                 rows = [{**row, **NO_SUMMARY} for row in rows]
                 await outbox.add(tx, SUMMARISE_TOPIC, [row_id(row, "session_ref") for row in rows])
                 self.resources.wake(SUMMARISE_TOPIC)
-        written = await storage.import_rows(tx, self.kind, rows, user_id=self.user_id)
+        count = await storage.import_rows(tx, self.kind, rows, user_id=self.user_id)
         if self.kind == "run":
             for name, kind in (("turn_log", "turn"), ("tool_calls", "tool_call")):
-                await storage.import_rows(tx, kind, _nested(rows, name), user_id=self.user_id)
+                nested = [entry for row in rows for entry in row.get(name, [])]
+                await storage.import_rows(tx, kind, nested, user_id=self.user_id)
         elif self.kind == "source":
             self.sources |= await storage.same_sources(tx, rows)
         elif self.kind == "document":
-            await self.documents.end_others(tx, rows)
-        return written
+            await self.documents.end_orphans(tx, rows)
+        return count
 
     async def _write_items(self, rows: list[Row]) -> None:
-        left = [row for row in rows if not (self.remakes_summaries and _is_rolling_summary(row))]
-        checked = [self._with_source(checked_row("item", row)) for row in left]
-        ready = await self._indexed(checked)
+        imported = [row for row in rows if not (self.remakes_summaries and _is_rolling_summary(row))]
+        checked = [self._with_source(checked_row("item", row)) for row in imported]
+        indexed = await self._indexed(checked)
+        # Exports of version 1 have the evidence of an item in its row.
+        evidence = [{**link, "item_id": row["item_id"]} for row in checked for link in row.get("evidence", [])]
         bodies = {row_id(row, "item_id"): body_of(row) for row in checked if row.get("payload")}
         async with self.resources.database.transaction(self.identity) as tx:
-            written = await storage.import_items(tx, ready, user_id=self.user_id)
-            known = await storage.count_items(tx, [row_id(row, "item_id") for row in checked])
-            await storage.import_rows(tx, "evidence", _evidence(checked), user_id=self.user_id)
-            await storage.import_rows(tx, "access", _accesses(checked, set(written)), user_id=self.user_id)
-            await outbox.add(tx, EMBED_TOPIC, written)
-        for item_id in written:
+            new_ids = await storage.import_items(tx, indexed, user_id=self.user_id)
+            existing = await storage.count_items(tx, [row_id(row, "item_id") for row in checked])
+            await storage.import_rows(tx, "evidence", evidence, user_id=self.user_id)
+            await storage.import_rows(tx, "access", _accesses(checked, set(new_ids)), user_id=self.user_id)
+            await outbox.add(tx, EMBED_TOPIC, new_ids)
+        for item_id in new_ids:
             if item_id in bodies:
-                await self._keep_body(item_id, *bodies[item_id])
+                await self._save_body(item_id, *bodies[item_id])
         self.resources.wake(EMBED_TOPIC)
-        self._count("item", len(written))
-        self.done.known_items += known - len(written)
-        self.done.forgotten_items += len(rows) - known
+        self._count("item", len(new_ids))
+        self.result.known_items += existing - len(new_ids)
+        self.result.forgotten_items += len(rows) - existing
 
     async def _indexed(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows with personal data taken out as at any write, and with their index columns."""
+        """The rows with personal data masked as at any write, and with their index columns."""
         news = [
             NewItem(
                 content=row["content"],
@@ -232,12 +238,12 @@ class _Import:
         columns = await derive(
             self.resources, [(clean.new.content, clean.new.speaker) for clean in cleaned], language=view.language
         )
-        ready = []
+        indexed = []
         for row, clean, column in zip(rows, cleaned, columns, strict=True):
             if clean.problem is not None:
                 raise clean.problem
             is_empty = row.get("anonymized_at") is not None
-            ready.append(
+            indexed.append(
                 {
                     **_cleaned(row, clean),
                     "tsv": "" if is_empty else column.tsv,
@@ -246,12 +252,10 @@ class _Import:
                     "traits": 0 if is_empty else column.traits,
                 }
             )
-        return ready
+        return indexed
 
-    async def _keep_body(self, item_id: UUID, payload_key: str, body: bytes) -> None:
-        object_key = None
-        if len(body) > OBJECT_BYTES:
-            object_key = await self.resources.get(Objects).put(body, owner=f"{self.identity.tenant_id}/{payload_key}")
+    async def _save_body(self, item_id: UUID, payload_key: str, body: bytes) -> None:
+        object_key = await _put_large(self.resources, self.identity, payload_key, body)
         async with self.resources.database.transaction(self.identity) as tx:
             await memory_storage.insert_payload(
                 tx,
@@ -276,38 +280,36 @@ def _cleaned(row: Row, clean: Clean) -> Row:
     return {**row, "content": clean.new.content, **labels, "metadata": clean.new.metadata, "masked": counts or None}
 
 
-def _evidence(rows: Sequence[Row]) -> list[Row]:
-    """What items rest on, from an export of version 1."""
-    return [{**link, "item_id": row["item_id"]} for row in rows for link in row.get("evidence", [])]
-
-
-def _accesses(rows: Sequence[Row], written: set[UUID]) -> list[Row]:
+def _accesses(rows: Sequence[Row], new_ids: set[UUID]) -> list[Row]:
     return [
         {**row["access"], "item_id": row["item_id"]}
         for row in rows
-        if row.get("access") is not None and row_id(row, "item_id") in written
+        if row.get("access") is not None and row_id(row, "item_id") in new_ids
     ]
 
 
-def _nested(rows: Sequence[Row], name: str) -> list[Row]:
-    return [one for row in rows for one in row.get(name, [])]
+async def _put_large(resources: Resources, identity: Identity, payload_key: str, body: bytes) -> str | None:
+    """Put a large body into the object store; None for one that the database holds."""
+    if len(body) <= OBJECT_BYTES:
+        return None
+    return await resources.get(Objects).put(body, owner=f"{identity.tenant_id}/{payload_key}")
 
 
 NOT_WHOLE = "the parts of a file of the export do not follow each other"
 
 
 class DocumentImport:
-    """The documents of one import: which of them lost something on the way, and the file that is being read."""
+    """The documents of one import: the ones with masked text, and the file that is being read."""
 
     def __init__(self, resources: Resources, identity: Identity) -> None:
         self.resources = resources
         self.identity = identity
         self._masked: set[UUID] = set()
         self._parts: list[bytes] = []
-        self._of: tuple[UUID, int, int] | None = None
+        self._file: tuple[UUID, int, int] | None = None
 
     def source(self, row: Row) -> Row:
-        """A source, without its folder where this server may not read it."""
+        """A source, without its folder if this server may not read it."""
         if row.get("folder") is None:
             return row
         try:
@@ -316,34 +318,37 @@ class DocumentImport:
             return {**row, "folder": None}
 
     async def clean_documents(self, rows: Sequence[Row]) -> list[Row]:
-        """Documents without what the tenant does not want kept."""
-        news = [NewItem(content=row["title"], kind=Kind.DOCUMENT_CHUNK, metadata=row["metadata"]) for row in rows]
-        cleaned = await sanitise_items(self.resources, self.identity, news)
-        self._masked.update(row_id(row, "document_id") for row, one in zip(rows, cleaned, strict=True) if one.masked)
-        return [
-            {**row, "title": one.new.content, "metadata": one.new.metadata}
-            for row, one in zip(rows, cleaned, strict=True)
-        ]
+        cleaned = await self._clean(rows, [(row["title"], row["metadata"]) for row in rows])
+        return [{**row, "title": new.content, "metadata": new.metadata} for row, new in cleaned]
 
     async def clean_chunks(self, rows: Sequence[Row]) -> list[Row]:
-        """Places of chunks without what the tenant does not want kept in their headings."""
-        news = [NewItem(content="-", kind=Kind.DOCUMENT_CHUNK, metadata={"heading": row["heading"]}) for row in rows]
-        cleaned = await sanitise_items(self.resources, self.identity, news)
-        self._masked.update(row_id(row, "document_id") for row, one in zip(rows, cleaned, strict=True) if one.masked)
-        return [{**row, "heading": one.new.metadata["heading"]} for row, one in zip(rows, cleaned, strict=True)]
+        cleaned = await self._clean(rows, [("-", {"heading": row["heading"]}) for row in rows])
+        return [{**row, "heading": new.metadata["heading"]} for row, new in cleaned]
 
-    async def end_others(self, tx: Transaction, rows: Sequence[Row]) -> None:
-        """Take the chunks out of recall whose document was not taken over: the one of that name that is here stands."""
+    async def _clean(
+        self, rows: Sequence[Row], texts: Sequence[tuple[str, dict[str, Any]]]
+    ) -> list[tuple[Row, NewItem]]:
+        """Each row with its content and metadata, masked by the tenant's privacy policy."""
+        news = [NewItem(content=text, kind=Kind.DOCUMENT_CHUNK, metadata=metadata) for text, metadata in texts]
+        cleaned = await sanitise_items(self.resources, self.identity, news)
+        self._masked.update(
+            row_id(row, "document_id") for row, clean in zip(rows, cleaned, strict=True) if clean.masked
+        )
+        return [(row, clean.new) for row, clean in zip(rows, cleaned, strict=True)]
+
+    async def end_orphans(self, tx: Transaction, rows: Sequence[Row]) -> None:
+        """End the chunks whose document was not imported, because this tenant has one with that name."""
         orphans = await storage.chunks_of_none(tx, [row_id(row, "document_id") for row in rows])
         await knowledge_storage.end_chunks(tx, orphans, now=self.resources.clock())
 
     async def take_part(self, row: Mapping[str, Any]) -> int:
-        """Read a part of a file; with the last one the file is kept, if its document stands here whole. How many were."""
+        """Read a part of a file; the last part saves the file if its document is whole. Returns the number of files saved."""
         part, parts = whole_number(row, "part", least=1), whole_number(row, "parts", least=1)
-        of = row_id(row, "document_id"), whole_number(row, "revision", least=1), parts
-        if part != len(self._parts) + 1 or part > parts or (self._parts and of != self._of):
+        document_id, revision = row_id(row, "document_id"), whole_number(row, "revision", least=1)
+        file = (document_id, revision, parts)
+        if part != len(self._parts) + 1 or part > parts or (self._parts and file != self._file):
             raise InvalidInput(NOT_WHOLE, field="part")
-        self._of = of
+        self._file = file
         self._parts.append(decoded(row.get("body"), field="body"))
         most = self.resources.settings.document_max_bytes
         if sum(map(len, self._parts)) > most:
@@ -354,23 +359,20 @@ class DocumentImport:
         if part < parts:
             return 0
         body, self._parts = b"".join(self._parts), []
-        if of[0] in self._masked:
+        if document_id in self._masked:
             return 0
-        return await self._keep(of[0], of[1], body, media_type=str(row.get("media_type")))
+        return await self._save(document_id, revision, body, media_type=str(row.get("media_type")))
 
     def finish(self) -> None:
-        """Say that the export ended within a file, if it did."""
         if self._parts:
             raise InvalidInput(NOT_WHOLE, field="part")
 
-    async def _keep(self, document_id: UUID, revision: int, body: bytes, *, media_type: str) -> int:
+    async def _save(self, document_id: UUID, revision: int, body: bytes, *, media_type: str) -> int:
         async with self.resources.database.transaction(self.identity) as tx:
             if not await storage.lacks_file(tx, document_id, revision=revision):
                 return 0
-        object_key = None
-        if len(body) > OBJECT_BYTES:
-            owner = f"{self.identity.tenant_id}/{knowledge_storage.payload_key_of(document_id)}"
-            object_key = await self.resources.get(Objects).put(body, owner=owner)
+        payload_key = knowledge_storage.payload_key_of(document_id)
+        object_key = await _put_large(self.resources, self.identity, payload_key, body)
         original = Original(media_type=media_type, body=None if object_key else body, object_key=object_key)
         async with self.resources.database.transaction(self.identity) as tx:
             if not await storage.lacks_file(tx, document_id, revision=revision):
@@ -385,3 +387,69 @@ class DocumentImport:
                 original=original,
             )
         return 1
+
+
+CHANGED = "it was imported before with another text, or its id is taken"
+ANOTHERS = "it belongs to another user or agent than the one who imports"
+
+
+async def import_foreign(
+    resources: Resources,
+    identity: Identity,
+    source: ForeignSource | str,
+    document: Any,
+    *,
+    progress: Progress | None = None,
+) -> ImportedForeign:
+    """Import an export of another product; memories that name no owner belong to the caller."""
+    source = checked_choice("source", ForeignSource, source)
+    result = ImportedForeign()
+    owner = ForeignOwner(user_id=identity.user_id, agent_id=identity.agent_id, session_id=identity.session_id)
+    memories = list(READERS[source](document, owner))
+    for (user_id, agent_id, session_id), batch in _batches(memories, result):
+        if identity.user_id not in {None, user_id} or identity.agent_id not in {None, agent_id}:
+            for _ in batch:
+                result.skip(ANOTHERS)
+        else:
+            acting = identity.narrowed(user_id=user_id, agent_id=agent_id, session_id=session_id)
+            await _remember(resources, acting, batch, result)
+        if progress is not None:
+            progress(result.new + result.existing + sum(result.skipped.values()), len(memories))
+    return result
+
+
+OwnerIds = tuple[str | None, str | None, str | None]
+
+
+def _batches(memories: Sequence[Foreign], result: ImportedForeign) -> Iterator[tuple[OwnerIds, list[NewItem]]]:
+    """Neighbouring memories of one owner, a batch at a time; memories without an item are counted as left out."""
+    for owner, group in groupby(memories, key=lambda memory: (memory.user_id, memory.agent_id, memory.session_id)):
+        batch: list[NewItem] = []
+        for memory in group:
+            result.read += 1
+            if memory.item is None:
+                result.skip(memory.left_out or "")
+                continue
+            batch.append(memory.item)
+            if len(batch) == IMPORT_BATCH:
+                yield owner, batch
+                batch = []
+        if batch:
+            yield owner, batch
+
+
+async def _remember(resources: Resources, identity: Identity, batch: list[NewItem], result: ImportedForeign) -> None:
+    """Write a batch; if an item is refused, it is left out and the others are written."""
+    while batch:
+        try:
+            saved = await remember_many(resources, identity, batch)
+        except (InvalidInput, Conflict) as error:
+            index = error.details.get("index")
+            if not isinstance(index, int):
+                raise
+            result.skip(CHANGED if isinstance(error, Conflict) else error.message)
+            batch = [*batch[:index], *batch[index + 1 :]]
+        else:
+            result.new += sum(item.was_new for item in saved)
+            result.existing += sum(not item.was_new for item in saved)
+            return

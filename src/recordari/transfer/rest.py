@@ -1,4 +1,4 @@
-"""Everything of a tenant or of one user as JSON Lines, out and in, while it moves."""
+"""Routes of exports and imports: JSON Lines, streamed."""
 
 from __future__ import annotations
 
@@ -30,8 +30,17 @@ router = APIRouter(prefix="/v1", tags=["export"], responses=PROBLEMS)
 
 @router.get("/export", operation_id="export", response_class=StreamingResponse, responses=EXPORT)
 async def export(caller: AgentCaller, user_id: UserId = None) -> StreamingResponse:
-    """Everything of the tenant, or of one user, line by line; without the role admin only of the user it acts for."""
-    return await _streamed(export_verbs.export(*caller, user_id=user_id))
+    """Export the tenant or one user, line by line; without the role admin only your own user."""
+    lines = export_verbs.export(*caller, user_id=user_id)
+    # The first line is read before the response begins, so that an error has its own status.
+    first = await anext(lines)
+
+    async def encoded() -> AsyncIterator[bytes]:
+        yield f"{first}\n".encode()
+        async for line in lines:
+            yield f"{line}\n".encode()
+
+    return StreamingResponse(encoded(), media_type=LINES)
 
 
 @router.post(
@@ -47,7 +56,7 @@ async def export(caller: AgentCaller, user_id: UserId = None) -> StreamingRespon
     },
 )
 async def import_export(caller: AdminCaller, request: Request) -> Imported:
-    """Write what an export holds and this tenant does not; what was forgotten here stays forgotten."""
+    """Import an export: write the rows that this tenant does not have. Forgotten items stay forgotten."""
     lines = _text_lines(request.stream(), max_bytes=MAX_LINE)
     try:
         return await import_export_verbs.import_export(*caller, lines)
@@ -58,20 +67,8 @@ async def import_export(caller: AdminCaller, request: Request) -> Imported:
         raise type(error)(f"line {line}: {error.message}", field=f"line {line}") from error
 
 
-async def _streamed(lines: AsyncIterator[str]) -> StreamingResponse:
-    # The first line is made before the answer begins, so that a refusal is one.
-    first = await anext(lines)
-
-    async def written() -> AsyncIterator[bytes]:
-        yield f"{first}\n".encode()
-        async for line in lines:
-            yield f"{line}\n".encode()
-
-    return StreamingResponse(written(), media_type=LINES)
-
-
 async def _text_lines(chunks: AsyncIterable[bytes], *, max_bytes: int) -> AsyncGenerator[str, None]:
-    """Lines that arrive in pieces, as text of JSON that can be stored; a line may have `max_bytes`."""
+    """Checked lines of JSON from chunks; a line may have `max_bytes`."""
     rest, number = bytearray(), 0
     async for chunk in chunks:
         rest += chunk

@@ -1,8 +1,9 @@
-"""Rows on their way out of a tenant, as JSON."""
+"""Rows of exports and imports, as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -44,37 +45,25 @@ EXPORTED: dict[str, Query] = {
     "proposal": queries.export_proposals,
     "report": queries.export_reports,
 }
-"""What an export holds, in the order it is written: what others point to comes first."""
+"""The types of rows in the order of an export: rows that others point to come first."""
 OF_A_USER = frozenset(
-    {
-        "user",
-        "session",
-        "run",
-        "turn_state",
-        "item",
-        "evidence",
-        "note",
-        "state_owner",
-        "state",
-        "entry",
-        "feedback",
-    }
+    ["user", "session", "run", "turn_state", "item", "evidence", "note", "state_owner", "state", "entry", "feedback"]
 )
-"""What the export of one user holds; all else is the tenant's."""
+"""The types of rows in the export of one user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """One row, and its place in the order of its type."""
+    """One row, and its key in the order of its type."""
 
     key: str
     row: dict[str, Any]
     object_key: str | None = None
-    """Where the whole body of an item or a document is, when it is not in the database."""
+    """The object with the whole body of an item or document that is not in the database."""
 
 
 async def export_page(tx: Transaction, kind: str, *, user_id: str | None, after: str, limit: int) -> list[Exported]:
-    """Some rows of one type after the place given: of the tenant, or of one user."""
+    """A page of rows of one type after a key: of the tenant, or of one user."""
     if user_id is not None and kind not in OF_A_USER:
         return []
     rows = await tx.dicts(EXPORTED[kind], user_id=user_id, after=after, limit=limit, quotas=QUOTAS)
@@ -106,98 +95,91 @@ _IMPORTED: dict[str, Query] = {
     "report": queries.import_reports,
 }
 _BEFORE = {"state": queries.import_state_owners}
-"""Owners of state, for an export that does not have them."""
+"""Owners of state, for exports of version 1, which do not have them."""
 _AFTER = {"protected_source": queries.import_protected_texts}
 
 
 async def has_tombstones(tx: Transaction) -> bool:
-    """Whether the tenant has forgotten anything."""
     return bool(await tx.value(queries.has_tombstones))
 
 
 async def import_rows(tx: Transaction, kind: str, rows: Sequence[Mapping[str, Any]], *, user_id: str | None) -> int:
-    """Write rows of one type that are not here yet, by a user's export those of that user; how many."""
+    """Insert the rows of one type that do not exist yet, with a `user_id` only that user's; returns their number."""
     if not rows:
         return 0
-    if before := _BEFORE.get(kind):
-        await _run(tx, before, rows)
-    written = await _run(tx, _IMPORTED[kind], rows, user_id=user_id)
-    if after := _AFTER.get(kind):
-        await _run(tx, after, rows)
-    return written
+    if query := _BEFORE.get(kind):
+        await _run(tx, query, rows)
+    count = await _run(tx, _IMPORTED[kind], rows, user_id=user_id)
+    if query := _AFTER.get(kind):
+        await _run(tx, query, rows)
+    return count
 
 
 async def import_tenant(tx: Transaction, *, language: str, settings: Mapping[str, Any]) -> int:
-    """Give the tenant a language and settings, if it has no settings and no memory yet; whether it did, as a count."""
+    """Set the language and settings of a tenant that has no settings and no memory yet; returns 1 if it did."""
     return await tx.run(queries.import_tenant, language=language, settings=Jsonb({**settings}), quotas=QUOTAS)
 
 
 async def same_sources(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The sources that are here under the name of one of these but another id, by the id that was given."""
-    found = await _found(tx, queries.same_sources, rows)
-    return {str(row["given"]): str(row["here"]) for row in found}
+    sources = await _dicts(tx, queries.same_sources, rows)
+    return {str(row["given"]): str(row["here"]) for row in sources}
 
 
 async def import_items(tx: Transaction, rows: Sequence[Mapping[str, Any]], *, user_id: str | None) -> list[UUID]:
-    """Write items that are not here yet and were not forgotten; which those were."""
-    return [row["item_id"] for row in await _found(tx, queries.import_items, rows, user_id=user_id)]
+    return [row["item_id"] for row in await _dicts(tx, queries.import_items, rows, user_id=user_id)]
 
 
 async def count_items(tx: Transaction, item_ids: Sequence[UUID]) -> int:
-    """How many of these items are here."""
     return int(await tx.value(queries.count_items, item_ids=list(item_ids)))
 
 
 async def chunks_of_none(tx: Transaction, document_ids: Sequence[UUID]) -> list[UUID]:
-    """The chunks of documents that are not here."""
     rows = await tx.dicts(queries.chunks_of_none, document_ids=list(document_ids))
     return [row["item_id"] for row in rows]
 
 
 async def lacks_file(tx: Transaction, document_id: UUID, *, revision: int) -> bool:
-    """Whether the file of a document may be kept: it is here at that revision, whole, and has none; locked."""
+    """Whether a document exists whole at that revision and has no file; locked."""
     return bool(await tx.value(queries.lacks_file, document_id=document_id, revision=revision))
 
 
 async def import_workflows(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Write versions of workflows as they were before any outcome; how many."""
-    written = [row["workflow_id"] for row in await _found(tx, queries.import_workflows, rows)]
-    await _run(tx, queries.link_workflows, rows, workflow_ids=written)
-    return len(written)
+    workflow_ids = [row["workflow_id"] for row in await _dicts(tx, queries.import_workflows, rows)]
+    await _run(tx, queries.link_workflows, rows, workflow_ids=workflow_ids)
+    return len(workflow_ids)
 
 
 async def import_proposals(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Write proposals with their inputs; how many."""
-    written = [row["proposal_id"] for row in await _found(tx, queries.import_proposals, rows)]
-    await _run(tx, queries.import_proposal_inputs, rows, proposal_ids=written)
-    return len(written)
+    proposal_ids = [row["proposal_id"] for row in await _dicts(tx, queries.import_proposals, rows)]
+    await _run(tx, queries.import_proposal_inputs, rows, proposal_ids=proposal_ids)
+    return len(proposal_ids)
 
 
-async def _run(tx: Transaction, query: Query, rows: Sequence[Mapping[str, Any]], **more: Any) -> int:
+async def _run(tx: Transaction, query: Query, rows: Sequence[Mapping[str, Any]], **parameters: Any) -> int:
+    with _refusing_rows():
+        return await tx.run(query, rows=_of_tenant(tx, rows), **parameters)
+
+
+async def _dicts(
+    tx: Transaction, query: Query, rows: Sequence[Mapping[str, Any]], **parameters: Any
+) -> list[dict[str, Any]]:
+    with _refusing_rows():
+        return await tx.dicts(query, rows=_of_tenant(tx, rows), **parameters)
+
+
+@contextmanager
+def _refusing_rows() -> Iterator[None]:
+    """Turn the database's error about a row into `InvalidInput`, except the leak guard's, which every door knows."""
     try:
-        return await tx.run(query, rows=_of_tenant(tx, rows), **more)
+        yield
     except (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.InsufficientPrivilege) as error:
-        _refuse(error)
-        raise
-
-
-async def _found(tx: Transaction, query: Query, rows: Sequence[Mapping[str, Any]], **more: Any) -> list[dict[str, Any]]:
-    try:
-        return await tx.dicts(query, rows=_of_tenant(tx, rows), **more)
-    except (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.InsufficientPrivilege) as error:
-        _refuse(error)
-        raise
-
-
-def _refuse(error: psycopg.Error) -> None:
-    """Say what is wrong with a row, except where the database says it in a way that is known everywhere."""
-    if error.diag.constraint_name == "items_leak_guard":
-        return
-    if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        raise InvalidInput("a row of the export is another user's") from error
-    raise InvalidInput("a row of the export has a value that cannot be") from error
+        if error.diag.constraint_name == "items_leak_guard":
+            raise
+        if isinstance(error, psycopg.errors.InsufficientPrivilege):
+            raise InvalidInput("a row of the export is another user's") from error
+        raise InvalidInput("a row of the export has a value that cannot be") from error
 
 
 def _of_tenant(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> Jsonb:
-    # Whatever a file says: rows are written into the tenant that imports them.
+    # The tenant in the file does not count: rows are written into the tenant that imports them.
     return Jsonb([{**row, "tenant_id": str(tx.identity.tenant_id)} for row in rows])

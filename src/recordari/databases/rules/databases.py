@@ -1,4 +1,4 @@
-"""Databases of the user that may be asked: where they are, which of their tables, and what is known of these."""
+"""Connected databases: engine, allowed tables, and the description of these."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ class Engine(StrEnum):
 
     @property
     def label(self) -> str:
-        """The name for people."""
-        return _LABELS[self]
+        labels = {"postgres": "PostgreSQL", "mysql": "MySQL or MariaDB", "sqlite": "SQLite", "duckdb": "DuckDB"}
+        return labels[self.value]
 
     @property
     def default_schema(self) -> str:
-        """The schema that a table without one is in."""
         return {"postgres": "public", "mysql": "", "sqlite": "main", "duckdb": "main"}[self.value]
 
     @property
@@ -44,17 +43,9 @@ class Engine(StrEnum):
         return self in {Engine.SQLITE, Engine.DUCKDB}
 
 
-_LABELS = {
-    Engine.POSTGRES: "PostgreSQL",
-    Engine.MYSQL: "MySQL or MariaDB",
-    Engine.SQLITE: "SQLite",
-    Engine.DUCKDB: "DuckDB",
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedTable:
-    """A table that may be read; `columns` None: all of its columns."""
+    """A table that may be read; without `columns`, all of its columns."""
 
     name: str
     schema: str | None = None
@@ -62,13 +53,12 @@ class AllowedTable:
 
     @property
     def label(self) -> str:
-        """The name with its schema."""
         return f"{self.schema}.{self.name}" if self.schema else self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectedDatabase:
-    """A database as it is shown: everything but how to get in."""
+    """A connected database, without its DSN."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -79,9 +69,9 @@ class ConnectedDatabase:
     tables: dict[str, list[str] | None]
     """The allowed tables, each with its allowed columns; null: all of them."""
     schema: list[dict[str, Any]] = field(default_factory=list)
-    """What was last seen of them: columns, types, comments and sample values."""
+    """Their last description: columns, types, comments and sample values."""
     warnings: list[str] = field(default_factory=list)
-    """What is wrong with the role that connects, in words for its owner."""
+    """Problems of the role that connects."""
     refreshed_at: datetime | None = None
     created_at: datetime
     updated_at: datetime
@@ -91,7 +81,6 @@ class ConnectedDatabase:
 
     @property
     def allowed(self) -> list[AllowedTable]:
-        """The allowed tables."""
         return allowed_tables(self.tables, self.engine)
 
 
@@ -134,7 +123,7 @@ def sample_values(values: Sequence[Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataAnswer:
-    """What a database answered: rows as JSON values, and the statement that ran."""
+    """The answer of a database: rows as JSON values, and the statement that ran."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -143,7 +132,7 @@ class DataAnswer:
     columns: list[str]
     rows: list[list[Any]]
     truncated: bool
-    """Whether rows are missing because there were more than may be given."""
+    """Whether there were more rows than the limit."""
     written_by: str
     """`caller`, or the model that wrote the statement."""
     attempts: int = 1
@@ -152,20 +141,20 @@ class DataAnswer:
 
 
 def schema_text(database: ConnectedDatabase, *, most: int = 24_000) -> str:
-    """Describe the allowed tables for whoever writes SQL, columns with types and sample values; at most so many characters."""
+    """The allowed tables as text for a writer of SQL: columns with types and sample values, in at most so many characters."""
     lines: list[str] = []
     for table in database.schema:
         comment = f"  -- {table['comment']}" if table.get("comment") else ""
         lines.append(f"TABLE {table['name']}{comment}")
         for column in table["columns"]:
-            said = [f"  {column['name']} {column['type']}"]
+            parts = [f"  {column['name']} {column['type']}"]
             if column.get("comment"):
-                said.append(f"-- {column['comment']}")
+                parts.append(f"-- {column['comment']}")
             if column.get("references"):
-                said.append(f"-> {column['references']}")
+                parts.append(f"-> {column['references']}")
             if column.get("samples"):
-                said.append("e.g. " + ", ".join(map(str, column["samples"])))
-            lines.append(" ".join(said))
+                parts.append("e.g. " + ", ".join(map(str, column["samples"])))
+            lines.append(" ".join(parts))
     text = "\n".join(lines)
     if len(text) <= most:
         return text

@@ -1,8 +1,8 @@
-"""What a question in SQL may be made of: the nodes, functions and types of a parsed tree that only read.
+"""The nodes, functions and types of SQL that a read-only statement may have.
 
-Everything is a list of what is allowed. Whatever a parser or a database learns in future is refused until somebody
-adds it here, after asking three questions: does it change anything, does it read anything but its arguments, and can it
-make much out of little. Names are those of sqlglot's classes where it knows a function, else the name as written.
+Everything is a list of what is allowed. A feature that a parser or a database gains in future is refused until somebody
+adds it here, after three questions: does it change anything, does it read anything but its arguments, and can it make a
+large result from a small input? Names are sqlglot's classes if it knows a function, else the name as written.
 """
 
 from __future__ import annotations

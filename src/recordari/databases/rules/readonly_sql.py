@@ -1,8 +1,8 @@
-"""Decides whether a text is one question to a database, and writes the question that may run.
+"""Checks that a text is one read-only SELECT of allowed tables, and writes the statement to run.
 
-The text is parsed, every part of the tree must be on a list of what only reads (`readonly_names`), every table must be
-one that was allowed, and what runs is written anew from the tree: comments, hints and tricks of spelling do not survive
-that. It is the first of two walls; the second (`storage/connected`) holds when this one is wrong.
+The text is parsed, every node of the tree must be on a list of what only reads (`readonly_names`), every table must be
+allowed, and the statement to run is generated from the tree: comments, hints and tricks of spelling do not survive that.
+It is the first of two checks; the second (`child.py`) holds if this one is wrong.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _LONE_RETURN = re.compile(r"\r(?!\n)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedQuery:
-    """A question that may run, written from its tree, and the tables it reads."""
+    """A statement that may run, generated from its tree, and the tables that it reads."""
 
     sql: str
     tables: tuple[str, ...]
@@ -63,7 +63,7 @@ def refuse(why: str) -> InvalidInput:
 
 
 def check(sql: str, engine: Engine, allowed: Sequence[AllowedTable], *, max_rows: int = MAX_ROWS) -> CheckedQuery:
-    """Write the one question that `sql` asks of allowed tables, with a limit; `InvalidInput` says what is wrong."""
+    """The SELECT in `sql`, checked and with a limit; `InvalidInput` says what is wrong."""
     try:
         tree = _parsed(sql, engine)
         for name, parts in DROPPED_PARTS.items():
@@ -82,7 +82,7 @@ def check(sql: str, engine: Engine, allowed: Sequence[AllowedTable], *, max_rows
 
 @cache
 def make_ready() -> None:
-    """Load the parser and its dialects, which takes longer than to check any statement; a server does it as it starts."""
+    """Load the parser and its dialects, which takes longer than any check; a server does it at its start."""
     for engine in Engine:
         check("SELECT a FROM t", engine, [AllowedTable(name="t")])
 
@@ -102,32 +102,31 @@ def _parsed(sql: str, engine: Engine) -> exp.Expr:
         _check_tokens(sql, tokens, engine)
         trees = dialect.parser().parse(tokens, sql)
     except (errors.SqlglotError, ValueError) as error:
-        # The parser's message quotes the statement and colours it for a terminal; only its place is passed on.
-        place = error.errors[0] if isinstance(error, errors.ParseError) and error.errors else {}
-        where = f" (line {place['line']}, column {place['col']})" if place.get("line") else ""
+        # The parser's message quotes the statement and colours it for a terminal; only its position is used.
+        position = error.errors[0] if isinstance(error, errors.ParseError) and error.errors else {}
+        where = f" (line {position['line']}, column {position['col']})" if position.get("line") else ""
         raise refuse(f"it is not valid {engine.label} that we can read{where}") from None
-    found = [tree for tree in trees if tree is not None]
-    if len(found) != 1:
+    statements = [tree for tree in trees if tree is not None]
+    kinds = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)
+    if len(statements) != 1 or not isinstance(statements[0], kinds):
         raise refuse("write exactly one SELECT")
-    if not isinstance(found[0], (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)):
-        raise refuse("write exactly one SELECT")
-    return found[0]
+    return statements[0]
 
 
 def _check_tokens(sql: str, tokens: Sequence[Any], engine: Engine) -> None:
-    """Refuse what a parser and a database may read differently, and whatever is no question at first sight."""
+    """Refuse texts that a parser and a database may read differently, and obviously other statements."""
     if not tokens or tokens[0].token_type.name not in _OPENERS:
         raise refuse("write exactly one SELECT")
     if len(tokens) > MAX_TOKENS:
         raise refuse("it is too long")
     depth = 0
-    for place, token in enumerate(tokens):
+    for number, token in enumerate(tokens):
         kind = token.token_type.name
         depth += kind in {"L_PAREN", "L_BRACKET"}
         depth -= kind in {"R_PAREN", "R_BRACKET"}
         if depth > MAX_DEPTH:
             raise refuse("it is nested too deeply")
-        if kind == "SEMICOLON" and any(other.token_type.name != "SEMICOLON" for other in tokens[place:]):
+        if kind == "SEMICOLON" and any(other.token_type.name != "SEMICOLON" for other in tokens[number:]):
             raise refuse("write exactly one SELECT, without a second statement")
     bare = list(sql)
     for token in tokens:
@@ -176,7 +175,7 @@ def _check_node(node: exp.Expr, engine: Engine) -> None:
                 raise refuse(f"the system column {node.name.lower()} is not allowed")
             if not (node.table or node.this.args.get("quoted")) and node.name.lower() in SESSION_WORDS:
                 raise refuse(f"{node.name.lower()} is not allowed; put a column of that name in quotes")
-            for part in ("db", "catalog"):  # the table's name alone says which of the tables is meant
+            for part in ("db", "catalog"):  # the name of the table alone identifies it
                 node.set(part, None)
         case exp.Identifier():
             if len(node.this) > MAX_NAME or not (node.args.get("quoted") or _PLAIN_NAME.fullmatch(node.this)):
@@ -232,7 +231,7 @@ def _readable(name: str) -> str:
 
 
 def _bound_tables(tree: exp.Expr, engine: Engine, allowed: Sequence[AllowedTable]) -> tuple[str, ...]:
-    """Give every table its full name, or the columns of it that may be seen; the tables that are read."""
+    """Replace every table by its full name, or by its allowed columns; returns the tables that are read."""
     from sqlglot import exp
 
     read: dict[str, None] = {}
@@ -248,7 +247,7 @@ def _bound_tables(tree: exp.Expr, engine: Engine, allowed: Sequence[AllowedTable
 
 
 def _is_cte(table: exp.Table, engine: Engine) -> bool:
-    """Whether the name means a WITH query here: of the statement itself or around it, and written before this place."""
+    """Whether the name is a WITH query of this statement or of one around it, defined before this position."""
     from sqlglot import exp
 
     name = _folded(table.this, engine)
@@ -259,10 +258,10 @@ def _is_cte(table: exp.Table, engine: Engine) -> bool:
         if clause is not None:
             names = [_folded(cte.args["alias"].this, engine) for cte in clause.expressions]
             if isinstance(node, exp.With):
-                own = next(place for place, cte in enumerate(clause.expressions) if cte is inside)
+                own = next(number for number, cte in enumerate(clause.expressions) if cte is inside)
                 names = names[: own + 1 if clause.args.get("recursive") else own]
             elif inside is clause:
-                names = []  # its own WITH was looked at one step before, by place
+                names = []  # its own WITH was checked one step before, by position
             if name in names:
                 return True
         inside, node = node, node.parent
@@ -280,23 +279,22 @@ def _allowed(node: exp.Table, engine: Engine, allowed: Sequence[AllowedTable]) -
 
     schema = node.args.get("db")
     name = _folded(node.this, engine)
-    wanted = _folded(schema, engine) if isinstance(schema, exp.Identifier) else None
+    schema_name = _folded(schema, engine) if isinstance(schema, exp.Identifier) else None
     exact = engine is Engine.POSTGRES
 
     def same(one: str, other: str) -> bool:
         return one == other if exact else one.lower() == other.lower()
 
-    found = [table for table in allowed if same(table.name, name)]
-    if wanted is not None:
-        default = engine.default_schema
-        found = [table for table in found if same(table.schema or default, wanted)]
-    elif len(found) > 1:
-        found = [table for table in found if table.schema in {None, engine.default_schema}] or found
-    if not found:
+    matches = [table for table in allowed if same(table.name, name)]
+    if schema_name is not None:
+        matches = [table for table in matches if same(table.schema or engine.default_schema, schema_name)]
+    elif len(matches) > 1:
+        matches = [table for table in matches if table.schema in {None, engine.default_schema}] or matches
+    if not matches:
         raise refuse(f"the table {name[:60]} is not one of the allowed tables")
-    if len(found) > 1:
+    if len(matches) > 1:
         raise refuse(f"the table {name[:60]} is in several schemas; write its schema too")
-    return found[0]
+    return matches[0]
 
 
 def _bind(node: exp.Table, table: AllowedTable) -> None:
@@ -325,7 +323,7 @@ def _bind(node: exp.Table, table: AllowedTable) -> None:
 
 
 def _limit(tree: exp.Expr, max_rows: int) -> None:
-    """Ask for one row more than will be given, which tells whether there were more."""
+    """Ask for one row more than the limit, which shows whether there are more."""
     from sqlglot import exp
 
     limit = tree.args.get("limit")
@@ -336,7 +334,7 @@ def _limit(tree: exp.Expr, max_rows: int) -> None:
     if isinstance(limit, exp.Fetch) and count is None:
         return  # FETCH FIRST ROW ONLY
     if limit is not None and (not isinstance(count, exp.Literal) or limit.args.get("limit_options")):
-        return  # reckoned by the database; whoever fetches the rows stops in any case
+        return  # computed by the database; the reader stops at the limit anyway
     offset = limit.args.get("offset") if isinstance(limit, exp.Limit) else None
     tree.set("limit", exp.Limit(expression=exp.Literal.number(most), offset=offset))
 
