@@ -25,7 +25,7 @@ from recordari.db.pool import MIN_SIZE, PoolOptions
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.facts.language import LLM, ModelRules, OfflineRules
 from recordari.kit.resources import Resources
-from recordari.knowledge.reading.reader import Extractor
+from recordari.knowledge.reader import Extractor
 from recordari.learning.consolidate import Distiller, OfflineDistiller
 from recordari.memory.index import Threads
 from recordari.memory.objects import EncryptedObjects, LocalObjects, Objects, S3Objects, S3Spec, StoresByKey
