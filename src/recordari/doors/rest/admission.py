@@ -1,11 +1,11 @@
-"""Admission control (X9): past capacity a request is turned away at once, and no tenant takes every place."""
+"""Admission control (X9): requests beyond capacity are refused at once, and no tenant takes every place."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from recordari.core.identity import TenantId
@@ -20,29 +20,12 @@ class Waiter:
     granted: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class AdmittedRequest:
-    """A place held by one request; giving it back twice is harmless."""
-
-    __slots__ = ("_admission", "_held", "_tenant_id")
-
-    def __init__(self, admission: Admission, tenant_id: TenantId) -> None:
-        self._admission = admission
-        self._tenant_id = tenant_id
-        self._held = True
-
-    def release(self) -> None:
-        """Give the place back."""
-        if self._held:
-            self._held = False
-            self._admission.release(self._tenant_id)
-
-
 class Admission:
     """A bounded number of places, a bounded queue before them, and a fair share of both for each tenant.
 
-    A free place goes to the request that has waited longest among tenants below their share, and to the
-    others only when there is none. A full queue makes room for a tenant below its share of it by turning
-    away the newest request of the tenant that holds most of it.
+    A free place goes to the oldest waiting request of a tenant below its share, and to the others only if there is
+    none. A full queue makes room for a tenant below its share by refusing the newest request of the tenant that holds
+    most of it.
     """
 
     def __init__(
@@ -58,24 +41,24 @@ class Admission:
         self._refused = 0
 
     def figures(self) -> dict[str, float]:
-        """Places in use, requests waiting, and requests turned away so far."""
+        """Places in use, requests waiting, and requests refused so far."""
         return {"running": self._running.total(), "waiting": len(self._waiting), "refused": self._refused}
 
     @asynccontextmanager
-    async def place(self, tenant_id: TenantId) -> AsyncIterator[AdmittedRequest]:
-        """Hold a place for the block; `Overloaded` when none is free and none becomes free in time."""
+    async def place(self, tenant_id: TenantId) -> AsyncIterator[ExitStack]:
+        """Hold a place for the block, or raise `Overloaded` if none becomes free in time.
+
+        `close()` of the stack gives the place back early.
+        """
         if self._running.total() < self._places and not self._waiting:
             self._running[tenant_id] += 1
         else:
             await self._wait(tenant_id)
-        place = AdmittedRequest(self, tenant_id)
-        try:
-            yield place
-        finally:
-            place.release()
+        with ExitStack() as held:
+            held.callback(self._release, tenant_id)
+            yield held
 
-    def release(self, tenant_id: TenantId) -> None:
-        """Free a place of the tenant and hand it on."""
+    def _release(self, tenant_id: TenantId) -> None:
         self._running[tenant_id] -= 1
         if not self._running[tenant_id]:
             del self._running[tenant_id]
@@ -93,7 +76,7 @@ class Admission:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
             elif waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.exception() is None:
-                self.release(tenant_id)  # granted in the very moment in which we gave up
+                self._release(tenant_id)  # granted at the moment of giving up
             if isinstance(error, TimeoutError):
                 raise self._refusal() from None
             raise
