@@ -36,7 +36,7 @@ from recordari.core.items import NewItem
 from recordari.errors import InvalidInput, RecordariError, Unauthenticated
 from recordari.events.follow import STREAM_SECONDS
 from recordari.events.rules import Event, EventType
-from recordari.knowledge.ingest import AddedDocument, NewDocument
+from recordari.knowledge.ingest import AddedDocument
 from recordari.memory.remember import News, Remembered, kept_in_batches
 from recordari.transfer.import_export import Imported, Lines
 
@@ -141,7 +141,7 @@ class Client(_Verbs):
         """Add a document, or its next revision; `more` are `media_type`, `source` and `metadata`."""
         route = OPERATIONS["add_document"]
         fields = await self._by_name(route, {name: value for name, value in more.items() if value is not None})
-        wire = document_wire(route.path, NewDocument(name=name, data=data, text=text, **fields))
+        wire = document_wire(route.path, name, data, text=text, **fields)
         added = await self._send(route, wire, TypeAdapter(AddedDocument))
         if progress is not None:  # the server reports nothing before it is done
             progress(added.document.chunks, added.document.chunks)

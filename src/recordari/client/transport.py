@@ -14,7 +14,7 @@ from recordari.client.routes import Wire
 from recordari.core.checks import json_text
 from recordari.core.flushing import each
 from recordari.errors import InvalidInput, Overloaded, ProviderError, RecordariError, TimedOut
-from recordari.knowledge.ingest import NewDocument
+from recordari.knowledge.ingest import file_of
 from recordari.transfer.import_export import Lines
 
 DEFAULT_TIMEOUT = 40.0  # seconds; the server itself stops a request after 30
@@ -158,20 +158,25 @@ SENT_AT_ONCE = 64 * 1024  # bytes of lines that go out together
 _ANY_FILE = "application/octet-stream"  # no type: the server looks at the name and the file
 
 
-def document_wire(path: str, new: NewDocument) -> Wire:
+def document_wire(
+    path: str,
+    name: str,
+    data: bytes | None,
+    *,
+    text: str | None,
+    media_type: str | None = None,
+    source: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Wire:
     """The upload of a document: a form, because only a form holds metadata besides the file."""
-    if (new.data is None) == (new.text is None):
-        raise InvalidInput("give the document's file as `data`, or its text as `text`")
-    for field, value in (("name", new.name), ("source", new.source)):
+    body, media_type = file_of(name, data, text, media_type)
+    for field, value in (("name", name), ("source", source)):
         if value == "":  # a form cannot tell an empty field from none
             raise InvalidInput(f"{field} must not be empty", field=field)
-    body = new.data if new.data is not None else str(new.text).encode(errors="surrogatepass")
-    is_plain = new.text is not None and "." not in new.name
-    media_type = new.media_type or ("text/plain" if is_plain else _ANY_FILE)
-    form = {"name": new.name, "metadata": json_text(new.metadata, field="metadata")}
-    if new.source is not None:
-        form["source"] = str(new.source)
-    return Wire(path=path, form=form, files={"file": ("file", body, media_type)})
+    form = {"name": name, "metadata": json_text(metadata or {}, field="metadata")}
+    if source is not None:
+        form["source"] = str(source)
+    return Wire(path=path, form=form, files={"file": ("file", body, media_type or _ANY_FILE)})
 
 
 async def written_lines(lines: Lines) -> AsyncIterator[bytes]:

@@ -58,20 +58,6 @@ class AddedDocument:
     """How often each type of personal data and secrets was masked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewDocument:
-    """A document to add: a name that is its key within its source, and its file or its text."""
-
-    name: str
-    data: bytes | None = None
-    text: str | None = None
-    media_type: str | None = None
-    source: str | UUID | None = None
-    """Name or id of its source; None: the source `documents`, which is created when it is first needed."""
-    metadata: dict[str, Any] = field(default_factory=dict)
-    """Any JSON of yours; `title` is the title of the document."""
-
-
 async def add_document(
     resources: Resources,
     identity: Identity,
@@ -86,56 +72,56 @@ async def add_document(
 ) -> AddedDocument:
     """Add a document, or its next revision; the same file again changes nothing.
 
-    `progress` counts pages while the file is read, then chunks while they are prepared.
+    `name` is its key within its source. `source` is the name or id of that source, by default `documents`. `title` in
+    `metadata` is the title of the document. `progress` counts pages while the file is read, then chunks while they are
+    prepared.
     """
-    new = NewDocument(
-        name=name, data=data, text=text, media_type=media_type, source=source, metadata=dict(metadata or {})
-    )
-    return await ingest(resources, identity, new, progress=progress)
-
-
-async def ingest(
-    resources: Resources, identity: Identity, new: NewDocument, *, progress: Progress | None = None
-) -> AddedDocument:
     require_admin(identity)
-    given = _checked(resources, new)
-    source, current = await _find(resources, identity, new.source, given.name)
+    given = _checked(resources, name, *file_of(name, data, text, media_type), dict(metadata or {}))
+    target, current = await _find(resources, identity, source, given.name)
     if current is not None and current.sha256 == given.sha256:
         document = await get_document(resources, identity, current.document_id)
         return AddedDocument(document=document, was_new=False, changed=False, chunks_kept=current.chunks)
     read = await _read(resources, identity, given, progress)
     for attempt in range(TRIES):
         try:
-            return await _save(resources, identity, source, current, read, progress)
+            return await _save(resources, identity, target, current, read, progress)
         except Conflict:
             # Another revision came first: this one follows it.
             if attempt == TRIES - 1:
                 raise
-            source, current = await _find(resources, identity, source.source_id, given.name)
+            target, current = await _find(resources, identity, target.source_id, given.name)
     raise AssertionError("unreachable")
 
 
-def _checked(resources: Resources, new: NewDocument) -> GivenDocument:
-    name = checked_text("name", new.name, most=MAX_NAME, least=1)
-    if (new.data is None) == (new.text is None):
-        raise InvalidInput("give the document's file as `data`, or its text as `text`")
-    json_text(new.metadata, field="metadata")
-    body = new.data if new.data is not None else str(new.text).encode(errors="surrogatepass")
+def file_of(name: str, data: bytes | None, text: str | None, media_type: str | None) -> tuple[bytes, str | None]:
+    """The bytes of a document that is given as a file or as text, and its media type if that is known."""
+    if data is not None and text is None:
+        return data, media_type
+    if text is not None and data is None:
+        return text.encode(errors="surrogatepass"), media_type or ("text/plain" if "." not in name else None)
+    raise InvalidInput("give the document's file as `data`, or its text as `text`")
+
+
+def _checked(
+    resources: Resources, name: str, body: bytes, declared_type: str | None, metadata: dict[str, Any]
+) -> GivenDocument:
+    name = checked_text("name", name, most=MAX_NAME, least=1)
+    json_text(metadata, field="metadata")
     check_bytes(len(body), resources.settings.document_max_bytes)
     if not body.strip():
         raise InvalidInput("the document is empty")
-    declared = new.media_type or ("text/plain" if new.text is not None and "." not in name else None)
-    media_type = media_type_of(name, body, declared)
+    media_type = media_type_of(name, body, declared_type)
     digest = hashlib.sha256()
-    for part in (READING, media_type, json.dumps(new.metadata, sort_keys=True, default=str)):
+    for part in (READING, media_type, json.dumps(metadata, sort_keys=True, default=str)):
         digest.update(part.encode(errors="surrogatepass") + b"\x00")
     digest.update(body)
     return GivenDocument(
         name=name,
         body=body,
         media_type=media_type,
-        declared_type=new.media_type,
-        metadata=new.metadata,
+        declared_type=declared_type,
+        metadata=metadata,
         sha256=digest.digest(),
     )
 

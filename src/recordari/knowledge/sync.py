@@ -20,7 +20,7 @@ from recordari.errors import Conflict, InvalidInput, NotFound, TooLarge
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage
 from recordari.knowledge.documents import delete_document
-from recordari.knowledge.ingest import NewDocument, check_bytes, ingest
+from recordari.knowledge.ingest import add_document, check_bytes
 from recordari.knowledge.reader import SUFFIXES
 from recordari.knowledge.rules.knowledge_map import Source
 from recordari.knowledge.sources import NO_SUCH_SOURCE, allowed_folder, get_source
@@ -142,7 +142,7 @@ async def _add(
     report = replace(report, done=report.done + 1)
     try:
         data = await asyncio.to_thread(_read, path, resources.settings.document_max_bytes)
-        added = await ingest(resources, identity, NewDocument(name=name, data=data, source=source.source_id))
+        added = await add_document(resources, identity, name, data, source=source.source_id)
     except (InvalidInput, TooLarge) as error:  # other errors are not the file's fault
         reason = error.message
     except OSError as error:

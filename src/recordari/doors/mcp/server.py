@@ -122,7 +122,6 @@ class McpDoor:
                 self._manager = None
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Serve one request, or raise `Forbidden`."""
         assert self._manager is not None
         scope["route"] = self  # metrics name it by its path, like FastAPI's own routes
         request = Request(scope)

@@ -101,7 +101,6 @@ class Gate:
         self._rate_limit = rate_limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or raise `Unauthenticated` or `RateLimited`."""
         if scope["type"] == "http" and scope["path"] not in PUBLIC_PATHS:
             authenticator: Authenticator = scope["app"].state.authenticator
             identity = await authenticator.authenticate(bearer(_authorization(scope)))

@@ -42,7 +42,6 @@ class Idempotent:
         self._running: dict[tuple[Identity, bytes], tuple[bytes, Running]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or raise `InvalidInput` or `Conflict`."""
         key = _key(scope)
         identity: Identity | None = scope.get("state", {}).get("identity")
         if key is None or identity is None:

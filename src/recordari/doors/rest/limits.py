@@ -36,7 +36,6 @@ class Timeout:
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or raise `TimedOut`."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -74,7 +73,6 @@ class Hosts:
         self._suffixes = tuple(name[1:].lower() for name in allowed if name.startswith("*."))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or raise `Forbidden`."""
         if scope["type"] == "http" and scope["path"] not in PROBES and not self.knows(host_name(scope)):
             raise Forbidden("this server does not answer to that host name; see RECORDARI_ALLOWED_HOSTS")
         await self._app(scope, receive, send)
@@ -114,7 +112,6 @@ class RequestBody:
         self._max_depth = max_depth
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or raise `TooLarge` or `InvalidInput`."""
         if scope["type"] != "http" or scope["path"] in STREAMED:
             await self._app(scope, receive, send)
             return
@@ -155,7 +152,6 @@ class Admitted:
         self._admission = admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or raise `Overloaded`."""
         identity = scope.get("state", {}).get("identity")
         if scope["type"] != "http" or identity is None:
             await self._app(scope, receive, send)
