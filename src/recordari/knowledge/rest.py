@@ -76,7 +76,7 @@ class NewSource(Strict):
 
     name: str = Field(min_length=1, max_length=MAX_SOURCE_NAME)
     kind: Annotated[SourceKind, Field(strict=False)] = SourceKind.DOCUMENTS
-    description: str = Field(default="", max_length=MAX_DESCRIPTION, description="What can be found in it.")
+    description: str = Field(default="", max_length=MAX_DESCRIPTION, description="Its content, for the knowledge map.")
     tool: str | None = Field(default=None, min_length=1, max_length=MAX_TOOL, description="The tool that reaches it.")
 
 

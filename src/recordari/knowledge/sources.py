@@ -106,11 +106,11 @@ async def list_sources(resources: Resources, identity: Identity, *, after: str =
         return await storage.list_sources(tx, after=after, limit=min(limit, MAX_PAGE + 1))
 
 
-async def require_source(tx: Transaction, source: str | UUID) -> Source:
+async def require_source(tx: Transaction, name_or_id: str | UUID) -> Source:
     """The source of that name or id, or `NotFound`."""
-    if (found := await storage.find_source(tx, source)) is None:
+    if (source := await storage.find_source(tx, name_or_id)) is None:
         raise NotFound(NO_SUCH_SOURCE)
-    return found
+    return source
 
 
 def allowed_folder(resources: Resources, folder: Path) -> Path:
