@@ -87,7 +87,6 @@ class Client(_Verbs):
         session: str | None = None,
         run: str | None = None,
     ) -> Self:
-        """The same client for a narrower identity."""
         other = object.__new__(type(self))
         other._transport = self._transport
         other._who = {**self._who, **_checked({"user": user, "agent": agent, "session": session, "run": run})}
@@ -98,17 +97,14 @@ class Client(_Verbs):
         return await self._call(OPERATIONS["whoami"], {}, TypeAdapter(Identity))
 
     async def pin_item(self, item_id: UUID, *, pinned: bool = True) -> None:
-        """Keep an item from decay, or let it decay again."""
         await self._call(OPERATIONS["pin_item" if pinned else "unpin_item"], {"item_id": item_id}, TypeAdapter(None))
 
     def import_items(
         self, items: News, *, total: int = 0, progress: Progress | None = None
     ) -> AsyncIterator[list[Remembered]]:
-        """Remember any number of items, batch by batch; started again, it continues where it stopped."""
         return kept_in_batches(items, self._remember_batch, total=total, progress=progress)
 
     async def profile(self, *, user: str | None = None, agent: str | None = None) -> Profile:
-        """The profile of a user or an agent, by default of the caller, in a few hundred tokens."""
         if user is not None and agent is not None:
             raise InvalidInput("a profile is of a user or of an agent; name one of them")
         if user is None and agent is None:
@@ -121,7 +117,6 @@ class Client(_Verbs):
         return await self._call(OPERATIONS[f"{noun}_profile"], arguments, TypeAdapter(Profile))
 
     async def remove_source(self, source_id: UUID) -> int:
-        """Remove a source with its documents, and return how many there were."""
         source = await self.get_source(source_id)  # the route does not count them
         await self._call(OPERATIONS["remove_source"], {"source_id": source_id}, TypeAdapter(None))
         return source.documents
@@ -135,7 +130,6 @@ class Client(_Verbs):
         progress: Callable[[int, int], None] | None = None,
         **more: Any,
     ) -> AddedDocument:
-        """Add a document, or its next revision; `more` are `media_type`, `source` and `metadata`."""
         route = OPERATIONS["add_document"]
         fields = await self._by_name(route, {name: value for name, value in more.items() if value is not None})
         wire = document_wire(route.path, name, data, text=text, **fields)
@@ -145,14 +139,12 @@ class Client(_Verbs):
         return added
 
     async def export(self, *, user_id: str | None = None) -> AsyncIterator[str]:
-        """Export the tenant or one user as lines of JSON."""
         wire = wire_of(OPERATIONS["export"], {"user_id": user_id} if user_id is not None else {}, self._who)
         async with aclosing(self._transport.lines(wire, who=self._who)) as lines:
             async for line in lines:
                 yield line
 
     async def import_export(self, lines: Lines) -> Imported:
-        """Import an export; rows that the tenant has already stay as they are."""
         route = OPERATIONS["import_export"]
         wire = Wire(path=route.path, lines=written_lines(lines), headers={"Content-Type": "application/x-ndjson"})
         try:
@@ -165,7 +157,6 @@ class Client(_Verbs):
     async def follow_events(
         self, *, after: int | None = None, types: Sequence[EventType | str] = (), seconds: float = STREAM_SECONDS
     ) -> AsyncGenerator[Event | None, None]:
-        """Follow events from now on, or from a position on, as they happen; None if nothing happens for a moment."""
         arguments = {"types": list(types), **({"after": after} if after is not None else {})}
         wire = wire_of(OPERATIONS["list_events"], arguments, self._who)
         wire.headers["Accept"] = "text/event-stream"
@@ -246,3 +237,7 @@ def _index_of(error: RecordariError) -> int:
 for _name, _route in OPERATIONS.items():
     if _name not in vars(Client) and hasattr(Memory, _name):
         setattr(Client, _name, _verb(_name, _route))
+
+for _name, _own in vars(Client).items():  # the verbs written above have the words of the library's, too
+    if not _name.startswith("_") and (_original := getattr(Memory, _name, None)) is not None:
+        _own.__doc__, _own.__signature__ = _original.__doc__, inspect.signature(_original)
