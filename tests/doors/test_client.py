@@ -50,7 +50,9 @@ NO_VERB = {
     "ready": "for machines",
     "version": "for machines",
     "metrics": "for machines",
-    "import_items": "the client sends batches, and answers for each item",
+    "unpin_item": "a form of pin_item",
+    "user_profile": "a form of profile",
+    "agent_profile": "a form of profile",
 }
 # Verbs of the library that no route serves.
 NO_ROUTE = {
@@ -74,7 +76,7 @@ SHOWN_OTHERWISE: dict[str, tuple[set[str], set[str]]] = {
     # The client makes these from what is shown.
     "ItemPage": ({"next_before"}, {"next_cursor"}),
 }
-READ_BY_HAND = {"follow_events", "export"}
+READ_BY_HAND = {"follow_events", "export", "import_items"}
 MODELS = {
     (method, route.path.replace(":path", "")): route.response_model
     for router in ROUTERS
@@ -107,7 +109,7 @@ def test_every_verb_that_rest_serves_is_a_verb_of_the_client() -> None:
 
 def test_no_field_of_a_result_is_lost_unseen() -> None:
     seen: dict[str, tuple[set[str], set[str]]] = {}
-    for name in verbs_of(Client) & OPERATIONS.keys() - READ_BY_HAND:
+    for name in verbs_of(Client) & verbs_of(Memory) & OPERATIONS.keys() - READ_BY_HAND:
         route = OPERATIONS[name]
         shown = MODELS[route.method, route.path]
         if shown is not None and route.part is not None:
