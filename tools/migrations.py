@@ -20,22 +20,22 @@ def listed() -> dict[str, str]:
 
 
 def present() -> dict[str, str]:
-    """The checksums of the files that this version applies."""
+    """The checksums of this version's files."""
     return {f"{step.name}.sql": step.checksum for step in migrate.migrations()}
 
 
-def broken(landed: dict[str, str], found: dict[str, str]) -> list[str]:
+def broken(landed: dict[str, str], files: dict[str, str]) -> list[str]:
     """Say which landed migrations changed or are missing."""
     return [
-        f"{name} {'was changed' if name in found else 'is missing'}: restore it and write a new migration instead"
+        f"{name} {'was changed' if name in files else 'is missing'}: restore it and write a new migration instead"
         for name, checksum in landed.items()
-        if found.get(name) != checksum
+        if files.get(name) != checksum
     ]
 
 
-def unlisted(landed: dict[str, str], found: dict[str, str]) -> list[str]:
+def unlisted(landed: dict[str, str], files: dict[str, str]) -> list[str]:
     """Say which migrations are not frozen yet."""
-    return [f"{name} is not listed: run `python -m tools.migrations`" for name in found if name not in landed]
+    return [f"{name} is not listed: run `python -m tools.migrations`" for name in files if name not in landed]
 
 
 if __name__ == "__main__":

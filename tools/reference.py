@@ -38,7 +38,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _type(schema: Schema, defined: Schema) -> str:
-    """What a JSON schema takes, in a few words; `defined` are the schemas that others refer to."""
+    """The type of a JSON schema in a few words; `defined` are the schemas that it may refer to."""
     if "$ref" in schema:
         name = str(schema["$ref"]).rsplit("/", 1)[-1]
         return _type(defined[name], defined) if "enum" in defined.get(name, {}) else name
@@ -74,10 +74,10 @@ def rest() -> list[str]:
     lines = [
         "# REST",
         "",
-        "The OpenAPI document is at `/openapi.json`. A `*` marks what is required.",
+        "The OpenAPI document is at `/openapi.json`. A `*` marks required fields.",
         "",
         "Every route but those of health needs `Authorization: Bearer <key>`. Routes of an agent also take the headers",
-        "`Recordari-User`, `Recordari-Agent`, `Recordari-Session` and `Recordari-Run`, which narrow who the key acts as.",
+        "`Recordari-User`, `Recordari-Agent`, `Recordari-Session` and `Recordari-Run`, which narrow the identity of the key.",
         "",
     ]
     for tag in document["tags"]:
@@ -122,7 +122,7 @@ def mcp() -> list[str]:
     lines = [
         "# MCP tools",
         "",
-        "Who asks is never an argument: it comes from the credential. A `*` marks what is required.",
+        "The identity is never an argument: it comes from the credential. A `*` marks required arguments.",
         "",
     ]
     shown: set[MemoryTool] = set()
@@ -206,10 +206,10 @@ def _setting(name: str) -> tuple[str, str, str]:
 
 def error_page() -> list[str]:
     """Every error with its code, its status and its usual message."""
-    found = [getattr(errors, name) for name in errors.__all__]
+    kinds = [getattr(errors, name) for name in errors.__all__]
     rows = [
-        (f"`{one.__name__}`", f"`{one.code}`", str(one.status), (one.__doc__ or "").strip())
-        for one in sorted(found, key=lambda one: (one.status, one.code))
+        (f"`{kind.__name__}`", f"`{kind.code}`", str(kind.status), (kind.__doc__ or "").strip())
+        for kind in sorted(kinds, key=lambda kind: (kind.status, kind.code))
     ]
     head = [
         "# Errors",
@@ -252,7 +252,6 @@ def pages() -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the pages."""
     PAGES.mkdir(exist_ok=True)
     for name, text in pages().items():
         (PAGES / name).write_text(text)

@@ -32,7 +32,7 @@ def operations() -> dict[str, dict[str, Any]]:
 
 def written() -> str:
     """The text of the table: an operation a line."""
-    lines = [f"  {json.dumps(name)}: {json.dumps(said)}" for name, said in sorted(operations().items())]
+    lines = [f"  {json.dumps(name)}: {json.dumps(route)}" for name, route in sorted(operations().items())]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

@@ -44,28 +44,22 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-_HOMES = {
-    "AgentDefinition": "recordari.tenants.rules",
-    "Client": "recordari.client",
-    "Identity": "recordari.core.identity",
-    "Kind": "recordari.core.items",
-    "Memory": "recordari.app",
-    "NewItem": "recordari.core.items",
-    "NewMessage": "recordari.sessions.rules.window",
-    "NewToolCall": "recordari.sessions.rules.runs",
-    "RecordariError": "recordari.errors",
-    "Role": "recordari.core.identity",
-    "Scope": "recordari.core.identity",
-    "Settings": "recordari.config",
-    "Tier": "recordari.core.items",
-    "Trust": "recordari.core.items",
+_MODULES = {
+    "app": ("Memory",),
+    "client": ("Client",),
+    "config": ("Settings",),
+    "core.identity": ("Identity", "Role", "Scope"),
+    "core.items": ("Kind", "NewItem", "Tier", "Trust"),
+    "errors": ("RecordariError",),
+    "sessions.rules.runs": ("NewToolCall",),
+    "sessions.rules.window": ("NewMessage",),
+    "tenants.rules": ("AgentDefinition",),
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first asked for: importing the package stays cheap."""
-    try:
-        home = _HOMES[name]
-    except KeyError:
-        raise AttributeError(f"module 'recordari' has no attribute {name!r}") from None
-    return getattr(import_module(home), name)
+    """Load a public name when it is first used: importing the package stays cheap."""
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"recordari.{module}"), name)
+    raise AttributeError(f"module 'recordari' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The library: `Memory` has every verb, bound to who asks.
+"""The library: `Memory` has every verb, bound to an identity.
 
 A verb is a function of a room that takes the resources and the identity first; here it becomes a method.
 """
@@ -76,10 +76,10 @@ class Memory(Bound):
         session: str | None = None,
         run: str | None = None,
     ) -> Self:
-        """The same memory with more said about who asks."""
+        """The same memory for a narrower identity."""
         return self.bound(self.identity.narrowed(user_id=user, agent_id=agent, session_id=session, run_id=run))
 
-    # What is remembered
+    # Memories
     item_history = verb(versions.item_history)
     remember_many = verb(memory_remember.remember_many)
     import_items = verb(memory_remember.import_items)
@@ -90,10 +90,10 @@ class Memory(Bound):
     remember = verb(memory_remember.remember)
     remember_fact = verb(memory_remember.remember_fact)
 
-    # What is found
+    # Recall
     recall = verb(recall_verbs.recall)
 
-    # What is known, and how people correct it
+    # Facts, and corrections by people
     item_provenance = verb(curate.item_provenance)
     edit_item = verb(curate.edit_item)
     invalidate_item = verb(curate.invalidate_item)
@@ -134,11 +134,11 @@ class Memory(Bound):
     list_state = verb(state.list_state)
     delete_state = verb(state.delete_state)
 
-    # What the agent sees
+    # Context
     profile = verb(profiles.profile)
     get_context = verb(assemble.get_context)
 
-    # What ends
+    # Forgetting, retention, erasure
     forget = verb(lifetime_forget.forget)
     hold = verb(lifetime_forget.hold)
     release = verb(lifetime_forget.release)
@@ -153,7 +153,7 @@ class Memory(Bound):
     reapply_erasures = verb(erase.reapply_erasures)
     set_retention_policy = verb(retain.set_retention_policy)
 
-    # What is learnt, and what is proposed
+    # Workflows and proposals
     retire_workflow = verb(workflows.retire_workflow)
     get_workflow = verb(workflows.get_workflow)
     list_workflows = verb(workflows.list_workflows)
@@ -173,7 +173,7 @@ class Memory(Bound):
     active_workflows = verb(workflows.active_workflows)
     workflow_history = verb(workflows.workflow_history)
 
-    # What can be looked up: documents and sources
+    # Documents and sources
     knowledge_map = verb(sources.knowledge_map)
     get_document = verb(documents.get_document)
     read_document = verb(documents.read_document)
@@ -190,7 +190,7 @@ class Memory(Bound):
     list_documents = verb(documents.list_documents)
     update_source = verb(sources.update_source)
 
-    # What can be looked up: databases
+    # Connected databases
     list_databases = verb(registry.list_databases)
     get_database = verb(registry.get_database)
     refresh_database = verb(registry.refresh_database)
@@ -199,14 +199,14 @@ class Memory(Bound):
     add_database = verb(registry.add_database)
     update_database = verb(registry.update_database)
 
-    # Documents under keys
+    # Entries
     put_entry = verb(entries.put_entry)
     get_entry = verb(entries.get_entry)
     delete_entry = verb(entries.delete_entry)
     search_entries = verb(entries.search_entries)
     list_namespaces = verb(entries.list_namespaces)
 
-    # What tenants share
+    # Agents, and memories shared by tenants
     save_agent = verb(sharing_share.save_agent)
     copy_memories = verb(sharing_share.copy_memories)
     get_organisation = verb(sharing_share.get_organisation)
@@ -217,7 +217,7 @@ class Memory(Bound):
     decline_share_link = verb(sharing_share.decline_share_link)
     list_shares = verb(sharing_share.list_shares)
 
-    # What changes, for programs that follow it
+    # Events and webhooks
     follow_events = verb(follow.follow_events)
     create_webhook = verb(webhooks.create_webhook)
     list_webhooks = verb(webhooks.list_webhooks)
@@ -226,19 +226,19 @@ class Memory(Bound):
     delete_webhook = verb(webhooks.delete_webhook)
     list_events = verb(follow.list_events)
 
-    # What is never kept
+    # Privacy
     protect_source = verb(sanitise.protect_source)
     unprotect_source = verb(sanitise.unprotect_source)
     list_protected_sources = verb(sanitise.list_protected_sources)
     get_privacy_policy = verb(sanitise.get_privacy_policy)
     set_privacy_policy = verb(sanitise.set_privacy_policy)
 
-    # What goes in and out
+    # Export and import
     export = verb(transfer_export.export)
     import_export = verb(transfer_import_export.import_export)
     import_foreign = verb(transfer_import_export.import_foreign)
 
-    # Who there is
+    # Tenants, users, agents, keys
     get_agent = verb(tenants.get_agent)
     list_agents = verb(tenants.list_agents)
     delete_agent = verb(tenants.delete_agent)
@@ -265,7 +265,7 @@ class Memory(Bound):
     start_reindex = verb(jobs.start_reindex)
     start_reembed = verb(jobs.start_reembed)
 
-    # How memory fares
+    # Reports and statistics
     make_daily_brief = verb(reports.make_daily_brief)
     list_reports = verb(reports.list_reports)
     get_report = verb(reports.get_report)

@@ -1,4 +1,4 @@
-"""Every REST route: the routers of all rooms. The server serves them, and the client reads its table off them."""
+"""The routers of all rooms: the server serves them, and `make routes` writes the client's table from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from recordari.transfer import mem0_rest
 from recordari.transfer import rest as transfer_rest
 from recordari.worker import rest as worker_rest
 
-# A router carries its whole path as its prefix, so that a route's own template names it in metrics.
+# A router's prefix is the whole path, so that metrics show a route by its own template.
 ROUTERS: tuple[APIRouter, ...] = (
     operations_rest.health_router,
     memory_rest.router,

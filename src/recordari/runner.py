@@ -1,7 +1,7 @@
-"""The worker: drains the outbox, runs jobs, starts what is due and takes over what stalled.
+"""The worker: drains the outbox, runs jobs, starts scheduled jobs and takes over stalled ones.
 
-It runs inside a server, inside a program that uses the library, or alone; any number of them may run at once.
-While the database is away every part of it waits and tries again: it never ends by itself.
+It runs inside a server, inside a program that uses the library, or alone; any number of workers may run at once. While the
+database cannot be reached, every part waits and tries again: a worker never ends by itself.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -36,7 +36,7 @@ FIRST_RESTART, LONGEST_RESTART = 0.5, 2.0
 
 
 class JobFailed(Exception):
-    """A job raised: stands for that error without its message, which might hold content."""
+    """A job raised this error; its message is left out because it may hold content."""
 
 
 async def run_worker(
@@ -46,16 +46,16 @@ async def run_worker(
     jobs: Mapping[str, Job] = JOBS,
     topics: Mapping[str, Topic] = TOPICS,
 ) -> None:
-    """Work until `stop` is set; then finish or hand back what is in flight, within a few seconds."""
+    """Work until `stop` is set; then finish or release the current work within a few seconds."""
     freed = asyncio.Event()
     dispatchers = [Dispatcher(resources, name, topic) for name, topic in topics.items()]
-    draining = [asyncio.create_task(_persistently(f"dispatch {each.name}", each.run)) for each in dispatchers]
+    draining = [asyncio.create_task(_restarting(f"dispatch {part.name}", part.run)) for part in dispatchers]
     others = [
-        asyncio.create_task(_persistently(name, part))
+        asyncio.create_task(_restarting(name, part))
         for name, part in {
             "listen": lambda: listen(resources.database.dsn, resources.wakeups.heard),
-            "schedule": lambda: _start_what_is_due(resources, jobs, freed),
-            "sweep": lambda: _take_over_what_stalled(resources, jobs),
+            "schedule": lambda: _start_due(resources, jobs, freed),
+            "sweep": lambda: _resume_stalled(resources, jobs),
             "queue": lambda: _run_jobs(resources, jobs, freed),
         }.items()
     ]
@@ -63,19 +63,19 @@ async def run_worker(
     try:
         await stop.wait()
     finally:
-        for each in dispatchers:
-            each.stop()
+        for dispatcher in dispatchers:
+            dispatcher.stop()
         for task in others:
             task.cancel()
-        await _ended(draining, 1.0)  # first, so that none starts a batch after `close` has looked
-        await asyncio.gather(*(each.close(GRACE) for each in dispatchers))
-        await _ended(others, GRACE + 2.0)
+        await _end(draining, 1.0)  # first, so that none starts a batch after `close` has looked
+        await asyncio.gather(*(dispatcher.close(GRACE) for dispatcher in dispatchers))
+        await _end(others, GRACE + 2.0)
         log.info("worker_stopped")
 
 
 @asynccontextmanager
 async def background_worker(resources: Resources) -> AsyncIterator[None]:
-    """Run a worker in the background of this event loop for as long as the block lasts."""
+    """Run a worker on this event loop for as long as the block lasts."""
     stop = asyncio.Event()
     task = asyncio.create_task(run_worker(resources, stop), name="recordari worker")
     try:
@@ -85,7 +85,7 @@ async def background_worker(resources: Resources) -> AsyncIterator[None]:
         await task
 
 
-async def _ended(tasks: list[asyncio.Task[None]], seconds: float) -> None:
+async def _end(tasks: list[asyncio.Task[None]], seconds: float) -> None:
     if not tasks:
         return
     _, late = await asyncio.wait(tasks, timeout=seconds)
@@ -94,42 +94,40 @@ async def _ended(tasks: list[asyncio.Task[None]], seconds: float) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _persistently(name: str, part: Callable[[], Awaitable[None]]) -> None:
-    """Run a part of the worker, and again after a growing pause whenever it fails."""
+async def _restarting(name: str, part: Callable[[], Awaitable[None]]) -> None:
+    """Run a part of the worker; restart it after a growing pause whenever it fails."""
     delay = FIRST_RESTART
     while True:
         started = time.monotonic()
         try:
             return await part()
-        except Exception as error:  # noqa: BLE001 - a worker outlives whatever befalls one of its parts
+        except Exception as error:  # noqa: BLE001 - a worker outlives every failure of its parts
             log.warning("worker_part_failed", part=name, error=type(error).__name__)
         delay = FIRST_RESTART if time.monotonic() - started > 60 else min(delay * 2, LONGEST_RESTART)
         await asyncio.sleep(delay)
 
 
-async def _start_what_is_due(resources: Resources, table: Mapping[str, Job], freed: asyncio.Event) -> None:
+async def _start_due(resources: Resources, table: Mapping[str, Job], freed: asyncio.Event) -> None:
     planned = schedules(table)
     await job_service.plan_missing(resources, planned)
-    planned = tuple(each for each in planned if job_service.most_open(resources, each) > 0)
+    planned = tuple(schedule for schedule in planned if job_service.most_open(resources, schedule) > 0)
     while True:
         freed.clear()
         held_back = False
         for schedule in planned:
             _, more = await job_service.start_due(resources, schedule)
-            held_back = held_back or more
+            held_back |= more
         pause = await job_service.seconds_until_due(resources, planned, longest=LONGEST_SLEEP)
         if not held_back:
             await asyncio.sleep(max(1.0, pause))
             continue
-        # Runs beyond the limit start when one of this process ends, or a tick after one of another.
-        try:
+        # Runs beyond the limit start when a run of this process ends, or a tick after one of another process.
+        with suppress(TimeoutError):
             async with asyncio.timeout(resources.get(Pace).tick):
                 await freed.wait()
-        except TimeoutError:
-            continue
 
 
-async def _take_over_what_stalled(resources: Resources, table: Mapping[str, Job]) -> None:
+async def _resume_stalled(resources: Resources, table: Mapping[str, Job]) -> None:
     budgets = {name: _budget(resources, job) for name, job in table.items()}
     while True:
         for resumed in await job_service.resume_stalled(resources, budgets):
@@ -161,25 +159,24 @@ def _budget(resources: Resources, job: Job) -> int:
 
 def _register(app: procrastinate.App, resources: Resources, name: str, job: Job, freed: asyncio.Event) -> None:
     async def run(context: procrastinate.JobContext, /, *, tenant_id: str, **args: Any) -> None:
-        tenant = TenantId(UUID(tenant_id))
-        identity = Identity(tenant_id=tenant, role=Role.ADMIN, actor=f"job:{name}")
+        identity = Identity(tenant_id=TenantId(UUID(tenant_id)), role=Role.ADMIN, actor=f"job:{name}")
         failure = None
         try:
             async with asyncio.timeout(job.timeout):
                 await job.run(resources, identity, **args)
-        except Exception as error:  # noqa: BLE001 - whatever a job raises, it is tried again or given up
+        except Exception as error:  # noqa: BLE001 - after any exception a job is tried again or given up
             failure = type(error).__name__
         finally:
             freed.set()
         if failure is not None:
-            await _note_failure(resources, identity, context.job.id, failure)
+            await _record_failure(resources, identity, context.job.id, failure)
             raise JobFailed(failure)
 
     retries = _Retries(_budget(resources, job), resources.get(Pace).retry_seconds, resources.clock)
     app.task(name=name, queue=name, pass_context=True, retry=retries)(run)
 
 
-async def _note_failure(resources: Resources, identity: Identity, job_id: int | None, failure: str) -> None:
+async def _record_failure(resources: Resources, identity: Identity, job_id: int | None, failure: str) -> None:
     if job_id is None:
         return
     try:
@@ -189,12 +186,10 @@ async def _note_failure(resources: Resources, identity: Identity, job_id: int | 
 
 
 class _Retries(retry.BaseRetryStrategy):
-    """Try again after growing pauses within the budget; a run cut short by a shutdown always comes back."""
+    """Retries after growing pauses within the budget, and always after a shutdown."""
 
     def __init__(self, budget: int, first: float, clock: Clock) -> None:
-        self.budget = budget
-        self.first = first
-        self.clock = clock
+        self.budget, self.first, self.clock = budget, first, clock
 
     def get_retry_decision(self, *, exception: BaseException, job: QueuedJob) -> procrastinate.RetryDecision | None:
         tries = job.attempts + 1

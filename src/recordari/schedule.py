@@ -1,20 +1,17 @@
-"""What runs in the background: the two tables that bind names to service functions.
+"""Background work: two tables that bind names to functions.
 
-To add a job of every tenant: write `async def f(resources, identity, **args) -> None` in a service module and
-add one row to `JOBS`. With `cron` it runs by itself for each tenant (planned when the tenant is made, or when
-a worker first knows the job); without, when `storage.jobs.defer(tx, name, …)` asks for it. The identity is
-that tenant's administrator, acting as `job:<name>`.
+To add a job that runs for every tenant, write `async def f(resources, identity, **args) -> None` in its room and add a row to
+`JOBS`. With `cron` it runs by schedule for each tenant; without, when `db.jobs.defer(tx, name, …)` enqueues it. The identity
+is an administrator of the tenant, acting as `job:<name>`.
 
-To add work that follows from a write within milliseconds: write
-`async def f(resources, identity, batch) -> None` and add one row to `TOPICS`. Writers call
-`storage.outbox.add(tx, topic, ids)` in their transaction and `resources.wake(topic)` after it. The batch is a
+To add work that follows a write within milliseconds, write `async def f(resources, identity, batch) -> None` and add a row to
+`TOPICS`. Writers call `db.outbox.add(tx, topic, ids)` in their transaction and `resources.wake(topic)` after it. The batch is a
 sequence of those ids, all of one tenant.
 
-Both run **at least once**: a worker can die after the effect and before the note that it is done, so that
-each function must do no harm when it runs again. A handler may call `storage.outbox.done(tx, batch)` in the
-transaction that saves its effect, and then has that effect exactly once. Whatever a function raises uses up
-one try, except `ProviderError`, `Overloaded` and `DatabaseUnavailable` from a handler: an outage is no fault
-of the work. No function keeps a transaction open while it waits for a provider.
+Both run **at least once**: a worker can die between the effect and the note that it is done, so a function must do no harm
+when it runs again. A handler that calls `db.outbox.done(tx, batch)` in the transaction of its effect has it exactly once.
+Every exception uses up one try, except `ProviderError`, `Overloaded` and `DatabaseUnavailable` from a handler, because an
+outage is not the fault of the work. No function keeps a transaction open while it waits for a provider.
 """
 
 from __future__ import annotations
@@ -36,9 +33,8 @@ from recordari.tenants import usage
 from recordari.worker import jobs
 from recordari.worker.dispatch import Job, Topic
 
-AN_HOUR = 3_600.0  # of a batch that a language model may read text by text
-A_DAY = 86_400.0  # a large tenant takes long; a worker that dies meanwhile is noticed by its silence
-
+AN_HOUR = 3_600.0  # for long jobs, and for a batch that a language model reads text by text
+A_DAY = 86_400.0  # for a large tenant; a worker that dies is noticed by its missing heartbeat
 
 JOBS: dict[str, Job] = {
     "housekeeping": Job(run=jobs.housekeeping, cron="0 2 * * *"),
@@ -48,22 +44,22 @@ JOBS: dict[str, Job] = {
     "sweep_state": Job(run=state.sweep, cron="15 * * * *"),
     "sweep_entries": Job(run=entries.sweep_entries, cron="45 * * * *"),
     "sweep_choices": Job(run=workflows.sweep_choices, cron="30 2 * * *"),
-    "decay": Job(run=retain.decay, cron="0 4 * * *", timeout=3_600.0),
-    "consolidate_sessions": Job(run=consolidate.consolidate_sessions, cron="40 * * * *", timeout=3_600.0),
-    "review_memory": Job(run=proposals.review_memory, cron="30 4 * * 0", timeout=3_600.0),
+    "decay": Job(run=retain.decay, cron="0 4 * * *", timeout=AN_HOUR),
+    "consolidate_sessions": Job(run=consolidate.consolidate_sessions, cron="40 * * * *", timeout=AN_HOUR),
+    "review_memory": Job(run=proposals.review_memory, cron="30 4 * * 0", timeout=AN_HOUR),
     "reconcile_shares": Job(run=share.reconcile, cron="45 3 * * *"),
-    "retain": Job(run=retain.retain, cron="0 5 * * *", timeout=3_600.0),
+    "retain": Job(run=retain.retain, cron="0 5 * * *", timeout=AN_HOUR),
     "sweep_answers": Job(run=answers.sweep_answers, cron="45 * * * *"),
     "resume_webhooks": Job(run=webhooks.resume_webhooks, cron="20 * * * *"),
     "trim_events": Job(run=follow.trim_events, cron="45 3 * * *"),
-    "refresh_databases": Job(run=registry.refresh_databases, cron="0 1 * * *", timeout=3_600.0),
+    "refresh_databases": Job(run=registry.refresh_databases, cron="0 1 * * *", timeout=AN_HOUR),
     "measure_usage": Job(run=usage.measure, cron="30 5 * * *"),
-    retain.JOB: Job(run=retain.collect_objects, cron="0 1 * * 6", timeout=3_600.0),
+    retain.JOB: Job(run=retain.collect_objects, cron="0 1 * * 6", timeout=AN_HOUR),
     erase.JOB: Job(run=erase.run_erasure, timeout=A_DAY),
     sync.JOB: Job(run=sync.run_sync, timeout=A_DAY),
     "reindex": Job(run=index.reindex, timeout=A_DAY),
     "reembed": Job(run=index.reembed, timeout=A_DAY),
-    index.JOB: Job(run=index.maintain, cron="0 3 * * *", concurrency=2, timeout=3_600.0),
+    index.JOB: Job(run=index.maintain, cron="0 3 * * *", concurrency=2, timeout=AN_HOUR),
 }
 
 TOPICS: dict[str, Topic] = {

@@ -1,7 +1,7 @@
-"""The one sync facade: every verb of the async `Memory` and of the async `Client`, waiting for its answer.
+"""The sync API: every verb of the async `Memory` and `Client`, as a method that waits for its answer.
 
-Only the async API is written. Here its verbs run on an event loop in a thread of their own, so that they can be called
-from code that has no loop, and from code that has one.
+Only the async API is written. Its verbs run on an event loop in a thread of its own, so that code with and without an event
+loop can call them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from recordari.app import Memory as AsyncMemory
@@ -31,7 +31,7 @@ class _Loop:
         self._thread.start()
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and wait for its result; an interrupt of the waiting thread cancels it."""
+        """Run a coroutine and wait for its result; an interrupt of the waiting thread cancels it."""
         future = self.start(coroutine)
         try:
             return future.result()
@@ -40,7 +40,6 @@ class _Loop:
             raise
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine there."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
@@ -50,7 +49,7 @@ class _Loop:
 
 
 class Facade:
-    """What waits for the verbs of something async."""
+    """The verbs of an async memory or client, as methods that wait."""
 
     def __init__(self, memory: AsyncMemory, loop: _Loop) -> None:
         self._memory = memory
@@ -58,7 +57,7 @@ class Facade:
 
     @property
     def asynchronous(self) -> AsyncMemory:
-        """The memory behind it, for code that waits for itself with `wait`."""
+        """The async memory, for code that calls `wait` itself."""
         return self._memory
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -74,12 +73,12 @@ class Facade:
     def _opened(cls, opening: Callable[[], AbstractAsyncContextManager[AsyncMemory]]) -> Iterator[Self]:
         loop = _Loop()
         try:
-            entered = opening()
-            memory = loop.wait(_entered(entered))
+            stack = AsyncExitStack()
+            memory = loop.wait(stack.enter_async_context(opening()))
             try:
                 yield cls(memory, loop)
             finally:
-                loop.wait(_left(entered))
+                loop.wait(stack.aclose())
         finally:
             loop.close()
 
@@ -91,24 +90,20 @@ class Facade:
         session: str | None = None,
         run: str | None = None,
     ) -> Self:
-        """The same memory with more said about who asks."""
+        """The same memory for a narrower identity."""
         return type(self)(self._memory.acting_as(user=user, agent=agent, session=session, run=run), self._loop)
 
     if TYPE_CHECKING:  # the verbs are made below, with the signatures of the async ones
 
         def __getattr__(self, name: str) -> Callable[..., Any]: ...
 
-    def _drained(self, answers: AsyncIterator[T]) -> Iterator[T]:
-        async def following() -> tuple[bool, Any]:
-            try:
-                return True, await anext(answers)
-            except StopAsyncIteration:
-                return False, None
+    def _iterate(self, answers: AsyncIterator[T]) -> Iterator[T]:
+        end = object()
 
-        while True:
-            is_there, answer = self._loop.wait(following())
-            if not is_there:
-                return
+        async def following() -> Any:
+            return await anext(answers, end)
+
+        while (answer := self._loop.wait(following())) is not end:
             yield answer
 
 
@@ -156,13 +151,13 @@ class Client(Facade):
 
 
 def _waiting(name: str, verb: Callable[..., Any]) -> Callable[..., Any]:
-    """The verb as a method that waits for its answer, with the same signature and docstring."""
+    """The verb as a method that waits, with the same signature and docstring."""
 
     @functools.wraps(verb)
     def method(self: Facade, *arguments: Any, **named: Any) -> Any:
         answer = getattr(self._memory, name)(*arguments, **named)
         if inspect.isasyncgen(answer):
-            return self._drained(answer)
+            return self._iterate(answer)
         return self._loop.wait(answer) if inspect.iscoroutine(answer) else answer
 
     return method
@@ -174,12 +169,3 @@ for _facade, _async in ((Memory, AsyncMemory), (Client, AsyncClient)):
     for _name, _verb in inspect.getmembers(_async, inspect.isfunction):
         if not _name.startswith("_") and _name not in _NOT_VERBS and not hasattr(_facade, _name):
             setattr(_facade, _name, _waiting(_name, _verb))
-
-
-async def _entered(opening: Any) -> AsyncMemory:
-    memory: AsyncMemory = await opening.__aenter__()
-    return memory
-
-
-async def _left(opening: Any) -> None:
-    await opening.__aexit__(None, None, None)

@@ -1,4 +1,4 @@
-"""The only place that constructs: opens the database and the providers, and closes them again in the right order."""
+"""The only place that constructs: opens the database and the providers, and closes them in the right order."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from pydantic import SecretStr
 
 from recordari import schedule
 from recordari.config import Settings
@@ -25,7 +27,7 @@ from recordari.db.pool import MIN_SIZE, PoolOptions
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.facts.language import LLM, ModelRules, OfflineRules
 from recordari.kit.resources import Resources
-from recordari.knowledge.reading.reader import Extractor
+from recordari.knowledge.reader import Extractor
 from recordari.learning.consolidate import Distiller, OfflineDistiller
 from recordari.memory.index import Threads
 from recordari.memory.objects import EncryptedObjects, LocalObjects, Objects, S3Objects, S3Spec, StoresByKey
@@ -51,7 +53,7 @@ log = get_log(__name__)
 
 @asynccontextmanager
 async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
-    """Everything the verbs need, closed again in the right order."""
+    """Open everything that the verbs need, for as long as the block lasts."""
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(open_address(settings))
         await bring_up_to_date(settings, address)
@@ -82,9 +84,8 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
         for kind in (AccessCounts, SessionCache, Usages, TenantViews):
             stack.push_async_callback(parts[kind].close)
         telemetry.watch("recordari_recall_cache", "Answers kept for contexts.", parts[RecallCache].statistics)
-        telemetry.watch(
-            "recordari_session_cache", "Reads and drops of the session cache.", parts[SessionCache].statistics
-        )
+        session_cache = parts[SessionCache]
+        telemetry.watch("recordari_session_cache", "Reads and drops of the session cache.", session_cache.statistics)
         yield Resources(
             settings=settings,
             database=database,
@@ -93,7 +94,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             embedders=embedders,
             static_tokens=await load_late_interaction(settings),
             reranker=reranker,
-            secrets=make_secrets(settings),
+            secrets=Secrets(home=settings.home, key=_plain(settings.secret_key)),
             parts=parts,
             tenant_settings={"privacy": PrivacyPolicy.read, "context": ContextSettings.read},
             count_tokens=make_token_counter(settings.token_counter),
@@ -104,7 +105,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
 
 
 def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None) -> dict[type, Any]:
-    """What rooms keep for the whole process, by class or protocol."""
+    """The parts that rooms share in the process, by class or protocol."""
     parts: dict[type, Any] = {
         AccessCounts: AccessCounts(database),
         Distiller: OfflineDistiller(),
@@ -114,7 +115,7 @@ def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None)
         dispatch.Pace: dispatch.Pace(),
         QueryPlaces: QueryPlaces(),
         RecallCache: RecallCache(),
-        SessionCache: SessionCache(settings.redis_url.get_secret_value() if settings.redis_url else None),
+        SessionCache: SessionCache(_plain(settings.redis_url)),
         SnapshotCache: SnapshotCache(),
         Summariser: OfflineSummariser(),
         TenantCache: TenantCache(),
@@ -128,32 +129,29 @@ def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None)
     return parts
 
 
-def make_secrets(settings: Settings) -> Secrets:
-    """What encrypts secrets at rest; its key is read, or made, when it is first needed."""
-    key = settings.secret_key
-    return Secrets(home=settings.home, key=key.get_secret_value() if key else None)
+def _plain(secret: SecretStr | None) -> str | None:
+    return secret.get_secret_value() if secret else None
 
 
 def make_language_model(settings: Settings) -> LanguageModel | None:
-    """The configured language model; its package is not imported before it is first asked."""
+    """The configured language model; its package is imported at its first use."""
     if settings.llm_provider == "none":
         return None
     if settings.llm_model is None:
         raise ConfigurationError("set RECORDARI_LLM_MODEL to the name of the model")
-    key = settings.llm_api_key
     return LanguageModel(
         LanguageModelSpec(
             provider=settings.llm_provider,
             model=settings.llm_model,
             base_url=settings.llm_url,
-            api_key=key.get_secret_value() if key else None,
+            api_key=_plain(settings.llm_api_key),
             timeout=settings.llm_timeout,
         )
     )
 
 
 def make_tasks(settings: Settings) -> dict[type, Any]:
-    """What the configured language model does; the rest is left to the offline rules."""
+    """The tasks of the configured language model; offline rules do the others."""
     model = make_language_model(settings)
     if model is None:
         return {}
@@ -167,18 +165,17 @@ def make_tasks(settings: Settings) -> dict[type, Any]:
 
 
 def make_objects(settings: Settings) -> Objects:
-    """The configured bucket, or a folder beside the database; encrypted where keys are set."""
+    """The configured bucket, or a folder beside the database; encrypted if keys are set."""
     store: StoresByKey = LocalObjects(settings.home / "objects")
     if settings.object_bucket is not None:
-        access, secret = settings.object_access_key, settings.object_secret_key
         store = S3Objects(
             S3Spec(
                 bucket=settings.object_bucket,
                 prefix=settings.object_prefix,
                 endpoint=settings.object_endpoint,
                 region=settings.object_region,
-                access_key=access.get_secret_value() if access else None,
-                secret_key=secret.get_secret_value() if secret else None,
+                access_key=_plain(settings.object_access_key),
+                secret_key=_plain(settings.object_secret_key),
             )
         )
     if not settings.object_keys:
@@ -186,15 +183,15 @@ def make_objects(settings: Settings) -> Objects:
     return EncryptedObjects(store, tuple(_object_key(key.get_secret_value()) for key in settings.object_keys))
 
 
-def _object_key(written: str) -> bytes:
+def _object_key(text: str) -> bytes:
     try:
-        return base64.b64decode(written, validate=True)
+        return base64.b64decode(text, validate=True)
     except ValueError:
-        return b""  # refused with the others that are no keys
+        return b""  # `EncryptedObjects` refuses it, as every key of a wrong length
 
 
 def make_embedders(settings: Settings) -> Embedders:
-    """The configured embedder, and a way to the local models that other tenants may still use."""
+    """The configured embedder, and those of local models that other tenants may still use."""
 
     def of_model_id(model_id: str) -> Embedder | None:
         return make_embedder(_embedding_spec(settings, model=model_id.partition("@")[0]))
@@ -203,12 +200,11 @@ def make_embedders(settings: Settings) -> Embedders:
 
 
 def _embedding_spec(settings: Settings, *, model: str | None = None) -> EmbeddingSpec:
-    key = settings.embedding_api_key
     return EmbeddingSpec(
         provider=EmbeddingProvider.LOCAL if model else EmbeddingProvider(settings.embedding_provider),
         model=model or settings.embedding_model or pull.PROFILES[settings.embedding_profile],
         base_url=settings.embedding_url,
-        api_key=key.get_secret_value() if key else None,
+        api_key=_plain(settings.embedding_api_key),
         dimensions=settings.embedding_dimensions,
         query_prefix=settings.embedding_query_prefix,
         passage_prefix=settings.embedding_passage_prefix,
@@ -219,12 +215,11 @@ def _embedding_spec(settings: Settings, *, model: str | None = None) -> Embeddin
 
 
 def _rerank_spec(settings: Settings) -> RerankSpec:
-    key = settings.rerank_api_key
     return RerankSpec(
         provider=RerankProvider(settings.rerank_provider),
         model=settings.rerank_model or DEFAULT_CROSS_ENCODER,
         base_url=settings.rerank_url,
-        api_key=key.get_secret_value() if key else None,
+        api_key=_plain(settings.rerank_api_key),
         cache_dir=pull.models_dir(settings),
         mirror=settings.model_mirror,
         timeout=settings.rerank_timeout,
@@ -233,7 +228,7 @@ def _rerank_spec(settings: Settings) -> RerankSpec:
 
 
 async def load_late_interaction(settings: Settings) -> StaticTokens | None:
-    """The static token table; None, with a warning, where it cannot be had."""
+    """The static token table; None, with a warning, if it is not available."""
     if settings.embedding_provider == "none":
         return None
     try:

@@ -76,7 +76,7 @@ SHOWN_OTHERWISE: dict[str, tuple[set[str], set[str]]] = {
     # The client makes these from what is shown.
     "ItemPage": ({"next_before"}, {"next_cursor"}),
 }
-READ_BY_HAND = {"follow_events", "export"}
+READ_BY_HAND = {"follow_events", "export", "import_items"}
 MODELS = {
     (method, route.path.replace(":path", "")): route.response_model
     for router in ROUTERS

@@ -12,7 +12,7 @@ import pytest
 from tests.pdf_writer import written
 
 from recordari.errors import InvalidInput
-from recordari.knowledge.reading.reader import (
+from recordari.knowledge.reader import (
     DOCX,
     HTML,
     PDF,

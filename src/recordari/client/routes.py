@@ -1,7 +1,7 @@
-"""Which route serves which verb, and how arguments and answers differ between the library and the wire.
+"""The route of each verb, and how arguments and answers differ between the library and the wire.
 
-Method and path of every operation come from the declarations of the REST routes. What the path names is taken from the
-arguments; the rest is the body, or the query of a GET or DELETE.
+Method and path of every operation come from the declarations of the REST routes. The parameters of the path are taken from
+the arguments; the rest is the body, or the query of a GET or DELETE.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ Who = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """A request as it goes out."""
-
     path: str
     query: dict[str, Any] = field(default_factory=dict)
     body: Arguments | None = None
@@ -39,61 +37,60 @@ class Wire:
     files: dict[str, tuple[str, bytes, str]] | None = None
     """Of a form: name, content and media type of each file."""
     lines: AsyncIterator[bytes] | None = None
-    """A body that is made while it is sent, which can be done once."""
+    """A body that is generated while it is sent, and so can be sent only once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """How one verb is asked over REST."""
+    """The route of one verb."""
 
     method: str
     path: str
     part: str | None = None
     """The field of the answer that holds the result; None: the answer is the result."""
     written: Callable[[Arguments, Who], Arguments] | None = None
-    """How arguments become fields of the request, where the names or values differ."""
+    """Turns arguments into fields of the request, if names or values differ."""
     cursor: str | None = None
     """The argument that the route takes as a cursor."""
     reads: bool = False
     """A POST that changes nothing."""
-    read: Callable[[Any], Any] | None = None
-    """How the answer becomes what the library returns, where fields differ."""
-    whole: Callable[[httpx2.Response], Any] | None = None
-    """How the answer is read where its JSON is not all that it says."""
+    read: Callable[[httpx2.Response], Any] | None = None
+    """Turns the response into the library's result, if it is more than the part of its JSON."""
     by_name: str | None = None
     """The argument that is a name or an id in the library and a name on the wire."""
     not_idempotent: bool = False
-    """A POST whose answer the server does not keep for a second one."""
+    """A POST whose answer the server does not store under an `Idempotency-Key`."""
 
     @property
     def is_keyed(self) -> bool:
-        """Whether it carries an `Idempotency-Key`, by which the server does it once."""
+        """Whether it carries an `Idempotency-Key`, so that the server does it once."""
         return self.method == "POST" and not self.reads and not self.not_idempotent
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether sending it twice does no harm."""
+        """Whether it is safe to send it twice."""
         return self.method in {"GET", "POST"} and not self.not_idempotent
 
 
 def wire_of(route: Route, arguments: Arguments, who: Who) -> Wire:
     """The request for a verb called with these arguments."""
-    given = route.written(dict(arguments), who) if route.written is not None else dict(arguments)
-    headers = given.pop("headers", {})
-    if route.cursor is not None and (position := given.pop(route.cursor, None)):
-        written = " ".join(map(str, position)) if isinstance(position, tuple) else str(position)
-        given["cursor"] = base64.urlsafe_b64encode(written.encode()).decode().rstrip("=")
+    fields = route.written(dict(arguments), who) if route.written is not None else dict(arguments)
+    headers = fields.pop("headers", {})
+    if route.cursor is not None and (position := fields.pop(route.cursor, None)):
+        text = " ".join(map(str, position)) if isinstance(position, tuple) else str(position)
+        fields["cursor"] = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
     names = [name for _, name, _, _ in Formatter().parse(route.path) if name]
-    place = {name: quote(str(given.pop(name) if name in given else _acting(name, who)), safe="") for name in names}
-    rest: Arguments = to_jsonable_python(dict(_in_seconds(name, value) for name, value in given.items()))
-    path = route.path.format(**place)
+    parameters = {name: fields.pop(name) if name in fields else _acting(name, who) for name in names}
+    path = route.path.format(**{name: quote(str(value), safe="") for name, value in parameters.items()})
+    rest: Arguments = to_jsonable_python(dict(_in_seconds(name, value) for name, value in fields.items()))
     if route.method in {"GET", "DELETE"}:
-        return Wire(path=path, query={name: _plain(value) for name, value in rest.items()}, headers=headers)
+        query = {name: str(value).lower() if isinstance(value, bool) else value for name, value in rest.items()}
+        return Wire(path=path, query=query, headers=headers)
     return Wire(path=path, body=rest, headers=headers)
 
 
 def _acting(name: str, who: Who) -> str:
-    """The session or run that acts, where the call names none."""
+    """The session or run of the identity, if the call names none."""
     noun = name.removesuffix("_id")
     if noun not in who:
         raise InvalidInput(f"give {name}, or act in a {noun}", field=name)
@@ -101,96 +98,78 @@ def _acting(name: str, who: Who) -> str:
 
 
 def _in_seconds(name: str, value: Any) -> tuple[str, Any]:
-    """A length of time goes in seconds: `ttl` as `ttl_seconds`."""
+    """Durations are sent in seconds: `ttl` as `ttl_seconds`."""
     return (f"{name}_seconds", int(value.total_seconds())) if isinstance(value, timedelta) else (name, value)
 
 
 def answer_of(route: Route, response: httpx2.Response) -> Any:
-    """What the answer to a verb says, in the fields of the library."""
-    if route.whole is not None:
-        return route.whole(response)
+    """The result of a verb, in the fields of the library."""
+    if route.read is not None:
+        return route.read(response)
     body: Any = response.json() if response.content else None
-    answer = body[route.part] if route.part is not None else body
-    return route.read(answer) if route.read is not None else answer
+    return body[route.part] if route.part is not None else body
 
 
-def _plain(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
-
-
-def _state(given: Arguments, who: Who) -> Arguments:
-    owner = given.setdefault("owner", "session")
-    given.setdefault("owner_id", who.get(str(owner)))
-    if given["owner_id"] is None:
+def _state(arguments: Arguments, who: Who) -> Arguments:
+    owner = arguments.setdefault("owner", "session")
+    arguments.setdefault("owner_id", who.get(str(owner)))
+    if arguments["owner_id"] is None:
         raise InvalidInput(f"state of a {owner} needs its id: give owner_id, or act as a {owner}", field="owner_id")
-    return given
+    return arguments
 
 
-def _workflow(given: Arguments, who: Who) -> Arguments:
-    prior = given.pop("prior", None)
-    return {**given, "alpha": prior.alpha, "beta": prior.beta} if isinstance(prior, Posterior) else given
+def _workflow(arguments: Arguments, who: Who) -> Arguments:
+    prior = arguments.pop("prior", None)
+    return {**arguments, "alpha": prior.alpha, "beta": prior.beta} if isinstance(prior, Posterior) else arguments
 
 
-def _target(given: Arguments, who: Who) -> Arguments:
-    match given.pop("target"):
+def _target(arguments: Arguments, who: Who) -> Arguments:
+    match arguments.pop("target"):
         case Choice(choice_id=target_id) | Workflow(workflow_id=target_id):
-            return {**given, "target_id": target_id}
+            return {**arguments, "target_id": target_id}
         case target_id:
-            return {**given, "target_id": target_id}
+            return {**arguments, "target_id": target_id}
 
 
-def _definition(given: Arguments, who: Who) -> Arguments:
-    definition, expected = given.pop("definition"), given.pop("expected_version", None)
+def _definition(arguments: Arguments, who: Who) -> Arguments:
+    definition, expected = arguments.pop("definition"), arguments.pop("expected_version", None)
     if not isinstance(definition, AgentDefinition):
         raise InvalidInput("definition must be an AgentDefinition", field="definition")
     if expected is not None:
-        given["headers"] = {"If-Match": f'"{expected}"'} if expected else {"If-None-Match": "*"}
-    return {**given, **to_jsonable_python(definition)}
+        arguments["headers"] = {"If-Match": f'"{expected}"'} if expected else {"If-None-Match": "*"}
+    return {**arguments, **to_jsonable_python(definition)}
 
 
-def _with(**unseen: Any) -> Callable[[Any], Any]:
-    """Fields that no door shows, as they are for somebody who cannot see them."""
-
-    def read(answer: Any) -> Any:
-        return [{**unseen, **one} for one in answer] if isinstance(answer, list) else {**unseen, **answer}
-
-    return read
+def _kind(arguments: Arguments, who: Who) -> Arguments:
+    return {"kind" if name == "kinds" else name: value for name, value in arguments.items()}
 
 
-def _named(**names: str) -> Callable[[Arguments, Who], Arguments]:
-    """Arguments that have another name on the wire."""
-
-    def written(given: Arguments, who: Who) -> Arguments:
-        return {names.get(name, name): value for name, value in given.items()}
-
-    return written
-
-
-def _journal(given: Arguments, who: Who) -> Arguments:
-    if "file" in given:
+def _journal(arguments: Arguments, who: Who) -> Arguments:
+    if "file" in arguments:
         raise InvalidInput("a server reads its own journal of erasures; leave `file` out", field="file")
-    return given
+    return arguments
 
 
-def _policy(given: Arguments, who: Who) -> Arguments:
-    setting = given.pop("setting")
+def _policy(arguments: Arguments, who: Who) -> Arguments:
+    setting = arguments.pop("setting")
     if not isinstance(setting, Mapping):
         raise InvalidInput("privacy must be an object, such as {'email': 'keep'}", field="privacy")
     own = {name: setting[name] for name in ("enabled", "default") if name in setting}
-    return {**given, **own, "actions": {name: action for name, action in setting.items() if name not in own}}
+    return {**arguments, **own, "actions": {name: action for name, action in setting.items() if name not in own}}
 
 
 def _file(response: httpx2.Response) -> tuple[bytes, str]:
     return response.content, response.headers.get("content-type", "").partition(";")[0]
 
 
-def _item_page(answer: Any) -> Any:
-    cursor = answer["next_cursor"]
+def _item_page(response: httpx2.Response) -> Any:
+    page = response.json()
+    cursor = page["next_cursor"]
     before = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode() if cursor else None
-    return {"items": answer["items"], "next_before": before}
+    return {"items": page["items"], "next_before": before}
 
 
-# What differs between the library and the wire, by verb. A verb that is not here is the same on both.
+# The differences between the library and the wire, by verb. Other verbs are the same on both.
 _WRITTEN: dict[str, Callable[[Arguments, Who], Arguments]] = {
     "set_state": _state,
     "get_state": _state,
@@ -199,25 +178,14 @@ _WRITTEN: dict[str, Callable[[Arguments, Who], Arguments]] = {
     "save_workflow": _workflow,
     "reward": _target,
     "save_agent": _definition,
-    "list_items": _named(kinds="kind"),
+    "list_items": _kind,
     "set_privacy_policy": _policy,
     "reapply_erasures": _journal,
 }
-_READ: dict[str, Callable[[Any], Any]] = {
-    "list_items": _item_page,
+_READ: dict[str, Callable[[httpx2.Response], Any]] = {"list_items": _item_page, "read_original": _file}
+
+# `make routes` writes the file from the declarations of the REST routes.
+OPERATIONS = {
+    verb: Route(**declared, written=_WRITTEN.get(verb), read=_READ.get(verb))
+    for verb, declared in json.loads(resources.files(__package__).joinpath("routes.json").read_text("utf-8")).items()
 }
-_WHOLE: dict[str, Callable[[httpx2.Response], Any]] = {
-    "read_original": _file,
-}
-
-
-def _routes() -> dict[str, Route]:
-    """Every operation of the server: `make routes` writes the file from the declarations of the REST routes."""
-    listed = json.loads(resources.files(__package__).joinpath("routes.json").read_text("utf-8"))
-    return {
-        verb: Route(**said, written=_WRITTEN.get(verb), read=_READ.get(verb), whole=_WHOLE.get(verb))
-        for verb, said in listed.items()
-    }
-
-
-OPERATIONS = _routes()

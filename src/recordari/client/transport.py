@@ -1,10 +1,10 @@
-"""Requests of the client: bodies and streams, retries where they do no harm, and problems turned back into our exceptions."""
+"""Sends the client's requests: bodies and streams, retries where they are safe, and exceptions from problems."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
 import httpx2
@@ -14,10 +14,10 @@ from recordari.client.routes import Wire
 from recordari.core.cache import each
 from recordari.core.checks import json_text
 from recordari.errors import InvalidInput, Overloaded, ProviderError, RecordariError, TimedOut
-from recordari.knowledge.ingest import NewDocument
+from recordari.knowledge.ingest import file_of
 from recordari.transfer.import_export import Lines
 
-DEFAULT_TIMEOUT = 40.0  # the server stops a request after 30 s by itself, and says so
+DEFAULT_TIMEOUT = 40.0  # seconds; the server itself stops a request after 30
 LONGEST_WAIT = 30.0
 FIRST_WAIT = 0.2
 SERVER = "the Recordari server"
@@ -29,7 +29,7 @@ _BY_CODE: dict[str, type[RecordariError]] = {
 _BY_STATUS: dict[int, type[RecordariError]] = {
     kind.status: kind for kind in (errors.Unauthenticated, errors.Forbidden, errors.NotFound, errors.TooLarge, TimedOut)
 }
-# The server turned these away at its door: nothing was done, whatever the request was.
+# The server refused these before it did anything.
 _NOTHING_DONE = frozenset({errors.RateLimited.code, errors.Overloaded.code})
 _PASSING = frozenset({502, 503, 504})
 
@@ -50,14 +50,13 @@ class Transport:
         self._retries = retries
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.aclose()
 
     async def send(
         self, method: str, wire: Wire, *, who: Mapping[str, str], repeatable: bool, stream: bool = False
     ) -> httpx2.Response:
-        """The answer, or the exception that the server's problem stands for; of a stream only its beginning is read."""
-        # Header values are UTF-8 on our side of the wire: ids may be in any script.
+        """The response, or the exception of the server's problem. The body of a stream is not read yet."""
+        # Header values are sent as UTF-8, because ids may be in any script.
         acting = {f"Recordari-{noun.title()}": name.encode() for noun, name in who.items()}
         headers: dict[str, Any] = {**wire.headers, **acting}
         retries = self._retries if wire.lines is None else 0
@@ -67,7 +66,7 @@ class Transport:
                 response = await self._http.send(self._request(method, wire, headers), stream=stream)
                 if stream and not response.is_success:
                     await response.aread()
-            except httpx2.ConnectError as error:  # it never went out
+            except httpx2.ConnectError as error:  # nothing was sent
                 if last:
                     raise ProviderError(
                         "the Recordari server cannot be reached; is it running there?", service=SERVER
@@ -89,12 +88,19 @@ class Transport:
             await asyncio.sleep(FIRST_WAIT * 2**attempt * random.uniform(0.5, 1.0))  # noqa: S311  # no secret
         raise AssertionError("the last attempt returns or raises")
 
-    async def stream(self, method: str, wire: Wire, *, who: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """The body of an answer while it arrives; one that breaks off is no end."""
-        response = await self.send(method, wire, who=who, repeatable=True, stream=True)
+    async def lines(self, wire: Wire, *, who: Mapping[str, str]) -> AsyncGenerator[str, None]:
+        """The lines of an answer while they arrive; only a line feed ends one, since texts hold other separators."""
+        response = await self.send("GET", wire, who=who, repeatable=True, stream=True)
+        rest = bytearray()
         try:
             async for part in response.aiter_bytes():
-                yield part
+                rest += part
+                if b"\n" in part:
+                    *whole, rest = rest.split(b"\n")
+                    for line in whole:
+                        yield line.decode()
+            if rest:
+                yield rest.decode()
         except httpx2.TransportError as error:
             raise _broken(error) from error
         finally:
@@ -118,94 +124,69 @@ def _broken(error: httpx2.TransportError) -> RecordariError:
 
 
 def problem_of(response: httpx2.Response) -> RecordariError:
-    """The exception that an answer stands for."""
+    """The exception for an error response."""
     try:
-        said = response.json()
+        body = response.json()
     except ValueError:
-        said = None
-    if not isinstance(said, dict) or "code" not in said:  # something between us and the server spoke
-        return _raised(
-            _BY_STATUS.get(response.status_code, ProviderError), f"the server answered {response.status_code}"
-        )
-    kind = _BY_CODE.get(str(said["code"]), RecordariError)
-    faults: list[dict[str, str]] = said.get("errors") or []
-    message = str(said.get("detail", ""))
-    if faults and message == (kind.__doc__ or "").strip():  # the fields say more
+        body = None
+    if not isinstance(body, dict) or "code" not in body:  # a proxy answered, not the server
+        kind = _BY_STATUS.get(response.status_code, ProviderError)
+        return _error(kind, f"the server answered {response.status_code}")
+    kind = _BY_CODE.get(str(body["code"]), RecordariError)
+    faults: list[dict[str, str]] = body.get("errors") or []
+    message = str(body.get("detail", ""))
+    if faults and message == (kind.__doc__ or "").strip():  # the faults of the fields are more specific
         message = "; ".join(f"{fault['field'].removeprefix('body.')}: {fault['message']}" for fault in faults)
-    details: dict[str, Any] = {"request_id": said.get("instance")}
+    details: dict[str, Any] = {"request_id": body.get("instance")}
     if faults:
         details["field"] = faults[0]["field"].removeprefix("body.")
     if issubclass(kind, Overloaded):
         return kind(message, retry_after=_retry_after(response) or 1.0, **details)
-    return _raised(kind, message, **details)
+    return _error(kind, message, **details)
 
 
-def _raised(kind: type[RecordariError], message: str, **details: Any) -> RecordariError:
+def _error(kind: type[RecordariError], message: str, **details: Any) -> RecordariError:
     return ProviderError(message, service=SERVER, **details) if kind is ProviderError else kind(message, **details)
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
-    given = response.headers.get("retry-after", "")
-    return float(given) if given.isdigit() else None
+    seconds = response.headers.get("retry-after", "")
+    return float(seconds) if seconds.isdigit() else None
 
 
 SENT_AT_ONCE = 64 * 1024  # bytes of lines that go out together
-STREAM = "text/event-stream"
-_ANY_FILE = "application/octet-stream"  # it says nothing: the server looks at the name and at the file
+_ANY_FILE = "application/octet-stream"  # no type: the server looks at the name and the file
 
 
-def document_wire(path: str, new: NewDocument) -> Wire:
-    """The upload of a document: a form, because only that carries metadata beside the file."""
-    if (new.data is None) == (new.text is None):
-        raise InvalidInput("give the document's file as data, or its words as text")
-    for field, given in (("name", new.name), ("source", new.source)):
-        if given == "":  # a form cannot tell an empty field from none
+def document_wire(
+    path: str,
+    name: str,
+    data: bytes | None,
+    *,
+    text: str | None,
+    media_type: str | None = None,
+    source: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Wire:
+    """The upload of a document: a form, because only a form holds metadata besides the file."""
+    body, media_type = file_of(name, data, text, media_type)
+    for field, value in (("name", name), ("source", source)):
+        if value == "":  # a form cannot tell an empty field from none
             raise InvalidInput(f"{field} must not be empty", field=field)
-    body = new.data if new.data is not None else str(new.text).encode(errors="surrogatepass")
-    is_plain = new.text is not None and "." not in new.name
-    media_type = new.media_type or ("text/plain" if is_plain else _ANY_FILE)
-    form = {"name": new.name, "metadata": json_text(new.metadata, field="metadata")}
-    if new.source is not None:
-        form["source"] = str(new.source)
-    return Wire(path=path, form=form, files={"file": ("file", body, media_type)})
+    form = {"name": name, "metadata": json_text(metadata or {}, field="metadata")}
+    if source is not None:
+        form["source"] = str(source)
+    return Wire(path=path, form=form, files={"file": ("file", body, media_type or _ANY_FILE)})
 
 
 async def written_lines(lines: Lines) -> AsyncIterator[bytes]:
-    """Lines as they are sent, some kilobytes at a time."""
+    """Join lines into pieces of some kilobytes to send."""
     waiting = bytearray()
     async for line in each(lines):
-        # A line break within JSON is only white space, and on the wire it would end the line.
+        # A line break within JSON is only white space, but here it would end the line.
         waiting += line.strip().replace("\n", " ").encode(errors="surrogatepass") + b"\n"
         if len(waiting) >= SENT_AT_ONCE:
             yield bytes(waiting)
             waiting.clear()
     if waiting:
         yield bytes(waiting)
-
-
-async def read_lines(parts: AsyncIterable[bytes]) -> AsyncIterator[str]:
-    """Lines that arrive in pieces; only a line feed ends one, since texts hold other separators."""
-    rest = bytearray()
-    async for part in parts:
-        rest += part
-        if b"\n" not in part:
-            continue
-        *whole, last = bytes(rest).split(b"\n")
-        rest = bytearray(last)
-        for line in whole:
-            yield line.decode()
-    if rest:
-        yield rest.decode()
-
-
-def told(line: str) -> str | None:
-    """What a line of an event stream carries: the JSON of an event, nothing new (an empty text), or None for neither."""
-    if line.startswith("data:"):
-        return line.removeprefix("data:").strip()
-    return "" if line.startswith(":") else None
-
-
-def place_of(field: Any) -> int | None:
-    """The number of the line that a problem names as its field."""
-    number = str(field).removeprefix("line ")
-    return int(number) if str(field).startswith("line ") and number.isdigit() else None

@@ -10,7 +10,7 @@ from recordari.context import assemble, profiles
 from recordari.context.assemble import Context
 from recordari.context.rules.context import Iteration, Rendering
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Explain, Moment, Session, Tenant, User, ask, read_moment
-from recordari.kit.output import Answer, Note, Table, Text
+from recordari.kit.output import Answer, Hint, Table, Text
 
 
 def context(
@@ -52,8 +52,8 @@ def context(
     return Answer(
         answer,
         *_parts(answer),
-        Note(f"{answer.tokens} of {answer.budget} tokens; {answer.left} left for the results of tools"),
-        Note("left out: " + "; ".join(f"{name}: {reason}" for name, reason in left_out)) if explain else None,
+        Hint(f"{answer.tokens} of {answer.budget} tokens; {answer.left} left for the results of tools"),
+        Hint("left out: " + "; ".join(f"{name}: {reason}" for name, reason in left_out)) if explain else None,
     )
 
 

@@ -13,7 +13,7 @@ from recordari.databases.rules.databases import ConnectedDatabase
 from recordari.errors import NotFound
 from recordari.kit import commands
 from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, Yes
-from recordari.kit.output import Answer, Commands, Note, Record, Table, confirm, record
+from recordari.kit.output import Answer, Commands, Hint, Record, Table, confirm, record
 from recordari.kit.verbs import Caller
 
 database_commands = Commands()
@@ -74,7 +74,7 @@ def remove(name: Name, *, tenant: Tenant = DEVELOPMENT_TENANT, yes: Yes = False)
         await registry.remove_database(*caller, (await _named(caller, name)).database_id)
 
     commands.ask(run, tenant)
-    return Answer({"name": name, "done": "removed"}, Note(f"{name} is removed"))
+    return Answer({"name": name, "done": "removed"}, Hint(f"{name} is removed"))
 
 
 @database_commands.command()
@@ -93,7 +93,7 @@ def ask(
     return Answer(
         answer,
         Table([dict(zip(names, row, strict=True)) for row in answer.rows], empty="no rows"),
-        Note(f"{len(answer.rows)} rows{' and more' if answer.truncated else ''}; {answer.sql}"),
+        Hint(f"{len(answer.rows)} rows{' and more' if answer.truncated else ''}; {answer.sql}"),
     )
 
 

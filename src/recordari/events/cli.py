@@ -10,7 +10,7 @@ import typer
 from recordari.events import webhooks
 from recordari.events.rules import EventType
 from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, Yes, ask
-from recordari.kit.output import Answer, Commands, Note, Record, Table, confirm, record
+from recordari.kit.output import Answer, Commands, Hint, Record, Table, confirm, record
 
 webhooks_commands = Commands()
 
@@ -43,7 +43,7 @@ def add(
     return Answer(
         {"secret": new.secret, **record(new.webhook, without=SECRET)},
         new.secret,
-        Note(f"webhook {new.webhook.webhook_id}; the secret is not shown again"),
+        Hint(f"webhook {new.webhook.webhook_id}; the secret is not shown again"),
     )
 
 

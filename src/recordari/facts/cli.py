@@ -13,7 +13,7 @@ from recordari.facts import curate
 from recordari.facts.curate import ItemState
 from recordari.facts.rules.claims import Opinion
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, ItemId, Limit, Reason, Tenant, User, ask
-from recordari.kit.output import Answer, Commands, Note, Table
+from recordari.kit.output import Answer, Commands, Hint, Table
 from recordari.memory import versions
 
 facts_commands = Commands()
@@ -52,7 +52,7 @@ def list_all(
     return Answer(
         page,
         Table([_row(item) for item in page.items], empty="there are no such facts"),
-        Note(f"there are more: --before {page.next_before}") if page.next_before is not None else None,
+        Hint(f"there are more: --before {page.next_before}") if page.next_before is not None else None,
     )
 
 

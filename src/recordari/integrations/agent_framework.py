@@ -17,13 +17,13 @@ from typing import Any
 
 from agent_framework import AgentSession, ContextProvider, Message, SessionContext, SupportsAgentRun
 
-from recordari.integrations.base import MemoryCaller, Verbs, told
-from recordari.sessions.rules.window import MessageRole, NewMessage
+from recordari.integrations.base import MemoryCaller, Verbs, prompt_lines, role_of, scope_of
+from recordari.sessions.rules.window import NewMessage
 from recordari.sync import Facade
 
 __all__ = ["RecordariContextProvider"]
 
-SAID_BEFORE = "What is remembered from earlier conversations and may matter now:"
+HEADING = "Memories of earlier conversations that may matter now:"
 
 
 class RecordariContextProvider(ContextProvider):
@@ -40,38 +40,33 @@ class RecordariContextProvider(ContextProvider):
     ) -> None:
         super().__init__(source_id)
         self._caller = MemoryCaller(memory).acting_as(user=user, agent=agent)
-        self._scope = "user" if user is not None else "agent" if agent is not None else None
+        self._scope = scope_of(user=user, agent=agent)
         self._top_k = top_k
 
     async def before_run(
         self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]
     ) -> None:
-        """Add what memory knows about the input."""
-        query = "\n".join(text for one in context.input_messages if (text := (one.text or "").strip()))
+        """Add memories about the input to the instructions."""
+        query = "\n".join(message.content for message in _messages(context.input_messages))
         if not query:
             return
         answer = await self._caller.run(self._caller.memory.recall(query, top_k=self._top_k))
-        if found := told(answer):
-            context.extend_instructions(self.source_id, f"{SAID_BEFORE}\n{found}")
+        if lines := prompt_lines(answer):
+            context.extend_instructions(self.source_id, f"{HEADING}\n{lines}")
 
     async def after_run(
         self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]
     ) -> None:
-        """Keep what was said and answered."""
-        answered = list(context.response.messages) if context.response is not None else []
-        messages = _messages([*context.input_messages, *answered])
-        if messages:
+        """Keep the input and the answer."""
+        answer = context.response.messages if context.response is not None else []
+        if messages := _messages([*context.input_messages, *answer]):
             acting = self._caller.acting_as(session=session.session_id)
             await acting.run(acting.memory.add_messages(messages, session_id=session.session_id, scope=self._scope))
 
 
-def _messages(said: Sequence[Message]) -> list[NewMessage]:
+def _messages(messages: Sequence[Message]) -> list[NewMessage]:
     return [
-        NewMessage(content=text, role=_role(str(one.role)), speaker=one.author_name or None)
-        for one in said
-        if (text := (one.text or "").strip())
+        NewMessage(content=text, role=role_of(str(message.role)), speaker=message.author_name or None)
+        for message in messages
+        if (text := (message.text or "").strip())
     ]
-
-
-def _role(role: str) -> MessageRole:
-    return MessageRole(role) if role in set(MessageRole) else MessageRole.USER

@@ -6,12 +6,13 @@
     tool = AsyncRecordariMemoryTool(memory, user="ana")
     runner = AsyncAnthropic().beta.messages.tool_runner(model=…, max_tokens=…, messages=[…], tools=[tool])
 
-Each user has a `/memories` of their own; with `scope="agent"` all users of an agent share one. `RecordariMemoryTool` is the
-same for `Anthropic`, over a `recordari.sync` memory. Answers and errors are worded as Claude was taught to expect them.
+Each user has an own `/memories`; with `scope="agent"` all users of an agent share one. `RecordariMemoryTool` is the same for
+`Anthropic`, over a `recordari.sync` memory. Answers and errors have the wording that Claude expects.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -44,25 +45,25 @@ DEPTH = 2
 
 @dataclass(frozen=True, slots=True)
 class MemoryPath:
-    """A path below `/memories`, found good; no labels: the folder itself."""
+    """A valid path below `/memories`; without labels it is the folder itself."""
 
     written: str
     labels: tuple[str, ...]
 
     @property
     def folder(self) -> tuple[str, ...]:
-        """The namespace that a file of this path lies in."""
+        """The namespace of a file with this path."""
         return (ROOT, *self.labels[:-1])
 
 
-def place_of(path: str) -> MemoryPath:
-    """Read a path, or refuse it: nothing outside `/memories`, however it is written."""
+def path_of(path: str) -> MemoryPath:
+    """Parse a path; refuse one that leads out of `/memories`, however it is written."""
     if not (path == f"/{ROOT}" or path.startswith(f"/{ROOT}/")):
         raise ToolError(f"Path must start with /{ROOT}, got: {path}")
     if unquote(path) != path:
-        raise ToolError(f"Path {path} must be written plainly, without percent signs for other signs")
+        raise ToolError(f"Path {path} must be written without percent encoding")
     written = path.rstrip("/")
-    # Signs that only look like dots and slashes are read as what they look like.
+    # Characters that look like dots and slashes count as dots and slashes.
     looks = unicodedata.normalize("NFKC", written)
     labels = written.removeprefix(f"/{ROOT}").removeprefix("/").split("/")
     bad = any(label in {"", ".", ".."} or "\\" in label or _has_control(label) for label in looks.split("/")[2:])
@@ -72,7 +73,7 @@ def place_of(path: str) -> MemoryPath:
 
 
 def _has_control(text: str) -> bool:
-    return any(unicodedata.category(sign) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for sign in text)
+    return any(unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for character in text)
 
 
 class _Folder:
@@ -83,7 +84,7 @@ class _Folder:
         self._scope = scope
 
     async def view(self, path: str, view_range: list[int] | None) -> str:
-        place = place_of(path)
+        place = path_of(path)
         file = await self._file(place)
         if file is not None:
             return _numbered_view(place.written, _text(file), view_range)
@@ -93,7 +94,7 @@ class _Folder:
         return _listing(place, below)
 
     async def create(self, path: str, text: str) -> str:
-        place = place_of(path)
+        place = path_of(path)
         if not place.labels or await self._file(place) is not None or await self._below(place, limit=1):
             raise ToolError(f"File {path} already exists")
         await self._check_parents(place)
@@ -106,23 +107,22 @@ class _Folder:
     async def str_replace(self, path: str, old: str, new: str) -> str:
         place, file = await self._existing(path)
         text = _text(file)
-        found = _occurrences(text, old)
-        if not found:
+        positions = _occurrences(text, old)
+        if not positions:
             raise ToolError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}.")
-        if len(found) > 1:
-            lines = ", ".join(str(text.count("\n", 0, position) + 1) for position in found)
+        if len(positions) > 1:
+            lines = ", ".join(str(text.count("\n", 0, position) + 1) for position in positions)
             raise ToolError(
                 f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. "
                 "Please ensure it is unique"
             )
         changed = text.replace(old, new, 1)
         await self._write(place, changed, version=file.version)
-        lines_now = changed.split("\n")
-        line = text.count("\n", 0, found[0])
+        line = text.count("\n", 0, positions[0])
         first = max(0, line - 2)
         return (
             "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
-            + _numbered(lines_now[first : line + 3], first + 1)
+            + _numbered(changed.split("\n")[first : line + 3], first + 1)
         )
 
     async def insert(self, path: str, line: int, text: str) -> str:
@@ -140,19 +140,19 @@ class _Folder:
         return f"The file {path} has been edited."
 
     async def delete(self, path: str) -> str:
-        place = place_of(path)
+        place = path_of(path)
         if not place.labels:
             raise ToolError(f"Cannot delete the /{ROOT} directory itself")
         file = await self._file(place)
-        doomed = [file] if file is not None else await self._below(place)
-        if not doomed:
+        entries = [file] if file is not None else await self._below(place)
+        if not entries:
             raise ToolError(f"The path {path} does not exist")
-        for each in doomed:
-            await self._remove(each)
+        for entry in entries:
+            await self._remove(entry)
         return f"Successfully deleted {path}"
 
     async def rename(self, old_path: str, new_path: str) -> str:
-        old, new = place_of(old_path), place_of(new_path)
+        old, new = path_of(old_path), path_of(new_path)
         if not old.labels:
             raise ToolError(f"Cannot rename the /{ROOT} directory itself")
         if not new.labels or await self._file(new) is not None or await self._below(new, limit=1):
@@ -164,15 +164,15 @@ class _Folder:
         if file is None and new.labels[: len(old.labels)] == old.labels:
             raise ToolError(f"Cannot move {old_path} into itself")
         await self._check_parents(new)
-        for each in moved:
-            rest = (*each.namespace[1:], each.key)[len(old.labels) :]
-            await self._write(MemoryPath(new_path, (*new.labels, *rest)), _text(each), version=0)
-            await self._remove(each)
+        for entry in moved:
+            rest = (*entry.namespace[1:], entry.key)[len(old.labels) :]
+            await self._write(MemoryPath(new_path, (*new.labels, *rest)), _text(entry), version=0)
+            await self._remove(entry)
         return f"Successfully renamed {old_path} to {new_path}"
 
     async def clear(self) -> str:
-        for each in await self._below(MemoryPath(f"/{ROOT}", ())):
-            await self._remove(each)
+        for entry in await self._below(MemoryPath(f"/{ROOT}", ())):
+            await self._remove(entry)
         return "All memory cleared"
 
     async def _file(self, place: MemoryPath) -> Entry | None:
@@ -184,24 +184,24 @@ class _Folder:
             return None
 
     async def _existing(self, path: str) -> tuple[MemoryPath, Entry]:
-        place = place_of(path)
+        place = path_of(path)
         file = await self._file(place)
         if file is None:
             is_folder = not place.labels or await self._below(place, limit=1)
-            why = "is not a file." if is_folder else "does not exist. Please provide a valid path."
-            raise ToolError(f"The path {path} {why}")
+            reason = "is not a file." if is_folder else "does not exist. Please provide a valid path."
+            raise ToolError(f"The path {path} {reason}")
         return place, file
 
     async def _below(self, place: MemoryPath, *, limit: int | None = None) -> list[FoundEntry]:
         """Every file in a folder and the folders in it."""
-        found: list[FoundEntry] = []
+        entries: list[FoundEntry] = []
         while True:
             page = await self._memory.search_entries(
-                (ROOT, *place.labels), scope=self._scope, limit=limit or MAX_PAGE, offset=len(found)
+                (ROOT, *place.labels), scope=self._scope, limit=limit or MAX_PAGE, offset=len(entries)
             )
-            found += page
+            entries += page
             if limit is not None or len(page) < MAX_PAGE:
-                return found
+                return entries
 
     async def _check_parents(self, place: MemoryPath) -> None:
         for depth in range(1, len(place.labels)):
@@ -218,19 +218,16 @@ class _Folder:
         try:
             await self._memory.delete_entry(entry.namespace, entry.key, scope=self._scope)
         except NotFound:
-            return  # somebody else removed it
+            return  # it is gone already
 
 
 def _text(entry: Entry) -> str:
     return str(entry.value.get("text", ""))
 
 
-def _occurrences(text: str, wanted: str) -> list[int]:
-    found, position = [], text.find(wanted)
-    while position != -1 and wanted:
-        found.append(position)
-        position = text.find(wanted, position + 1)
-    return found
+def _occurrences(text: str, part: str) -> list[int]:
+    """The positions of a text, overlapping ones included."""
+    return [match.start() for match in re.finditer(f"(?={re.escape(part)})", text)] if part else []
 
 
 def _numbered(lines: list[str], first: int) -> str:
@@ -249,7 +246,7 @@ def _numbered_view(path: str, text: str, view_range: list[int] | None) -> str:
 
 
 def _listing(place: MemoryPath, below: list[FoundEntry]) -> str:
-    """Files and folders two levels deep in the order of their names; a folder weighs what is in it."""
+    """Files and folders two levels deep, sorted by name; the size of a folder is that of its files."""
     sizes: dict[tuple[str, ...], int] = {}
     folders: set[tuple[str, ...]] = set()
     total = 0
@@ -279,8 +276,8 @@ def _size(number: int) -> str:
     return f"{int(scaled)}{'BKMG'[step]}" if scaled == int(scaled) else f"{scaled:.1f}{'BKMG'[step]}"
 
 
-async def _told(command: Coroutine[Any, Any, str]) -> str:
-    """The answer of a command; what Recordari refuses is told to the model, which can mend it."""
+async def _run(command: Coroutine[Any, Any, str]) -> str:
+    """Run a command; errors of Recordari become errors that the model can read and correct."""
     try:
         return await command
     except PreconditionFailed:
@@ -289,8 +286,8 @@ async def _told(command: Coroutine[Any, Any, str]) -> str:
         raise ToolError(error.message) from error
 
 
-class AsyncRecordariMemoryTool(BetaAsyncAbstractMemoryTool):
-    """Claude's memory tool over Recordari, for `AsyncAnthropic`."""
+class _Commands:
+    """The commands of both tools: `_done` returns the answer, or an awaitable of it."""
 
     def __init__(
         self,
@@ -305,79 +302,47 @@ class AsyncRecordariMemoryTool(BetaAsyncAbstractMemoryTool):
         self._caller = MemoryCaller(memory).acting_as(user=user, agent=agent)
         self._folder = _Folder(self._caller, scope)
 
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Show a file with line numbers, or what a folder holds."""
-        return await self._caller.run(_told(self._folder.view(command.path, command.view_range)))
+    def _done(self, command: Coroutine[Any, Any, str]) -> Any:
+        raise NotImplementedError
 
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+    def view(self, command: BetaMemoryTool20250818ViewCommand) -> Any:
+        """Show a file with line numbers, or list a folder."""
+        return self._done(self._folder.view(command.path, command.view_range))
+
+    def create(self, command: BetaMemoryTool20250818CreateCommand) -> Any:
         """Make a new file."""
-        return await self._caller.run(_told(self._folder.create(command.path, command.file_text)))
+        return self._done(self._folder.create(command.path, command.file_text))
 
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> Any:
         """Replace the one occurrence of a text."""
-        return await self._caller.run(
-            _told(self._folder.str_replace(command.path, command.old_str, command.new_str or ""))
-        )
+        return self._done(self._folder.str_replace(command.path, command.old_str, command.new_str or ""))
 
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> Any:
         """Insert text after a line."""
-        return await self._caller.run(
-            _told(self._folder.insert(command.path, command.insert_line, command.insert_text))
-        )
+        return self._done(self._folder.insert(command.path, command.insert_line, command.insert_text))
 
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Remove a file, or a folder with all in it."""
-        return await self._caller.run(_told(self._folder.delete(command.path)))
+    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> Any:
+        """Remove a file, or a folder with all files in it."""
+        return self._done(self._folder.delete(command.path))
 
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> Any:
         """Move a file or folder."""
-        return await self._caller.run(_told(self._folder.rename(command.old_path, command.new_path)))
+        return self._done(self._folder.rename(command.old_path, command.new_path))
 
-    async def clear_all_memory(self) -> str:
+    def clear_all_memory(self) -> Any:
         """Remove every file."""
-        return await self._caller.run(_told(self._folder.clear()))
+        return self._done(self._folder.clear())
 
 
-class RecordariMemoryTool(BetaAbstractMemoryTool):
+class AsyncRecordariMemoryTool(_Commands, BetaAsyncAbstractMemoryTool):
+    """Claude's memory tool over Recordari, for `AsyncAnthropic`."""
+
+    async def _done(self, command: Coroutine[Any, Any, str]) -> str:
+        return await self._caller.run(_run(command))
+
+
+class RecordariMemoryTool(_Commands, BetaAbstractMemoryTool):
     """Claude's memory tool over Recordari, for `Anthropic`; takes a `recordari.sync` memory."""
 
-    def __init__(
-        self,
-        memory: Facade,
-        *,
-        user: str | None = None,
-        agent: str | None = None,
-        scope: str | None = None,
-        **more: Any,
-    ) -> None:
-        super().__init__(**more)
-        self._caller = MemoryCaller(memory).acting_as(user=user, agent=agent)
-        self._folder = _Folder(self._caller, scope)
-
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Show a file with line numbers, or what a folder holds."""
-        return self._caller.wait(_told(self._folder.view(command.path, command.view_range)))
-
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Make a new file."""
-        return self._caller.wait(_told(self._folder.create(command.path, command.file_text)))
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace the one occurrence of a text."""
-        return self._caller.wait(_told(self._folder.str_replace(command.path, command.old_str, command.new_str or "")))
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert text after a line."""
-        return self._caller.wait(_told(self._folder.insert(command.path, command.insert_line, command.insert_text)))
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Remove a file, or a folder with all in it."""
-        return self._caller.wait(_told(self._folder.delete(command.path)))
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Move a file or folder."""
-        return self._caller.wait(_told(self._folder.rename(command.old_path, command.new_path)))
-
-    def clear_all_memory(self) -> str:
-        """Remove every file."""
-        return self._caller.wait(_told(self._folder.clear()))
+    def _done(self, command: Coroutine[Any, Any, str]) -> str:
+        return self._caller.wait(_run(command))

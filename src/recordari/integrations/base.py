@@ -1,4 +1,4 @@
-"""What the adapters share: the verbs they use, and how they are called with and without an event loop."""
+"""Shared by the adapters: how they call verbs with and without an event loop, and how they show memories."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, TypeVar
 from recordari.app import Memory
 from recordari.errors import ConfigurationError
 from recordari.recall.request import RecallAnswer
+from recordari.sessions.rules.window import MessageRole
 from recordari.sync import Facade
 
 T = TypeVar("T")
 
-
 Verbs = Memory
-"""What adapters are given: `Memory`, or `Client`, which has the same verbs."""
+"""`Memory`, or `Client`, which has the same verbs."""
 
 
 class MemoryCaller:
-    """A memory of either kind, for code of either kind.
+    """Calls the verbs of an async or a sync memory.
 
-    Async code may be given an async memory or a sync one; sync code needs a sync one, whose event loop runs in a thread.
+    Async code may use either kind. Sync code needs a sync memory, whose event loop runs in a thread.
     """
 
     def __init__(self, memory: Verbs | Facade) -> None:
@@ -28,17 +28,17 @@ class MemoryCaller:
         self.memory: Verbs = memory.asynchronous if isinstance(memory, Facade) else memory
 
     def acting_as(self, **who: str | None) -> MemoryCaller:
-        """The same with more said about who asks."""
+        """The same for a narrower identity."""
         other = object.__new__(MemoryCaller)
         other._facade, other.memory = self._facade, self.memory.acting_as(**who)
         return other
 
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Await a coroutine where the memory lives."""
+        """Run a coroutine on the event loop of the memory."""
         return await (coroutine if self._facade is None else self._facade.elsewhere(coroutine))
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Wait for a coroutine, without an event loop of one's own."""
+        """Run a coroutine from sync code and wait for its result."""
         if self._facade is None:
             coroutine.close()
             raise ConfigurationError(
@@ -47,8 +47,17 @@ class MemoryCaller:
         return self._facade.wait(coroutine)
 
 
-def told(answer: RecallAnswer) -> str:
-    """What was recalled as lines for a prompt, each with its day and who said it; empty when there is nothing."""
+def scope_of(*, user: str | None, agent: str | None) -> str | None:
+    """The scope of new messages: the user's, else the agent's."""
+    return "user" if user is not None else "agent" if agent is not None else None
+
+
+def role_of(role: str) -> MessageRole:
+    return MessageRole(role) if role in set(MessageRole) else MessageRole.USER
+
+
+def prompt_lines(answer: RecallAnswer) -> str:
+    """Recalled items as lines for a prompt, each with its day and its speaker."""
     return "\n".join(
         f"- [{item.event_time:%Y-%m-%d}] {f'{item.speaker}: ' if item.speaker else ''}{item.content}"
         for item in answer.items

@@ -5,8 +5,8 @@
 
     runner = Runner(agent=agent, app_name="shop", session_service=…, memory_service=RecordariMemoryService(memory))
 
-The app is the agent, the user is the user, and each ADK session is a session of the tenant. What a user said is found in
-that user's other sessions too, and by nobody else. A session can be added again as it grows: an event is kept once.
+The app is the agent, the user is the user, and each ADK session is a session of the tenant. The messages of a user are found
+in all sessions of that user, and by nobody else. A session can be added again as it grows: an event is kept once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RecordariMemoryService(BaseMemoryService):
         self._top_k = top_k
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Keep what was said in a session."""
+        """Keep the messages of a session."""
         await self.add_events_to_memory(
             app_name=session.app_name, user_id=session.user_id, events=session.events, session_id=session.id
         )
@@ -56,15 +56,15 @@ class RecordariMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Keep events of a session; one that is here already is passed over."""
-        # ADK tells sessions apart within a user; a session of the tenant has one owner.
-        place = f"{app_name}:{user_id}:{session_id or 'memory'}"
-        acting = self._caller.acting_as(user=user_id, agent=app_name, session=place)
+        """Keep events of a session; events that are stored already are skipped."""
+        # An ADK session id is unique within a user; ours is unique within the tenant.
+        session = f"{app_name}:{user_id}:{session_id or 'memory'}"
+        acting = self._caller.acting_as(user=user_id, agent=app_name, session=session)
         metadata = dict(custom_metadata or {})
-        messages = [message for event in events if (message := _message(event, place, metadata)) is not None]
+        messages = [message for event in events if (message := _message(event, session, metadata)) is not None]
         for first in range(0, len(messages), BATCH):
             batch = messages[first : first + BATCH]
-            await acting.run(acting.memory.add_messages(batch, session_id=place, scope="user"))
+            await acting.run(acting.memory.add_messages(batch, session_id=session, scope="user"))
 
     async def add_memory(
         self,
@@ -77,13 +77,12 @@ class RecordariMemoryService(BaseMemoryService):
         """Keep facts about a user."""
         acting = self._caller.acting_as(user=user_id, agent=app_name)
         for memory in memories:
-            text = _text(memory.content)
-            if text:
+            if text := _text(memory.content):
                 metadata: dict[str, Any] = {**memory.custom_metadata, **(custom_metadata or {})}
                 await acting.run(acting.memory.remember_fact(text, scope="user", metadata=metadata))
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """What memory holds on a question, best first."""
+        """Recall memories about a question, best first."""
         if not query.strip():
             return SearchMemoryResponse()
         acting = self._caller.acting_as(user=user_id, agent=app_name)
@@ -97,7 +96,7 @@ class RecordariMemoryService(BaseMemoryService):
             await acting.run(acting.memory.forget(UUID(memory_id), reason="deleted through ADK"))
 
 
-def _message(event: Event, place: str, metadata: dict[str, Any]) -> NewMessage | None:
+def _message(event: Event, session: str, metadata: dict[str, Any]) -> NewMessage | None:
     text = _text(event.content)
     if not text:
         return None
@@ -106,7 +105,7 @@ def _message(event: Event, place: str, metadata: dict[str, Any]) -> NewMessage |
         content=text,
         role=role,
         speaker=event.author,
-        message_id=f"{place}:{event.id}"[-200:],
+        message_id=f"{session}:{event.id}"[-200:],
         event_time=datetime.fromtimestamp(event.timestamp, UTC),
         metadata=metadata,
     )

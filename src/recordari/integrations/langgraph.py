@@ -30,7 +30,7 @@ from langgraph.store.base import (
     TTLConfig,
 )
 
-from recordari.entries.rules import MAX_PAGE, FoundEntry
+from recordari.entries.rules import MAX_PAGE, Entry, FoundEntry
 from recordari.errors import InvalidInput, NotFound
 from recordari.integrations.base import MemoryCaller, Verbs
 from recordari.sync import Facade
@@ -41,8 +41,8 @@ __all__ = ["RecordariStore"]
 class RecordariStore(BaseStore):
     """A LangGraph store in Recordari.
 
-    `fields` are the fields that are indexed where `put` names none (the whole value without); `ttl` is LangGraph's own
-    configuration of lifetimes, in minutes.
+    `fields` are indexed if `put` names none; without them the whole value is indexed. `ttl` is LangGraph's configuration
+    of lifetimes, in minutes.
     """
 
     supports_ttl = True
@@ -61,23 +61,22 @@ class RecordariStore(BaseStore):
         self.ttl_config = ttl
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do operations; needs a `recordari.sync` memory, because nothing here may wait otherwise."""
+        """Run operations; needs a `recordari.sync` memory, because this method is not async."""
         return self._caller.wait(self._batch(list(ops)))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do operations."""
         return await self._caller.run(self._batch(list(ops)))
 
     async def _batch(self, ops: Sequence[Op]) -> list[Result]:
-        """Read first, then write: what a batch reads is what was there before it. Of two writes to a key the later counts."""
-        read = {place: self._read(op) for place, op in enumerate(ops) if not isinstance(op, PutOp)}
+        """Reads come first and see the state before the batch. Of two writes to a key the later counts."""
+        reads = {position: self._read(op) for position, op in enumerate(ops) if not isinstance(op, PutOp)}
         puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
         try:
-            found = dict(zip(read, await asyncio.gather(*read.values()), strict=True))
+            results = dict(zip(reads, await asyncio.gather(*reads.values()), strict=True))
             await asyncio.gather(*(self._write(op) for op in puts.values()))
         except InvalidInput as error:
-            raise ValueError(error.message) from error  # what LangGraph's own stores raise
-        return [found.get(place) for place in range(len(ops))]
+            raise ValueError(error.message) from error  # like LangGraph's own stores
+        return [results.get(position) for position in range(len(ops))]
 
     def _read(self, op: Op) -> Coroutine[Any, Any, Result]:
         match op:
@@ -95,40 +94,24 @@ class RecordariStore(BaseStore):
             entry = await self._caller.memory.get_entry(op.namespace, op.key, scope=self._scope, refresh=op.refresh_ttl)
         except NotFound:
             return None
-        return Item(
-            value=entry.value,
-            key=entry.key,
-            namespace=entry.namespace,
-            created_at=entry.created_at,
-            updated_at=entry.updated_at,
-        )
+        return Item(**_fields(entry))
 
     async def _search(self, op: SearchOp) -> list[SearchItem]:
-        found: list[FoundEntry] = []
-        while len(found) < op.limit:
+        entries: list[FoundEntry] = []
+        while len(entries) < op.limit:
             page = await self._caller.memory.search_entries(
                 op.namespace_prefix,
                 query=op.query,
                 filter=op.filter,
                 scope=self._scope,
-                limit=min(op.limit - len(found), MAX_PAGE),
-                offset=op.offset + len(found),
+                limit=min(op.limit - len(entries), MAX_PAGE),
+                offset=op.offset + len(entries),
                 refresh=op.refresh_ttl,
             )
-            found += page
+            entries += page
             if len(page) < MAX_PAGE:
                 break
-        return [
-            SearchItem(
-                namespace=entry.namespace,
-                key=entry.key,
-                value=entry.value,
-                created_at=entry.created_at,
-                updated_at=entry.updated_at,
-                score=entry.score,
-            )
-            for entry in found
-        ]
+        return [SearchItem(**_fields(entry), score=entry.score) for entry in entries]
 
     async def _list_namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         ends = {condition.match_type: tuple(condition.path) for condition in op.match_conditions or ()}
@@ -147,7 +130,7 @@ class RecordariStore(BaseStore):
             try:
                 await memory.delete_entry(op.namespace, op.key, scope=self._scope)
             except NotFound:
-                return  # deleting what is not there is no error to LangGraph
+                return  # LangGraph allows to delete a missing key
         else:
             await memory.put_entry(
                 op.namespace,
@@ -157,3 +140,7 @@ class RecordariStore(BaseStore):
                 index=self._fields if op.index is None else op.index,
                 ttl=timedelta(minutes=op.ttl) if op.ttl is not None else None,
             )
+
+
+def _fields(entry: Entry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in ("namespace", "key", "value", "created_at", "updated_at")}

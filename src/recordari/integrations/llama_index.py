@@ -18,8 +18,8 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.memory import BaseMemoryBlock
 
-from recordari.integrations.base import MemoryCaller, told
-from recordari.sessions.rules.window import MessageRole, NewMessage
+from recordari.integrations.base import MemoryCaller, prompt_lines, role_of, scope_of
+from recordari.sessions.rules.window import NewMessage
 
 __all__ = ["RecordariMemoryBlock"]
 
@@ -42,24 +42,22 @@ class RecordariMemoryBlock(BaseMemoryBlock[str]):
         self._caller = MemoryCaller(memory)
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
-        """What memory knows about the last thing the user said."""
-        query = next(
-            (text for one in reversed(messages or []) if one.role.value == "user" and (text := _text(one))), ""
-        )
-        if not query:
+        """Recall memories about the user's last message."""
+        questions = (_text(message) for message in reversed(messages or []) if message.role.value == "user")
+        query = next(filter(None, questions), None)
+        if query is None:
             return ""
         acting = self._caller.acting_as(user=self.user, agent=self.agent)
-        return told(await acting.run(acting.memory.recall(query, top_k=self.top_k)))
+        return prompt_lines(await acting.run(acting.memory.recall(query, top_k=self.top_k)))
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
-        """Keep messages."""
         for session, group in _by_session(messages, self.session).items():
             acting = self._caller.acting_as(user=self.user, agent=self.agent, session=session)
-            scope = "user" if self.user is not None else "agent" if self.agent is not None else None
+            scope = scope_of(user=self.user, agent=self.agent)
             await acting.run(acting.memory.add_messages(group, session_id=session, scope=scope))
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
-        """Leave out the least fitting memories, which stand last."""
+        """Drop the least relevant memories, which are last."""
         lines = content.split("\n")
         while lines and tokens_to_truncate > 0:
             tokens_to_truncate -= max(1, len(lines.pop()) // 4)
@@ -67,19 +65,13 @@ class RecordariMemoryBlock(BaseMemoryBlock[str]):
 
 
 def _by_session(messages: list[ChatMessage], session: str | None) -> dict[str, list[NewMessage]]:
-    found: dict[str, list[NewMessage]] = {}
+    groups: dict[str, list[NewMessage]] = {}
     for message in messages:
-        text = _text(message)
-        if text:
-            place = session or str(message.additional_kwargs.get("session_id") or "llama-index")
-            found.setdefault(place, []).append(NewMessage(content=text, role=_role(message)))
-    return found
+        if text := _text(message):
+            session_id = session or str(message.additional_kwargs.get("session_id") or "llama-index")
+            groups.setdefault(session_id, []).append(NewMessage(content=text, role=role_of(message.role.value)))
+    return groups
 
 
 def _text(message: ChatMessage) -> str:
     return (message.content or "").strip()
-
-
-def _role(message: ChatMessage) -> MessageRole:
-    role = message.role.value
-    return MessageRole(role) if role in set(MessageRole) else MessageRole.USER

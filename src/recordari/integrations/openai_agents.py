@@ -47,7 +47,7 @@ class RecordariSession(SessionABC):
         idle: timedelta = KEPT,
         session_settings: SessionSettings | None = None,
     ) -> None:
-        """`idle`: after that time without a message the conversation begins anew; the old one stays recallable."""
+        """After `idle` without a message a new conversation begins; recall still finds the old one."""
         self.session_id = session_id
         self.session_settings = session_settings or SessionSettings()
         self._caller = MemoryCaller(memory).acting_as(user=user, agent=agent, session=session_id)
@@ -58,21 +58,21 @@ class RecordariSession(SessionABC):
         most = resolve_session_limit(limit, self.session_settings)
         if most is not None and most <= 0:
             return []
-        found = await self._caller.run(self._latest(most))
-        return [_item_of(message) for message in found]
+        return [_item_of(message) for message in await self._caller.run(self._latest(most))]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Add items at the end, all of them or none."""
         if items:
-            await self._caller.run(self._add([_message_of(cast("Mapping[str, Any]", item)) for item in items]))
+            messages = [_message_of(cast("Mapping[str, Any]", item)) for item in items]
+            await self._caller.run(self._add(messages))
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Take the last item away, for good, and return it."""
+        """Remove the last item for good, and return it."""
         last = await self._caller.run(self._pop())
         return _item_of(last) if last is not None else None
 
     async def clear_session(self) -> None:
-        """Take every item away, for good."""
+        """Remove every item for good."""
         await self._caller.run(self._clear())
 
     async def _open(self) -> tuple[str, int]:
@@ -84,14 +84,15 @@ class RecordariSession(SessionABC):
         await self._caller.memory.add_messages(messages, session_id=session_id)
 
     async def _latest(self, most: int | None) -> list[Message]:
-        """The last messages, oldest first: read from the end backwards, because places of what was popped are empty."""
+        """The last messages, oldest first. They are read backwards, because popped messages leave gaps."""
         session_id, last = await self._open()
-        found: list[Message] = []
-        while last > 0 and (most is None or len(found) < most):
+        messages: list[Message] = []
+        while last > 0 and (most is None or len(messages) < most):
             first = max(0, last - PAGE)
-            found = [*await self._caller.memory.list_messages(session_id, after=first, until=last, limit=PAGE), *found]
+            page = await self._caller.memory.list_messages(session_id, after=first, until=last, limit=PAGE)
+            messages = [*page, *messages]
             last = first
-        return found if most is None else found[-most:]
+        return messages if most is None else messages[-most:]
 
     async def _pop(self) -> Message | None:
         last = await self._latest(1)
@@ -107,23 +108,23 @@ class RecordariSession(SessionABC):
 
 def _item_of(message: Message) -> TResponseInputItem:
     item = message.metadata.get(ITEM)
-    if item is None:  # added to the session by another door
+    if item is None:  # added to the session through another interface
         item = {"role": "assistant" if message.role is MessageRole.ASSISTANT else "user", "content": message.content}
     return cast("TResponseInputItem", item)
 
 
 def _message_of(item: Mapping[str, Any]) -> NewMessage:
-    role = {"assistant": MessageRole.ASSISTANT, "system": MessageRole.SYSTEM, "developer": MessageRole.SYSTEM}
+    roles = {"assistant": MessageRole.ASSISTANT, "system": MessageRole.SYSTEM, "developer": MessageRole.SYSTEM}
     kind = str(item.get("type", "message"))
     if kind == "message" or "role" in item:
-        said = role.get(str(item.get("role")), MessageRole.USER)
+        role = roles.get(str(item.get("role")), MessageRole.USER)
     else:
-        said = MessageRole.TOOL if kind.endswith("_output") else MessageRole.ASSISTANT
-    return NewMessage(content=_text_of(item) or f"[{kind}]", role=said, metadata={ITEM: dict(item)})
+        role = MessageRole.TOOL if kind.endswith("_output") else MessageRole.ASSISTANT
+    return NewMessage(content=_text_of(item) or f"[{kind}]", role=role, metadata={ITEM: dict(item)})
 
 
 def _text_of(item: Mapping[str, Any]) -> str:
-    """What a person would read in an item."""
+    """The readable text of an item."""
     if "arguments" in item:
         return f"{item.get('name', 'call')}({item['arguments']})"
     content = item.get("content") or item.get("output") or item.get("summary") or ""

@@ -1,4 +1,4 @@
-"""Pydantic AI: memory as a toolset, or as a capability that also tells the agent what is known.
+"""Pydantic AI: memory as a toolset, or as a capability that also adds memories to the instructions.
 
     from pydantic_ai import Agent
     from recordari.integrations.pydantic_ai import memory_capability
@@ -18,7 +18,7 @@ from pydantic_ai import RunContext
 from pydantic_ai.capabilities import Capability
 from pydantic_ai.toolsets import FunctionToolset
 
-from recordari.integrations.base import MemoryCaller, Verbs, told
+from recordari.integrations.base import MemoryCaller, Verbs, prompt_lines
 from recordari.sync import Facade
 
 __all__ = ["memory_capability", "memory_toolset"]
@@ -29,7 +29,7 @@ INSTRUCTIONS = (
     "You have a memory that lasts beyond this conversation. Call `recall` before you say that you do not know something "
     "about the user, and `remember_fact` when you learn something that will matter later."
 )
-NOTHING = "Nothing is known of that."
+NOTHING = "Nothing is known about that."
 MOST = 20
 
 
@@ -49,7 +49,7 @@ def memory_toolset(
         """
         acting = named.acting(ctx)
         answer = await acting.run(acting.memory.recall(query, top_k=max(1, min(top_k, MOST))))
-        return told(answer) or NOTHING
+        return prompt_lines(answer) or NOTHING
 
     async def remember_fact(ctx: RunContext[Any], content: str) -> str:
         """Keep a fact about the user for later conversations.
@@ -60,8 +60,8 @@ def memory_toolset(
         """
         acting = named.acting(ctx)
         scope = "user" if named.has_user(ctx) else "agent"
-        kept = await acting.run(acting.memory.remember_fact(content, scope=scope))
-        return "Remembered." if kept.was_new else "That is known already."
+        remembered = await acting.run(acting.memory.remember_fact(content, scope=scope))
+        return "Remembered." if remembered.was_new else "That is known already."
 
     return FunctionToolset([recall, remember_fact], id="recordari")
 
@@ -69,23 +69,23 @@ def memory_toolset(
 def memory_capability(
     memory: Verbs | Facade, *, user: Name = None, agent: Name = None, session: Name = None, top_k: int = 5
 ) -> Capability[Any]:
-    """The toolset, instructions for it, and for each run what memory knows about its prompt."""
+    """The toolset, instructions for it, and for each run the memories about its prompt."""
     named = _Named(MemoryCaller(memory), user=user, agent=agent, session=session)
 
-    async def known(ctx: RunContext[Any]) -> str:
+    async def memories(ctx: RunContext[Any]) -> str:
         query = ctx.prompt if isinstance(ctx.prompt, str) else ""
         if not query.strip():
             return ""
         acting = named.acting(ctx)
-        found = told(await acting.run(acting.memory.recall(query, top_k=top_k)))
-        return f"What you remember that may matter now:\n{found}" if found else ""
+        lines = prompt_lines(await acting.run(acting.memory.recall(query, top_k=top_k)))
+        return f"What you remember that may matter now:\n{lines}" if lines else ""
 
     toolset = memory_toolset(memory, user=user, agent=agent, session=session)
-    return Capability(id="recordari", instructions=[INSTRUCTIONS, known], toolsets=[toolset])
+    return Capability(id="recordari", instructions=[INSTRUCTIONS, memories], toolsets=[toolset])
 
 
 class _Named:
-    """Who a run acts for."""
+    """The identity of a run."""
 
     def __init__(self, caller: MemoryCaller, **names: Name) -> None:
         self._caller = caller

@@ -141,7 +141,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Hint:
     """A remark for a person that is not part of the answer."""
 
     data: str
@@ -153,7 +153,7 @@ class Note:
 class Answer:
     """The answer of a command: data for programs and, for people, its parts in order. A plain text is one line."""
 
-    def __init__(self, data: object, *parts: Table | Record | Text | Note | str | None, code: int = 0) -> None:
+    def __init__(self, data: object, *parts: Table | Record | Text | Hint | str | None, code: int = 0) -> None:
         self.data = data
         self.parts = parts
         self.code = code  # the exit code

@@ -1,4 +1,4 @@
-"""`recordari document` and `source`: documents, and everything else that can be looked up."""
+"""The commands `recordari document` and `recordari source`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from recordari.kit.commands import (
     ask,
     read_moment,
 )
-from recordari.kit.output import Answer, Commands, Note, Table, Text, confirm, counted, record, shortened
+from recordari.kit.output import Answer, Commands, Hint, Table, Text, confirm, counted, record, shortened
 from recordari.kit.verbs import Caller
 from recordari.knowledge import documents, ingest, sources
 from recordari.knowledge import search as search_verbs
@@ -44,7 +44,7 @@ def add_documents(
     files: Annotated[list[Path], typer.Argument(help="Text, Markdown, HTML, PDF, docx, xlsx or pptx.")],
     *,
     source: DocumentSource = None,
-    name: Annotated[str | None, typer.Option(help="Its name in the source; that of the file, if left out.")] = None,
+    name: Annotated[str | None, typer.Option(help="Its name in the source; by default that of the file.")] = None,
     metadata: Annotated[str | None, typer.Option(help='A JSON object, such as {"title": "Pumps"}.')] = None,
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
@@ -53,22 +53,20 @@ def add_documents(
         raise InvalidInput("--name is for one file")
     about = _object(metadata)
 
-    async def run(caller: Caller, progress: Progress) -> list[AddedDocument]:
-        added = []
-        for file in files:
-            try:
-                added.append(
-                    await ingest.add_document(
-                        *caller, name or file.name, _read(file), source=source, metadata=about, progress=progress
-                    )
-                )
-            except RecordariError as error:
-                error.message = f"{file}: {error.message}"
-                raise
-        return added
+    async def add(file: Path, caller: Caller, progress: Progress) -> AddedDocument:
+        try:
+            return await ingest.add_document(
+                *caller, name or file.name, _read(file), source=source, metadata=about, progress=progress
+            )
+        except RecordariError as error:
+            error.message = f"{file}: {error.message}"
+            raise
 
-    added, left = ask_and_embed(run, "chunks", tenant)
-    return Answer({"documents": added, "waiting": left}, *map(_added, added), left_to_worker(left))
+    async def run(caller: Caller, progress: Progress) -> list[AddedDocument]:
+        return [await add(file, caller, progress) for file in files]
+
+    added, waiting = ask_and_embed(run, "chunks", tenant)
+    return Answer({"documents": added, "waiting": waiting}, *map(_added, added), left_to_worker(waiting))
 
 
 @document_commands.command("list")
@@ -76,12 +74,12 @@ def list_documents(*, source: DocumentSource = None, tenant: Tenant = DEVELOPMEN
     """List the documents."""
 
     async def run(caller: Caller) -> list[Document]:
-        found: list[Document] = []
+        rows: list[Document] = []
         after = None
         while page := await documents.list_documents(*caller, source=source, after=after, limit=100):
-            found += page
+            rows += page
             after = page[-1].document_id
-        return found
+        return rows
 
     return Table(
         ask(run, tenant),
@@ -99,8 +97,8 @@ def read(
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
     """Print a document's text."""
-    found = ask(lambda caller: documents.read_document(*caller, document_id, first=first, limit=limit), tenant)
-    return Answer({**record(found), "text": found.text}, Text(found.text))
+    document = ask(lambda caller: documents.read_document(*caller, document_id, first=first, limit=limit), tenant)
+    return Answer({**record(document), "text": document.text}, Text(document.text))
 
 
 @document_commands.command()
@@ -114,7 +112,7 @@ def search(
     explain: Annotated[bool, typer.Option("--explain", help="Add a trace to the JSON.")] = False,
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
-    """Search the documents; each text comes with its place."""
+    """Search the documents; each text comes with its citation."""
     moment = read_moment(as_of)
     answer = ask(
         lambda caller: search_verbs.search_knowledge(
@@ -124,7 +122,7 @@ def search(
     )
     return Answer(
         record(answer, without=() if explain else ("trace",)),
-        None if answer.items else Note("no document says anything about that"),
+        None if answer.items else Hint("no document says anything about that"),
         *(
             line
             for item in answer.items
@@ -142,8 +140,8 @@ def remove_document(document_id: DocumentId, *, tenant: Tenant = DEVELOPMENT_TEN
 
 def _added(added: AddedDocument) -> str:
     document = added.document
-    what = "added" if added.was_new else f"revision {document.revision}" if added.changed else "unchanged"
-    return f"{document.document_id}  {document.name}  {what}, {counted(document.chunks, 'chunk')}"
+    outcome = "added" if added.was_new else f"revision {document.revision}" if added.changed else "unchanged"
+    return f"{document.document_id}  {document.name}  {outcome}, {counted(document.chunks, 'chunk')}"
 
 
 def _cited(citation: Citation | None) -> str:
@@ -163,12 +161,12 @@ def _read(file: Path) -> bytes:
 
 def _object(text: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(text) if text else {}
+        value = json.loads(text) if text else {}
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise InvalidInput("--metadata must be a JSON object")
-    return found
+    return value
 
 
 source_commands = Commands()
@@ -181,51 +179,51 @@ def add_source(
     name: SourceName,
     *,
     kind: Annotated[SourceKind, typer.Option(help="Its kind.")] = SourceKind.DOCUMENTS,
-    description: Annotated[str, typer.Option(help="What can be found in it; agents read it in the map.")] = "",
+    description: Annotated[str, typer.Option(help="Its content; agents read it in the knowledge map.")] = "",
     tool: Annotated[str | None, typer.Option(help="The tool that reaches it, for an API or MCP server.")] = None,
     folder: Annotated[
-        Path | None, typer.Option(help="Folder to synchronise with; it must lie in RECORDARI_DOCUMENT_FOLDERS.")
+        Path | None, typer.Option(help="Folder to synchronise with, inside one of RECORDARI_DOCUMENT_FOLDERS.")
     ] = None,
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
     """Register a source: documents, a database, an API or an MCP server."""
-    made = ask(
+    source = ask(
         lambda caller: sources.add_source(*caller, name, kind=kind, description=description, tool=tool, folder=folder),
         tenant,
     )
-    hint = Note(f"`recordari source sync {name}` adds its documents") if made.folder is not None else None
-    return Answer(made, f"{made.source_id}  {made.name}", hint)
+    hint = Hint(f"`recordari source sync {name}` adds its documents") if source.folder is not None else None
+    return Answer(source, f"{source.source_id}  {source.name}", hint)
 
 
 @source_commands.command("list")
 def list_sources(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
     """List the sources."""
-    found = ask(_all_sources, tenant)
-    rows = [record(source, without=("source_id", "sync", "created_at", "tool")) for source in found]
-    return Answer(found, Table(rows, empty="there are no sources yet; add one with `recordari source add NAME`"))
+    listed = ask(_all_sources, tenant)
+    rows = [record(source, without=("source_id", "sync", "created_at", "tool")) for source in listed]
+    return Answer(listed, Table(rows, empty="there are no sources yet; add one with `recordari source add NAME`"))
 
 
 @source_commands.command("map")
 def show_map(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
     """Print the knowledge map, as agents get it."""
-    found = ask(lambda caller: sources.knowledge_map(*caller), tenant)
-    return Answer({"map": found}, Text(found))
+    text = ask(lambda caller: sources.knowledge_map(*caller), tenant)
+    return Answer({"map": text}, Text(text))
 
 
 @source_commands.command()
 def sync(name: SourceName, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
-    """Add, revise and remove documents of a source as its folder has them."""
+    """Add, revise and remove documents of a source so that they match its folder."""
 
     async def run(caller: Caller, progress: Progress) -> Synchronised:
         return await sync_verbs.sync_source(*caller, (await _named(caller, name)).source_id, progress=progress)
 
-    done, left = ask_and_embed(run, "documents", tenant)
+    done, waiting = ask_and_embed(run, "documents", tenant)
     return Answer(
-        {**record(done), "waiting": left},
+        {**record(done), "waiting": waiting},
         f"{done.added} added, {done.revised} revised, {done.unchanged} unchanged, {done.removed} removed, "
         f"{done.failures} failed",
-        *(Note(f"{file}: {reason}") for file, reason in done.failed),
-        left_to_worker(left),
+        *(Hint(f"{file}: {reason}") for file, reason in done.failed),
+        left_to_worker(waiting),
     )
 
 
@@ -243,10 +241,10 @@ def remove_source(name: SourceName, *, tenant: Tenant = DEVELOPMENT_TENANT, yes:
 
 
 async def _all_sources(caller: Caller) -> list[Source]:
-    found: list[Source] = []
-    while page := await sources.list_sources(*caller, after=found[-1].name if found else "", limit=100):
-        found += page
-    return found
+    rows: list[Source] = []
+    while page := await sources.list_sources(*caller, after=rows[-1].name if rows else "", limit=100):
+        rows += page
+    return rows
 
 
 async def _named(caller: Caller, name: str) -> Source:

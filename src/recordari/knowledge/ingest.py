@@ -1,7 +1,7 @@
-"""Taking a document in, or its next revision (K1).
+"""Adds a document, or its next revision (K1).
 
-It has three parts: the file is read in a process of its own, its text is cut into chunks and cleaned, and one transaction
-replaces the last revision by this one (`revise`).
+A process of its own reads the file, its text is cut into chunks and masked, and one transaction replaces the last revision
+(`revise`).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from recordari.errors import Conflict, InvalidInput, NotFound, TooLarge
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage
 from recordari.knowledge.documents import get_document
-from recordari.knowledge.reading.reader import ExtractedDocument, Extractor, ReadingLimits, media_type_of
+from recordari.knowledge.reader import ExtractedDocument, Extractor, ReadingLimits, media_type_of
 from recordari.knowledge.revise import GivenDocument, ReadDocument, prepare_revision, write_revision
 from recordari.knowledge.rules.chunks import Chunk, Document, chunked, title_of
 from recordari.knowledge.rules.knowledge_map import Source, SourceKind, checked_text
-from recordari.knowledge.sources import DEFAULT_SOURCE, NO_SUCH_SOURCE, find_named
+from recordari.knowledge.sources import DEFAULT_SOURCE, NO_SUCH_SOURCE
 from recordari.knowledge.storage import CurrentRevision
 from recordari.lifetime import forget
 from recordari.memory.index import EMBED_TOPIC
 from recordari.privacy.sanitise import sanitise_items
 from recordari.tenants.tenants import require_admin
 
-READING = "1"  # of the way documents are read and cut: another one makes a new revision of the same file
+READING = "1"  # version of reading and chunking; another one makes a new revision of the same file
 MAX_NAME = 400
 MAX_TITLE = 300
 TRIES = 3
@@ -43,33 +43,19 @@ TRIES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedDocument:
-    """What became of a document that was handed in."""
+    """The result of adding a document."""
 
     __pydantic_config__ = DESCRIBED
 
     document: Document
     was_new: bool
     changed: bool
-    """False: this very file was here already, and nothing was done."""
+    """False: the same file is stored already, and nothing was done."""
     chunks_added: int = 0
     chunks_kept: int = 0
     chunks_ended: int = 0
     masked: Mapping[str, int] = field(default_factory=dict)
-    """How often each type of personal data and secrets was taken out before it was kept."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewDocument:
-    """A document to take in: a name that is its key within its source, and its file or its text."""
-
-    name: str
-    data: bytes | None = None
-    text: str | None = None
-    media_type: str | None = None
-    source: str | UUID | None = None
-    """Name or id of its source; None: the source `documents`, which is made when it is first needed."""
-    metadata: dict[str, Any] = field(default_factory=dict)
-    """Any JSON of yours; `title` is what the document is called."""
+    """How often each type of personal data and secrets was masked."""
 
 
 async def add_document(
@@ -84,94 +70,90 @@ async def add_document(
     metadata: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> AddedDocument:
-    """Take a document in, or its next revision; the same file again changes nothing.
+    """Add a document, or its next revision; the same file again changes nothing.
 
-    `progress` counts pages while the file is read, then chunks while they are made ready.
+    `name` is its key within its source. `source` is the name or id of that source, by default `documents`. `title` in
+    `metadata` is the title of the document. `progress` counts pages while the file is read, then chunks while they are
+    prepared.
     """
-    new = NewDocument(
-        name=name, data=data, text=text, media_type=media_type, source=source, metadata=dict(metadata or {})
-    )
-    return await ingest(resources, identity, new, progress=progress)
-
-
-async def ingest(
-    resources: Resources, identity: Identity, new: NewDocument, *, progress: Progress | None = None
-) -> AddedDocument:
-    """The same for a document that a source hands over."""
     require_admin(identity)
-    given = _checked(resources, new)
-    source, standing = await _find(resources, identity, new.source, given.name)
-    if standing is not None and standing.sha256 == given.sha256:
-        return await _unchanged(resources, identity, standing)
+    given = _checked(resources, name, *file_of(name, data, text, media_type), dict(metadata or {}))
+    target, current = await _find(resources, identity, source, given.name)
+    if current is not None and current.sha256 == given.sha256:
+        document = await get_document(resources, identity, current.document_id)
+        return AddedDocument(document=document, was_new=False, changed=False, chunks_kept=current.chunks)
     read = await _read(resources, identity, given, progress)
     for attempt in range(TRIES):
         try:
-            return await _save(resources, identity, source, standing, read, progress)
+            return await _save(resources, identity, target, current, read, progress)
         except Conflict:
-            # Another revision came in between: this one comes after it.
+            # Another revision came first: this one follows it.
             if attempt == TRIES - 1:
                 raise
-            source, standing = await _find(resources, identity, source.source_id, given.name)
+            target, current = await _find(resources, identity, target.source_id, given.name)
     raise AssertionError("unreachable")
 
 
-def _checked(resources: Resources, new: NewDocument) -> GivenDocument:
-    name = checked_text("name", new.name, most=MAX_NAME, least=1)
-    if (new.data is None) == (new.text is None):
-        raise InvalidInput("give the document's file as data, or its words as text")
-    json_text(new.metadata, field="metadata")
-    body = new.data if new.data is not None else str(new.text).encode(errors="surrogatepass")
-    if len(body) > resources.settings.document_max_bytes:
-        raise TooLarge(f"a document may have at most {resources.settings.document_max_bytes:,} bytes; split it")
+def file_of(name: str, data: bytes | None, text: str | None, media_type: str | None) -> tuple[bytes, str | None]:
+    """The bytes of a document that is given as a file or as text, and its media type if that is known."""
+    if data is not None and text is None:
+        return data, media_type
+    if text is not None and data is None:
+        return text.encode(errors="surrogatepass"), media_type or ("text/plain" if "." not in name else None)
+    raise InvalidInput("give the document's file as `data`, or its text as `text`")
+
+
+def _checked(
+    resources: Resources, name: str, body: bytes, declared_type: str | None, metadata: dict[str, Any]
+) -> GivenDocument:
+    name = checked_text("name", name, most=MAX_NAME, least=1)
+    json_text(metadata, field="metadata")
+    check_bytes(len(body), resources.settings.document_max_bytes)
     if not body.strip():
         raise InvalidInput("the document is empty")
-    said = new.media_type or ("text/plain" if new.text is not None and "." not in name else None)
-    media_type = media_type_of(name, body, said)
+    media_type = media_type_of(name, body, declared_type)
     digest = hashlib.sha256()
-    for part in (READING, media_type, json.dumps(new.metadata, sort_keys=True, default=str)):
+    for part in (READING, media_type, json.dumps(metadata, sort_keys=True, default=str)):
         digest.update(part.encode(errors="surrogatepass") + b"\x00")
     digest.update(body)
     return GivenDocument(
         name=name,
         body=body,
         media_type=media_type,
-        said_type=new.media_type,
-        metadata=new.metadata,
+        declared_type=declared_type,
+        metadata=metadata,
         sha256=digest.digest(),
     )
+
+
+def check_bytes(size: int, most: int) -> None:
+    """Raise `TooLarge` for a document with more than `most` bytes."""
+    if size > most:
+        raise TooLarge(f"a document may have at most {most:,} bytes; split it")
 
 
 async def _find(
     resources: Resources, identity: Identity, named: str | UUID | None, name: str
 ) -> tuple[Source, CurrentRevision | None]:
-    """The source, and how the document stands in it."""
+    """The source, and the current revision of the document in it."""
     async with resources.database.transaction(identity) as tx:
-        found = await find_named(tx, named if named is not None else DEFAULT_SOURCE)
-        if found is None and named in {None, DEFAULT_SOURCE}:
+        source = await storage.find_source(tx, named if named is not None else DEFAULT_SOURCE)
+        if source is None and named in {None, DEFAULT_SOURCE}:
             await storage.insert_source(tx, new_id(), name=DEFAULT_SOURCE, kind=SourceKind.DOCUMENTS)
-            found = await find_named(tx, DEFAULT_SOURCE)
-        if found is None:
+            source = await storage.find_source(tx, DEFAULT_SOURCE)
+        if source is None:
             raise NotFound(NO_SUCH_SOURCE)
-        if found.kind is not SourceKind.DOCUMENTS:
+        if source.kind is not SourceKind.DOCUMENTS:
             raise InvalidInput("this source holds no documents; name one that does", field="source")
-        return found, await storage.find_standing(tx, found.source_id, name)
-
-
-async def _unchanged(resources: Resources, identity: Identity, standing: CurrentRevision) -> AddedDocument:
-    document = await get_document(resources, identity, standing.document_id)
-    return AddedDocument(document=document, was_new=False, changed=False, chunks_kept=standing.chunks)
+        return source, await storage.find_current(tx, source.source_id, name)
 
 
 async def _read(
     resources: Resources, identity: Identity, given: GivenDocument, progress: Progress | None
 ) -> ReadDocument:
-    """Read the file, cut it into chunks, and take out what the tenant does not want kept."""
+    """Read the file, cut it into chunks, and mask what the tenant does not want stored."""
     extracted = await resources.get(Extractor).extract(
-        given.body,
-        given.media_type,
-        charset=given.said_type,
-        limits=ReadingLimits(),
-        progress=progress,
+        given.body, given.media_type, charset=given.declared_type, limits=ReadingLimits(), progress=progress
     )
     title, chunks = await asyncio.to_thread(_cut, extracted, given)
     if not chunks:
@@ -181,19 +163,18 @@ async def _read(
         NewItem(content=chunk.content, kind=Kind.DOCUMENT_CHUNK, metadata={"heading": list(chunk.heading)})
         for chunk in chunks
     ]
+    clean = await sanitise_items(resources, identity, news)
+    about, *texts = (item.new for item in clean)
     masked: Counter[str] = Counter()
-    cleaned = []
-    for clean in await sanitise_items(resources, identity, news):
-        masked.update(clean.masked)
-        cleaned.append(clean.new)
-    about, *kept = cleaned
+    for item in clean:
+        masked.update(item.masked)
     return ReadDocument(
         given=given,
         title=about.content,
         metadata=about.metadata,
         chunks=tuple(
             replace(chunk, content=new.content, heading=tuple(new.metadata["heading"]))
-            for chunk, new in zip(chunks, kept, strict=True)
+            for chunk, new in zip(chunks, texts, strict=True)
             if new.content.strip()
         ),
         pages=extracted.pages,
@@ -202,8 +183,9 @@ async def _read(
 
 
 def _cut(extracted: ExtractedDocument, given: GivenDocument) -> tuple[str, list[Chunk]]:
-    said = given.metadata.get("title")
-    title = said if isinstance(said, str) and said.strip() else title_of(extracted.blocks, given.name)
+    title = given.metadata.get("title")
+    if not isinstance(title, str) or not title.strip():
+        title = title_of(extracted.blocks, given.name)
     return " ".join(title.split())[:MAX_TITLE], chunked(extracted.blocks)
 
 
@@ -211,14 +193,14 @@ async def _save(
     resources: Resources,
     identity: Identity,
     source: Source,
-    standing: CurrentRevision | None,
+    current: CurrentRevision | None,
     read: ReadDocument,
     progress: Progress | None,
 ) -> AddedDocument:
-    """Replace the last revision by this one; `Conflict` when another came in between."""
-    revision = await prepare_revision(resources, identity, source, standing, read, progress)
+    """Replace the last revision by this one; `Conflict` if another came first."""
+    revision = await prepare_revision(resources, identity, source, current, read, progress)
     async with resources.database.transaction(identity) as tx:
-        locked = await storage.find_standing(tx, source.source_id, read.given.name, lock=True)
+        locked = await storage.find_current(tx, source.source_id, read.given.name, lock=True)
         if (locked.revision if locked else 0) != revision.number - 1:
             raise Conflict("another revision of this document came first; read it and send yours again")
         added = await write_revision(tx, read, revision, now=resources.clock())
@@ -227,7 +209,7 @@ async def _save(
     await forget.remove_discarded(resources, identity)
     return AddedDocument(
         document=await get_document(resources, identity, revision.document_id),
-        was_new=standing is None,
+        was_new=current is None,
         changed=True,
         chunks_added=added,
         chunks_kept=len(revision.matched),

@@ -1,4 +1,4 @@
-"""What can be looked up: sources, their documents, and the map of them."""
+"""Routes of sources, their documents, and the knowledge map."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from recordari.errors import InvalidInput, TooLarge
+from recordari.errors import InvalidInput
 from recordari.kit.problems import Problem
 from recordari.kit.rest import (
     PROBLEMS,
@@ -40,7 +40,7 @@ from recordari.recall.rest import Question, TopK
 
 router = APIRouter(prefix="/v1", tags=["knowledge"], responses=PROBLEMS)
 
-FORM_ROOM = 64 * 1024  # bytes of a form beside its file
+FORM_ROOM = 64 * 1024  # bytes of a form besides its file
 _FILE = {"type": "string", "format": "binary"}
 UPLOAD: dict[str, Any] = {
     "requestBody": {
@@ -76,12 +76,12 @@ class NewSource(Strict):
 
     name: str = Field(min_length=1, max_length=MAX_SOURCE_NAME)
     kind: Annotated[SourceKind, Field(strict=False)] = SourceKind.DOCUMENTS
-    description: str = Field(default="", max_length=MAX_DESCRIPTION, description="What can be found in it.")
+    description: str = Field(default="", max_length=MAX_DESCRIPTION, description="Its content, for the knowledge map.")
     tool: str | None = Field(default=None, min_length=1, max_length=MAX_TOOL, description="The tool that reaches it.")
 
 
 class SourceChange(Strict):
-    """What to say of a source; what is left out stays."""
+    """Changes of a source; a field that you leave out stays as it is."""
 
     name: str | None = Field(default=None, min_length=1, max_length=MAX_SOURCE_NAME)
     description: str | None = Field(default=None, max_length=MAX_DESCRIPTION)
@@ -97,20 +97,20 @@ class KnowledgeRequest(Strict):
     top_k: TopK = 5
     source: str | None = Field(default=None, min_length=1, max_length=200, description="Only this source, by its name.")
     enable_rerank: bool = Field(default=True, description="Let a cross-encoder reorder, where one is set up.")
-    since: Moment | None = Field(default=None, description="Only what was taken in then or later.")
-    until: Moment | None = Field(default=None, description="Only what was taken in before then.")
+    since: Moment | None = Field(default=None, description="Only what was added then or later.")
+    until: Moment | None = Field(default=None, description="Only what was added before then.")
     as_of: Moment | None = Field(default=None, description="What the documents said at that moment.")
     explain: bool = Field(default=False, description="Also say why: arms, ranks, scores, what was left out.")
 
 
 class SyncStarted(BaseModel):
-    """A synchronisation that was asked for."""
+    """The job of a synchronisation."""
 
     job_id: int | None = Field(description="Null: one waits already.")
 
 
 class MapShown(BaseModel):
-    """Which sources there are, for an agent's context."""
+    """The sources of the tenant, for an agent's context."""
 
     text: str
 
@@ -120,14 +120,14 @@ SourceName = Annotated[str | None, Query(max_length=MAX_SOURCE_NAME, description
 
 @router.get("/knowledge/map", operation_id="knowledge_map", openapi_extra=client(part="text"), response_model=MapShown)
 async def knowledge_map(caller: AgentCaller) -> object:
-    """Which sources can be looked up and which tool reaches each, in about 100 tokens."""
+    """List the sources and the tool that reaches each, in about 100 tokens."""
     return {"text": await sources.knowledge_map(*caller)}
 
 
 @router.post("/search_knowledge", operation_id="search_knowledge", openapi_extra=client(by_name="source", reads=True))
-async def search_knowledge(caller: AgentCaller, asked: KnowledgeRequest) -> RecallAnswer:
-    """What the documents say on a question, each text with its citation."""
-    return await search.search_knowledge(*caller, **dict(asked))
+async def search_knowledge(caller: AgentCaller, request: KnowledgeRequest) -> RecallAnswer:
+    """Search the documents; each text comes with its citation."""
+    return await search.search_knowledge(*caller, **dict(request))
 
 
 @router.get(
@@ -137,7 +137,7 @@ async def search_knowledge(caller: AgentCaller, asked: KnowledgeRequest) -> Reca
     response_model=Page[Source],
 )
 async def list_sources(caller: AgentCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
-    """Sources by name."""
+    """List sources, sorted by name."""
     return page_of(
         await sources.list_sources(*caller, after=position(cursor) or "", limit=limit + 1),
         limit,
@@ -152,19 +152,19 @@ async def list_sources(caller: AgentCaller, limit: Limit = 50, cursor: Cursor = 
     responses={409: {"model": Problem, "description": "The name is taken."}},
 )
 async def add_source(caller: AdminCaller, source: NewSource) -> Source:
-    """Register a source. Folders are set up by the operator alone (`recordari source add --folder`)."""
+    """Register a source. Only the operator sets a folder (`recordari source add --folder`)."""
     return await sources.add_source(*caller, **dict(source))
 
 
 @router.get("/sources/{source_id}", operation_id="get_source")
 async def get_source(caller: AgentCaller, source_id: UUID) -> Source:
-    """One source."""
+    """Get a source by its id."""
     return await sources.get_source(*caller, source_id)
 
 
 @router.patch("/sources/{source_id}", operation_id="update_source")
 async def update_source(caller: AdminCaller, source_id: UUID, change: SourceChange) -> Source:
-    """Say something else of a source."""
+    """Change a source; a field that you leave out stays as it is."""
     return await sources.update_source(*caller, source_id, **dict(change))
 
 
@@ -199,9 +199,9 @@ async def add_document(
     response: Response,
     name: Annotated[str | None, Query(max_length=MAX_NAME, description="Its key within its source.")] = None,
     source: SourceName = None,
-    title: Annotated[str | None, Query(max_length=300, description="What it is called.")] = None,
+    title: Annotated[str | None, Query(max_length=300, description="Its title.")] = None,
 ) -> AddedDocument:
-    """Take a document in, or its next revision: text, Markdown, HTML, PDF, docx, xlsx or pptx."""
+    """Add a document, or its next revision: text, Markdown, HTML, PDF, docx, xlsx or pptx."""
     most = caller.resources.settings.document_max_bytes
     media_type = request.headers.get("content-type", "")
     metadata: dict[str, Any] = {}
@@ -210,7 +210,7 @@ async def add_document(
         name, source = name or form["name"], source or form["source"]
         metadata, media_type = _object(form["metadata"]), form["media_type"] or ""
     else:
-        data = await _body(request, most)
+        data = b"".join([part async for part in _bounded(request, most)])
     if not name:
         raise InvalidInput("a document needs a name: ?name=returns.md", field="name")
     if title is not None:
@@ -232,7 +232,7 @@ async def add_document(
 async def list_documents(
     caller: AgentCaller, limit: Limit = 50, cursor: Cursor = None, source: SourceName = None
 ) -> object:
-    """Documents, oldest first."""
+    """List documents, oldest first."""
     return page_of(
         await documents_verbs.list_documents(*caller, source=source, after=id_position(cursor), limit=limit + 1),
         limit,
@@ -242,7 +242,7 @@ async def list_documents(
 
 @router.get("/documents/{document_id}", operation_id="get_document")
 async def get_document(caller: AgentCaller, document_id: UUID) -> Document:
-    """One document."""
+    """Get a document by its id, without its text."""
     return await documents_verbs.get_document(*caller, document_id)
 
 
@@ -253,7 +253,7 @@ async def read_document(
     first: Annotated[int, Query(ge=0, le=2**31 - 1, description="The chunk to begin with.")] = 0,
     limit: Annotated[int, Query(ge=1, le=MOST_CHUNKS_READ, description="Most chunks.")] = 50,
 ) -> DocumentText:
-    """A document in order; what stands around a citation is its `ordinal` minus and plus a few."""
+    """Read a document from a chunk on. Around a citation, read from its `ordinal` minus a few."""
     return await documents_verbs.read_document(*caller, document_id, first=first, limit=limit)
 
 
@@ -264,35 +264,30 @@ async def read_document(
     responses={200: {"content": {"application/octet-stream": {"schema": _FILE}}, "description": "The file."}},
 )
 async def read_original(caller: AdminCaller, document_id: UUID) -> Response:
-    """The file as it was sent."""
+    """Download the original file."""
     body, media_type = await documents_verbs.read_original(*caller, document_id)
-    # Never shown in a browser as a page of ours, whatever it says it is.
+    # A browser must never show the file as a page of ours, whatever type it claims.
     headers = {"Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff"}
     return Response(body, media_type=media_type, headers=headers)
 
 
 @router.delete("/documents/{document_id}", operation_id="delete_document", status_code=204)
 async def delete_document(caller: AdminCaller, document_id: UUID) -> None:
-    """Remove a document; what it said leaves recall at once."""
+    """Remove a document; its text leaves recall at once."""
     await documents_verbs.delete_document(*caller, document_id)
 
 
-async def _body(request: Request, most: int) -> bytes:
-    """The body, read piece by piece and no further than allowed."""
-    return b"".join([part async for part in _bounded(request, most)])
-
-
 async def _bounded(request: Request, most: int) -> AsyncGenerator[bytes, None]:
+    """The body in pieces; it stops reading at the limit."""
     size = 0
     async for part in request.stream():
         size += len(part)
-        if size > most:
-            raise TooLarge(f"a document may have at most {most:,} bytes; split it")
+        ingest.check_bytes(size, most)
         yield part
 
 
 async def _form(request: Request, most: int) -> tuple[bytes, dict[str, str | None]]:
-    """The file of a form, and what the form says of it."""
+    """The file of a form, and its other fields."""
     parser = MultiPartParser(request.headers, _bounded(request, most + FORM_ROOM), max_files=1, max_fields=10)
     try:
         form = await parser.parse()
@@ -302,22 +297,21 @@ async def _form(request: Request, most: int) -> tuple[bytes, dict[str, str | Non
         file = form.get("file")
         if not isinstance(file, UploadFile):
             raise InvalidInput("the form needs a part `file`", field="file")
-        given = {part: text for part in ("name", "source", "metadata") if isinstance(text := form.get(part), str)}
-        return await file.read(), {
-            "name": given.get("name") or file.filename,
-            "source": given.get("source") or None,
-            "metadata": given.get("metadata"),
-            "media_type": file.content_type,
+        fields: dict[str, str | None] = {
+            name: text if isinstance(text := form.get(name), str) and text else None
+            for name in ("name", "source", "metadata")
         }
+        name = fields["name"] or file.filename
+        return await file.read(), {**fields, "name": name, "media_type": file.content_type}
     finally:
         await form.close()
 
 
 def _object(text: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(text) if text else {}
+        value = json.loads(text) if text else {}
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise InvalidInput("metadata must be a JSON object", field="metadata")
-    return found
+    return value

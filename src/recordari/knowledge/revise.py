@@ -1,6 +1,6 @@
-"""A revision of a document: made ready with no transaction open, then written in one (K1).
+"""A revision of a document: prepared with no transaction open, then written in one (K1).
 
-Recall never sees half of a revision. A chunk whose words and place have not changed keeps its row, and with it its vector.
+Recall never sees half of a revision. A chunk whose text and headings have not changed keeps its row and its vector.
 """
 
 from __future__ import annotations
@@ -21,34 +21,35 @@ from recordari.db import audit
 from recordari.db.database import Transaction
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage
-from recordari.knowledge.reading.reader import BINARY
-from recordari.knowledge.rules.chunks import SEPARATOR, Chunk, context_of
+from recordari.knowledge.reader import BINARY
+from recordari.knowledge.rules.chunks import SEPARATOR, Chunk, DocumentChunk, context_of
 from recordari.knowledge.rules.knowledge_map import Source
-from recordari.knowledge.storage import ChunkPlace, CurrentRevision, DocumentRow, KeptChunk, Original
+from recordari.knowledge.storage import CurrentRevision, KeptChunk, Original
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.objects import Objects
 from recordari.memory.remember import OBJECT_BYTES, make_ready
 from recordari.memory.storage import Row
 
-AT_ONCE = 500  # chunks made ready or written together
+AT_ONCE = 500  # chunks prepared or written together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenDocument:
-    """A document as it was handed in, checked."""
+    """A document as its sender gave it, checked."""
 
     name: str
     body: bytes
     media_type: str
-    said_type: str | None
+    declared_type: str | None
+    """The media type with its charset, as the sender gave it."""
     metadata: dict[str, Any]
     sha256: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadDocument:
-    """A document read, cut and cleaned: only its revision is missing."""
+    """A document that is read, cut into chunks and masked."""
 
     given: GivenDocument
     title: str
@@ -58,21 +59,21 @@ class ReadDocument:
     masked: Counter[str]
 
     def context(self, chunk: Chunk) -> str:
-        """The line that is found and embedded with a chunk."""
+        """The path that is embedded and searched with a chunk."""
         return context_of(self.title, chunk.heading)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """A revision ready to be written: only the transaction is missing."""
+    """A revision that is ready to be written."""
 
     document_id: UUID
     number: int
     source: Source
     before: int
-    """How many chunks the revision before it has."""
+    """The number of chunks of the revision before it."""
     matched: Mapping[int, KeptChunk]
-    """Chunks that are here already, by their place."""
+    """Chunks that are stored already, by position."""
     ended: Sequence[UUID]
     rows: Mapping[int, Row]
     original: Original
@@ -82,23 +83,23 @@ async def prepare_revision(
     resources: Resources,
     identity: Identity,
     source: Source,
-    standing: CurrentRevision | None,
+    current: CurrentRevision | None,
     read: ReadDocument,
     progress: Progress | None,
 ) -> Revision:
-    """Do everything that needs no transaction: find what is here already, make the rest ready, store the file."""
-    document_id = standing.document_id if standing is not None else new_id()
-    number = standing.revision + 1 if standing is not None else 1
-    here: list[KeptChunk] = []
-    if standing is not None:
+    """Do everything that needs no transaction: match stored chunks, prepare the new ones, store a large file."""
+    document_id = current.document_id if current is not None else new_id()
+    number = current.revision + 1 if current is not None else 1
+    stored: list[KeptChunk] = []
+    if current is not None:
         async with resources.database.transaction(identity) as tx:
-            here = await storage.list_kept(tx, document_id)
-    matched, ended = _matched(read, here)
+            stored = await storage.list_kept(tx, document_id)
+    matched, ended = _matched(read, stored)
     return Revision(
         document_id=document_id,
         number=number,
         source=source,
-        before=standing.chunks if standing is not None else 0,
+        before=current.chunks if current is not None else 0,
         matched=matched,
         ended=ended,
         rows=await _rows(resources, identity, read, matched, source, f"{document_id}:{number}", progress),
@@ -107,35 +108,49 @@ async def prepare_revision(
 
 
 async def write_revision(tx: Transaction, read: ReadDocument, revision: Revision, *, now: datetime) -> int:
-    """Write a revision in place of the one before; how many chunks are new."""
+    """Write a revision in place of the one before, and return the number of new chunks."""
     document_id, source_id = revision.document_id, revision.source.source_id
     await storage.end_chunks(tx, revision.ended, now=now)
     added = await _insert(tx, revision.rows)
-    held = {**{ordinal: one.item_id for ordinal, one in revision.matched.items()}, **added}
-    places, characters = _places(read, held)
-    await storage.save_document(tx, _row(read, revision, chunks=len(places), characters=characters, now=now))
-    await storage.place_chunks(tx, document_id, places)
-    # What was forgotten does not come back with its file, nor what was masked.
-    is_whole = len(held) == len(read.chunks) and not read.masked
+    chunks = _chunks(read, added | {ordinal: chunk.item_id for ordinal, chunk in revision.matched.items()})
+    await storage.save_document(
+        tx,
+        document_id=document_id,
+        source_id=source_id,
+        name=read.given.name,
+        title=read.title,
+        media_type=read.given.media_type,
+        revision=revision.number,
+        sha256=read.given.sha256,
+        bytes=len(read.given.body),
+        characters=chunks[-1].past if chunks else 0,
+        chunks=len(chunks),
+        pages=read.pages,
+        metadata=read.metadata,
+        now=now,
+    )
+    await storage.place_chunks(tx, document_id, chunks)
+    # The file would bring back text that was forgotten or masked.
+    is_whole = len(chunks) == len(read.chunks) and not read.masked
     await _keep_original(tx, document_id, read.given, revision.original, is_whole=is_whole)
     is_new = revision.number == 1
-    await storage.count_change(tx, source_id, documents=1 if is_new else 0, chunks=len(places) - revision.before)
+    await storage.count_change(tx, source_id, documents=1 if is_new else 0, chunks=len(chunks) - revision.before)
     action = "document.add" if is_new else "document.revise"
-    await audit.record(tx, action, "document", document_id, revision=revision.number, chunks=len(places))
+    await audit.record(tx, action, "document", document_id, revision=revision.number, chunks=len(chunks))
     return len(added)
 
 
-def _matched(read: ReadDocument, here: Sequence[KeptChunk]) -> tuple[dict[int, KeptChunk], list[UUID]]:
-    """Which chunks are here already, by their words and their place; and which of those here are no longer wanted."""
+def _matched(read: ReadDocument, stored: Sequence[KeptChunk]) -> tuple[dict[int, KeptChunk], list[UUID]]:
+    """Match chunks with stored ones by text and headings. The second result are stored chunks without a match."""
     known: dict[tuple[bytes, str | None], list[KeptChunk]] = {}
-    for one in here:
-        known.setdefault((one.content_hash, one.title), []).append(one)
+    for chunk in stored:
+        known.setdefault((chunk.content_hash, chunk.title), []).append(chunk)
     matched: dict[int, KeptChunk] = {}
-    for ordinal, chunk in enumerate(read.chunks):
-        key = hashlib.sha256(chunk.content.encode()).digest(), read.context(chunk)
+    for ordinal, new in enumerate(read.chunks):
+        key = hashlib.sha256(new.content.encode()).digest(), read.context(new)
         if same := known.get(key):
             matched[ordinal] = same.pop(0)
-    return matched, [one.item_id for left in known.values() for one in left]
+    return matched, [chunk.item_id for unmatched in known.values() for chunk in unmatched]
 
 
 async def _rows(
@@ -147,8 +162,7 @@ async def _rows(
     ref: str,
     progress: Progress | None,
 ) -> dict[int, Row]:
-    """The chunks that are new, ready to be written."""
-    owner = replace(identity, user_id=None, agent_id=None, session_id=None, run_id=None)  # nobody's but the tenant's
+    owner = replace(identity, user_id=None, agent_id=None, session_id=None, run_id=None)  # chunks belong to the tenant
     fresh = [ordinal for ordinal in range(len(read.chunks)) if ordinal not in matched]
     rows: dict[int, Row] = {}
     for start in range(0, len(fresh), AT_ONCE):
@@ -178,7 +192,7 @@ def _about(read: ReadDocument, chunk: Chunk) -> dict[str, Any]:
 
 
 async def _original(resources: Resources, identity: Identity, read: ReadDocument, document_id: UUID) -> Original:
-    """The file where it will be kept: large or binary ones in the object store, before any transaction is open (S4)."""
+    """Put a large or binary file into the object store, before any transaction is open (S4)."""
     given = read.given
     if read.masked or (given.media_type not in BINARY and len(given.body) <= OBJECT_BYTES):
         return Original(media_type=given.media_type, body=None if read.masked else given.body, object_key=None)
@@ -206,50 +220,33 @@ async def _keep_original(
 
 
 async def _insert(tx: Transaction, rows: Mapping[int, Row]) -> dict[int, UUID]:
-    """Write new chunks; those that were forgotten before are left out by the database."""
+    """Write new chunks. The database leaves out those that were forgotten before."""
     added: dict[int, UUID] = {}
     ordinals = list(rows)
     for start in range(0, len(ordinals), AT_ONCE):
-        some = ordinals[start : start + AT_ONCE]
-        inserted = await memory_storage.insert_items(tx, [rows[ordinal] for ordinal in some], topic=EMBED_TOPIC)
-        added |= {ordinal: rows[ordinal].item_id for ordinal in some if rows[ordinal].item_id in inserted}
+        batch = ordinals[start : start + AT_ONCE]
+        inserted = await memory_storage.insert_items(tx, [rows[ordinal] for ordinal in batch], topic=EMBED_TOPIC)
+        added |= {ordinal: rows[ordinal].item_id for ordinal in batch if rows[ordinal].item_id in inserted}
     return added
 
 
-def _places(read: ReadDocument, held: Mapping[int, UUID]) -> tuple[list[ChunkPlace], int]:
-    """Where each chunk stands; and how many characters the document has."""
-    places: list[ChunkPlace] = []
+def _chunks(read: ReadDocument, item_ids: Mapping[int, UUID]) -> list[DocumentChunk]:
+    """The chunks that have an item, each with its position in the text."""
+    chunks: list[DocumentChunk] = []
     first = 0
-    for number, ordinal in enumerate(sorted(held)):
+    for ordinal in sorted(item_ids):
         chunk = read.chunks[ordinal]
         past = first + len(chunk.content)
-        places.append(
-            ChunkPlace(
-                ordinal=number,
-                item_id=held[ordinal],
+        chunks.append(
+            DocumentChunk(
+                ordinal=len(chunks),
+                item_id=item_ids[ordinal],
                 heading=chunk.heading,
                 page=chunk.page,
                 first=first,
                 past=past,
+                content=chunk.content,
             )
         )
         first = past + len(SEPARATOR)
-    return places, max(0, first - len(SEPARATOR))
-
-
-def _row(read: ReadDocument, revision: Revision, *, chunks: int, characters: int, now: datetime) -> DocumentRow:
-    return DocumentRow(
-        document_id=revision.document_id,
-        source_id=revision.source.source_id,
-        name=read.given.name,
-        title=read.title,
-        media_type=read.given.media_type,
-        revision=revision.number,
-        sha256=read.given.sha256,
-        bytes=len(read.given.body),
-        characters=characters,
-        chunks=chunks,
-        pages=read.pages,
-        metadata=read.metadata,
-        now=now,
-    )
+    return chunks

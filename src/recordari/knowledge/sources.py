@@ -1,4 +1,4 @@
-"""Sources of knowledge: registered with a name and a description, and told of in the knowledge map (K3, C3)."""
+"""Sources of knowledge: registered with a name and a description, and listed in the knowledge map (K3, C3)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ DEFAULT_SOURCE = "documents"
 
 
 async def knowledge_map(resources: Resources, identity: Identity) -> str:
-    """Which sources there are and which tool reaches each, in about 100 tokens.
+    """List the sources and the tool that reaches each, in about 100 tokens.
 
-    It is made from the sources at every call: one small query, and never out of step with them.
+    Every call makes it anew from the sources, by one small query.
     """
     async with resources.database.transaction(identity) as tx:
         return written_map(await storage.list_entries(tx))
@@ -46,26 +46,25 @@ async def add_source(
     tool: str | None = None,
     folder: Path | None = None,
 ) -> Source:
-    """Register a source; `folder` is read by synchronisation and must lie in one that the settings allow."""
+    """Register a source. Synchronisation reads `folder`, which must be inside a folder that the settings allow."""
     require_admin(identity)
-    chosen = checked_choice("kind", SourceKind, kind)
-    if folder is not None and chosen is not SourceKind.DOCUMENTS:
+    kind = checked_choice("kind", SourceKind, kind)
+    if folder is not None and kind is not SourceKind.DOCUMENTS:
         raise InvalidInput("only a source of documents has a folder", field="folder")
-    place = str(allowed_folder(resources, folder)) if folder is not None else None
     async with resources.database.transaction(identity) as tx:
-        made = await storage.insert_source(
+        source = await storage.insert_source(
             tx,
             new_id(),
             name=_name(name),
-            kind=chosen,
+            kind=kind,
             description=checked_text("description", description, most=MAX_DESCRIPTION),
             tool=checked_text("tool", tool, most=MAX_TOOL, least=1) if tool is not None else None,
-            folder=place,
+            folder=str(allowed_folder(resources, folder)) if folder is not None else None,
         )
-        if made is None:
-            raise Conflict("there is a source of that name already; use another name, or change that one")
-        await audit.record(tx, "source.add", "source", made.source_id, kind=str(chosen))
-    return made
+        if source is None:
+            raise Conflict("a source of that name exists already; use another name, or change that one")
+        await audit.record(tx, "source.add", "source", source.source_id, kind=str(kind))
+    return source
 
 
 async def update_source(
@@ -77,10 +76,10 @@ async def update_source(
     description: str | None = None,
     tool: str | None = None,
 ) -> Source:
-    """Say something else of a source; what is None stays."""
+    """Change a source; None leaves a field as it is."""
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
-        changed = await storage.update_source(
+        source = await storage.update_source(
             tx,
             source_id,
             name=_name(name) if name is not None else None,
@@ -89,49 +88,37 @@ async def update_source(
             else None,
             tool=checked_text("tool", tool, most=MAX_TOOL, least=1) if tool is not None else None,
         )
-        if changed is None:
+        if source is None:
             raise NotFound(NO_SUCH_SOURCE)
         await audit.record(tx, "source.change", "source", source_id)
-    return changed
+    return source
 
 
 async def get_source(resources: Resources, identity: Identity, source_id: UUID) -> Source:
-    """One source."""
+    """Get a source by its id."""
     async with resources.database.transaction(identity) as tx:
-        found = await storage.find_source(tx, source_id)
-    if found is None:
-        raise NotFound(NO_SUCH_SOURCE)
-    return found
+        return await require_source(tx, source_id)
 
 
 async def list_sources(resources: Resources, identity: Identity, *, after: str = "", limit: int = 50) -> list[Source]:
-    """Sources by name."""
+    """List sources, sorted by name."""
     async with resources.database.transaction(identity) as tx:
         return await storage.list_sources(tx, after=after, limit=min(limit, MAX_PAGE + 1))
 
 
-async def find_named(tx: Transaction, named: str | UUID) -> Source | None:
-    """The source of that name or id."""
-    if isinstance(named, UUID):
-        return await storage.find_source(tx, named)
-    return await storage.find_source_by_name(tx, named)
-
-
-async def require_named(tx: Transaction, named: str | UUID) -> Source:
-    """The source of that name or id, which there must be."""
-    found = await find_named(tx, named)
-    if found is None:
+async def require_source(tx: Transaction, name_or_id: str | UUID) -> Source:
+    """The source of that name or id, or `NotFound`."""
+    if (source := await storage.find_source(tx, name_or_id)) is None:
         raise NotFound(NO_SUCH_SOURCE)
-    return found
+    return source
 
 
 def allowed_folder(resources: Resources, folder: Path) -> Path:
-    """The folder as the system knows it, if the settings allow to read it: a caller must not read what it likes."""
-    allowed = [one.resolve() for one in resources.settings.document_folders]
+    """The resolved folder, if the settings allow to read it: callers must not read every file of the server."""
     real = folder.resolve()
-    if not any(real.is_relative_to(one) for one in allowed):
+    if not any(real.is_relative_to(allowed.resolve()) for allowed in resources.settings.document_folders):
         raise Forbidden(
-            "this folder may not be read; whoever runs Recordari allows folders, as in "
+            "this folder may not be read; the operator of Recordari allows folders, as in "
             'RECORDARI_DOCUMENT_FOLDERS=["/srv/handbook"]'
         )
     if not real.is_dir():

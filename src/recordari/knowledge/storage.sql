@@ -16,13 +16,13 @@ WHERE d.tenant_id = %(tenant_id)s AND d.document_id > %(after)s
     AND (%(source_id)s::uuid IS NULL OR d.source_id = %(source_id)s)
 ORDER BY d.document_id LIMIT %(limit)s
 
--- name: find_standing
--- At which revision the document of that name is, and what it was made from.
+-- name: find_current
+-- The current revision of the document of that name, and the hash of its file.
 SELECT document_id, revision, sha256, chunks FROM documents
 WHERE tenant_id = %(tenant_id)s AND source_id = %(source_id)s AND name = %(name)s
 
--- name: lock_standing
--- The same, held until the end of the transaction.
+-- name: lock_current
+-- The same, locked until the end of the transaction.
 SELECT document_id, revision, sha256, chunks FROM documents
 WHERE tenant_id = %(tenant_id)s AND source_id = %(source_id)s AND name = %(name)s FOR UPDATE
 
@@ -41,13 +41,13 @@ ON CONFLICT (tenant_id, document_id) DO UPDATE SET title = excluded.title, media
     chunks = excluded.chunks, pages = excluded.pages, metadata = excluded.metadata, updated_at = excluded.updated_at
 
 -- name: list_kept
--- The chunks of the present revision as far as they decide whether a text is here already.
+-- The chunks of the current revision: what tells whether a text is stored already.
 SELECT i.item_id, i.content_hash, i.metadata ->> 'title' AS title FROM document_chunks c
 JOIN items i ON i.tenant_id = c.tenant_id AND i.item_id = c.item_id
 WHERE c.tenant_id = %(tenant_id)s AND c.document_id = %(document_id)s AND i.live ORDER BY c.ordinal
 
 -- name: end_chunks
--- Chunks that the next revision has no longer: out of recall, and kept for questions about then.
+-- End chunks that the next revision does not contain. They leave recall, and questions about the past still find them.
 WITH hidden AS (
     UPDATE vectors SET live = false WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 )
@@ -55,11 +55,11 @@ UPDATE items SET invalid_at = %(now)s, thread = NULL, position = NULL
 WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND invalid_at IS NULL
 
 -- name: clear_chunks
--- Where the chunks of the last revision stood.
+-- Delete the positions of the last revision's chunks.
 DELETE FROM document_chunks WHERE tenant_id = %(tenant_id)s AND document_id = %(document_id)s
 
 -- name: insert_chunks
--- Where the chunks of a revision stand; one that was forgotten has no item and no place.
+-- The positions of a revision's chunks. A forgotten chunk has no item and no position.
 WITH given AS (
     SELECT * FROM unnest(
         %(ordinals)s::integer[], %(item_ids)s::uuid[], %(headings)s::jsonb[], %(pages)s::integer[], %(firsts)s::integer[],
@@ -74,14 +74,14 @@ SELECT %(tenant_id)s, %(document_id)s, ordinal, item_id, ARRAY(SELECT jsonb_arra
 FROM given
 
 -- name: save_original
--- The file itself, in the row or in the object store; the newest replaces the one before.
+-- The file itself, in the row or in the object store; it replaces the one before.
 INSERT INTO payloads (tenant_id, payload_key, document_id, media_type, bytes, sha256, body, object_key)
 VALUES (%(tenant_id)s, %(payload_key)s, %(document_id)s, %(media_type)s, %(bytes)s, %(sha256)s, %(body)s, %(object_key)s)
 ON CONFLICT (tenant_id, payload_key) DO UPDATE SET media_type = excluded.media_type, bytes = excluded.bytes,
     sha256 = excluded.sha256, body = excluded.body, object_key = excluded.object_key
 
 -- name: delete_original
--- The file of a revision that is not kept.
+-- Delete the file of a document.
 DELETE FROM payloads WHERE tenant_id = %(tenant_id)s AND document_id = %(document_id)s
 
 -- name: find_original
@@ -96,7 +96,7 @@ WHERE c.tenant_id = %(tenant_id)s AND c.document_id = %(document_id)s AND c.ordi
 ORDER BY c.ordinal LIMIT %(limit)s
 
 -- name: citations
--- Where chunks stand, by the item that holds each.
+-- The positions of chunks by item.
 SELECT c.item_id, c.document_id, d.name AS document, d.title, d.source_id, s.name AS source, d.revision, c.ordinal,
     c.heading, c.page, c.first, c.past
 FROM document_chunks c
@@ -105,7 +105,7 @@ JOIN sources s ON s.tenant_id = d.tenant_id AND s.source_id = d.source_id
 WHERE c.tenant_id = %(tenant_id)s AND c.item_id = ANY(%(item_ids)s)
 
 -- name: delete_document
--- Remove a document: its chunks leave recall, its file goes, and the source counts it no longer.
+-- Remove a document with its file. Its chunks leave recall, and the counts of its source go down.
 WITH gone AS (
     SELECT item_id FROM document_chunks WHERE tenant_id = %(tenant_id)s AND document_id = %(document_id)s
 ), hidden AS (
@@ -129,7 +129,7 @@ ON CONFLICT (tenant_id, name) DO NOTHING
 RETURNING source_id, name, kind, description, tool, folder, documents, chunks, sync, created_at, updated_at
 
 -- name: update_source
--- Say something else of a source; what is null stays.
+-- Change a source; null leaves a column as it is.
 UPDATE sources SET name = COALESCE(%(name)s, name), description = COALESCE(%(description)s, description),
     tool = COALESCE(%(tool)s, tool), updated_at = now()
 WHERE tenant_id = %(tenant_id)s AND source_id = %(source_id)s
@@ -151,7 +151,7 @@ SELECT source_id, name, kind, description, tool, folder, documents, chunks, sync
 WHERE tenant_id = %(tenant_id)s AND name > %(after)s ORDER BY name LIMIT %(limit)s
 
 -- name: list_entries
--- What the knowledge map says of every source, connected databases included.
+-- The knowledge map's columns of every source and connected database.
 SELECT name, kind, description, tool, documents FROM sources WHERE tenant_id = %(tenant_id)s
 UNION ALL
 SELECT d.name, 'database', d.description, NULL, 0 FROM databases d
@@ -160,14 +160,14 @@ WHERE d.tenant_id = %(tenant_id)s AND NOT EXISTS (
 ORDER BY name LIMIT 1000
 
 -- name: count_change
--- How many documents and chunks a source has more.
+-- Add to the counts of a source.
 UPDATE sources SET documents = documents + %(documents)s, chunks = chunks + %(chunks)s, updated_at = now()
 WHERE tenant_id = %(tenant_id)s AND source_id = %(source_id)s
 
 -- name: save_sync
--- How far a synchronisation has come.
+-- Save the progress of a synchronisation.
 UPDATE sources SET sync = %(sync)s WHERE tenant_id = %(tenant_id)s AND source_id = %(source_id)s
 
 -- name: delete_source
--- Remove a source; its documents must be gone before.
+-- Remove a source that has no documents.
 DELETE FROM sources WHERE tenant_id = %(tenant_id)s AND source_id = %(source_id)s

@@ -11,7 +11,7 @@ from uuid import UUID
 import typer
 
 from recordari.kit.commands import DEVELOPMENT_TENANT, ItemId, Reason, Tenant, Yes, ask, read_values
-from recordari.kit.output import Answer, Commands, Note, Record, Table, confirm, counted, record
+from recordari.kit.output import Answer, Commands, Hint, Record, Table, confirm, counted, record
 from recordari.kit.verbs import Caller
 from recordari.lifetime import erase as erase_verbs
 from recordari.lifetime import forget as forget_verbs
@@ -44,7 +44,7 @@ def forget(
         confirm(f"Forget this item and {derived} derived from it? You cannot undo this.", yes=yes)
     result = run(dry_run=dry_run)
     note = f"{counted(len(result.item_ids), 'item')} {'to be forgotten' if dry_run else 'forgotten'}"
-    return Answer(result, *map(str, result.item_ids), Note(note))
+    return Answer(result, *map(str, result.item_ids), Hint(note))
 
 
 def erase(

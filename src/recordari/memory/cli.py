@@ -11,7 +11,7 @@ from typing import TypeVar
 from recordari.core.checks import Progress
 from recordari.db import outbox
 from recordari.kit.commands import ask
-from recordari.kit.output import Note, console, counted
+from recordari.kit.output import Hint, console, counted
 from recordari.kit.verbs import Caller
 from recordari.memory.index import EMBED_TOPIC
 
@@ -58,11 +58,11 @@ async def settle(caller: Caller, *, patience: float, progress: Progress | None =
     return rest
 
 
-def left_to_worker(rest: int) -> Note | None:
+def left_to_worker(rest: int) -> Hint | None:
     """A note on the items that a worker has to embed."""
     if not rest:
         return None
-    return Note(f"{counted(rest, 'item')} still to be embedded; `recordari worker` or a running server does it")
+    return Hint(f"{counted(rest, 'item')} still to be embedded; `recordari worker` or a running server does it")
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, Yes, ask, open_re
 from recordari.kit.output import (
     Answer,
     Commands,
-    Note,
+    Hint,
     Record,
     Table,
     clean,
@@ -120,7 +120,7 @@ def init(
     return Answer(
         {"applied": applied, "ok": not failed},
         f"the database is ready; {counted(len(applied), 'migration')} applied",
-        Note("something else does not work yet; run `recordari doctor`") if failed else None,
+        Hint("something else does not work yet; run `recordari doctor`") if failed else None,
         code=1 if failed else 0,
     )
 
@@ -168,11 +168,11 @@ def reapply_erasures(*, erasures: Erasures = None) -> Answer:
     return Answer(reapplied, *_reapplied(reapplied))
 
 
-def _reapplied(reapplied: list[maintenance.TenantReapplied]) -> list[Table | Note | str]:
+def _reapplied(reapplied: list[maintenance.TenantReapplied]) -> list[Table | Hint | str]:
     if reapplied:
         return [Table(reapplied, empty="nothing"), "the erasures since the backup are repeated"]
     return [
-        Note(
+        Hint(
             "there is no journal of erasures here, so memory that was forgotten after the backup is back; if the journals "
             "are in another home, name their folder: `recordari db reapply-erasures --erasures HOME/erasures`"
         )
@@ -259,7 +259,7 @@ def stats(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
         "dead letters": figures.dead_letters,
         **{f"quota {name}": f"{share:.1%}" for name, share in figures.quota.shares.items()},
     }
-    return Answer(figures, Record(shown), *(Note(f"warning: {warning}") for warning in figures.quota.warnings))
+    return Answer(figures, Record(shown), *(Hint(f"warning: {warning}") for warning in figures.quota.warnings))
 
 
 models_commands = Commands()

@@ -23,7 +23,7 @@ from recordari.kit.commands import (
     ask,
     read_moment,
 )
-from recordari.kit.output import Answer, Note, Table, Text, record, shortened
+from recordari.kit.output import Answer, Hint, Table, Text, record, shortened
 from recordari.kit.verbs import Caller
 from recordari.memory import items
 from recordari.memory import remember as remember_verbs
@@ -67,7 +67,7 @@ def remember(
     return Answer(
         saved,
         f"{saved.id}  {'new' if saved.was_new else 'was here already'}",
-        Note(preview) if saved.payload_key is not None else None,
+        Hint(preview) if saved.payload_key is not None else None,
     )
 
 
@@ -117,8 +117,8 @@ def recall(
     return Answer(
         record(answer, without=() if explain else ("trace",)),
         Table([_row(item, reasons) for item in answer.items], empty=empty),
-        *(Note(line) for line in (_trace_lines(answer.trace) if answer.trace is not None else ())),
-        Note(late) if answer.degraded else None,
+        *(Hint(line) for line in (_trace_lines(answer.trace) if answer.trace is not None else ())),
+        Hint(late) if answer.degraded else None,
     )
 
 
@@ -132,7 +132,7 @@ def read_tool_output(
     """Print the whole text behind a preview, without control characters."""
     output = ask(lambda caller: items.read_tool_output(*caller, key, start=start, length=length), tenant)
     more = f"{output.next_start} of {output.total_bytes} bytes; --start {output.next_start} goes on"
-    return Answer(output, Text(output.content), Note(more) if output.next_start is not None else None)
+    return Answer(output, Text(output.content), Hint(more) if output.next_start is not None else None)
 
 
 def _row(item: RecalledItem, reasons: Mapping[str, str] | None) -> dict[str, object]:

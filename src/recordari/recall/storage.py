@@ -19,13 +19,15 @@ from recordari.core.checks import BEGINNING, END
 from recordari.core.identity import Identity, Scope, SessionId
 from recordari.core.items import Item, Kind
 from recordari.core.text import tsquery_literal
-from recordari.db.database import BatchedQuery, Database, Record, Transaction
+from recordari.db.database import BatchedQuery, Database, Record, Transaction, reader
 from recordari.db.queries import Queries, Query
 from recordari.recall.rules.arms import FEW_MENTIONS, FULL_DEPTHS, Depths
 from recordari.recall.rules.candidates import Candidate
 from recordari.recall.rules.temporal.times import Interval
 
 queries = Queries(__name__)
+
+_read_item = reader(Item)
 
 NO_VECTOR = np.zeros(1, dtype=np.float32)
 _NOW = {"live": queries.live_now.sql, "visible": queries.visible.sql}
@@ -284,7 +286,7 @@ def _snapshot_row(row: dict[str, Any]) -> SnapshotRow:
     shared = {name: row[name] for name in ("item_id", "scope", "session_id", "speaker", "trust", "event_time")}
     return SnapshotRow(
         version=version,
-        item=Item(**row),
+        item=_read_item(**row),
         candidate=Candidate(**shared, **features, is_fact=row["kind"] == Kind.FACT),
         embedding=None if embedding is None else np.frombuffer(embedding, dtype=">f2", offset=4),
         names=tuple(names),

@@ -9,7 +9,7 @@ import typer
 
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Limit, Tenant, User, ask
 from recordari.kit.commands import Session as InSession
-from recordari.kit.output import Answer, Commands, Note, Record, Table, record
+from recordari.kit.output import Answer, Commands, Hint, Record, Table, record
 from recordari.kit.verbs import Caller
 from recordari.sessions import messages as messages_verbs
 from recordari.sessions import runs, sessions
@@ -40,7 +40,7 @@ def list_sessions(
         tenant,
     )
     more = f"there may be more: --before {rows[-1].session_ref}" if len(rows) == limit else None
-    return Answer(rows, Table(rows, columns=COLUMNS, empty="there are no sessions"), Note(more) if more else None)
+    return Answer(rows, Table(rows, columns=COLUMNS, empty="there are no sessions"), Hint(more) if more else None)
 
 
 @sessions_commands.command("show")
@@ -110,7 +110,7 @@ def list_runs(
     )
     more = f"there may be more: --before {rows[-1].run_ref}" if len(rows) == limit else None
     table = Table(rows, columns=RUN_COLUMNS, empty="there are no runs", styles=STYLES)
-    return Answer(rows, table, Note(more) if more else None)
+    return Answer(rows, table, Hint(more) if more else None)
 
 
 @runs_commands.command("show")

@@ -16,7 +16,7 @@ from recordari.kit.commands import (
     ask_as_operator,
     ask_owner,
 )
-from recordari.kit.output import Answer, Commands, Note, Record, Table, confirm, record
+from recordari.kit.output import Answer, Commands, Hint, Record, Table, confirm, record
 from recordari.sharing import share
 
 share_commands = Commands()
@@ -51,7 +51,7 @@ def withdraw(
 ) -> Answer:
     """Withdraw a memory; its copies are removed at once."""
     withdrawn = ask(lambda caller: share.withdraw(*caller, item_id, tenant=from_tenant), tenant)
-    return Answer({"item_id": item_id, "withdrawn": withdrawn}, Note(f"withdrawn from {withdrawn} tenants"))
+    return Answer({"item_id": item_id, "withdrawn": withdrawn}, Hint(f"withdrawn from {withdrawn} tenants"))
 
 
 @share_commands.command()
@@ -96,7 +96,7 @@ def remove(tenant: TenantName, *, yes: Yes = False) -> Answer:
     """Remove a tenant from its organisation; all copies of its shares and in it are removed."""
     confirm(f"Remove {tenant} from its organisation? Its shares and all copies end at once.", yes=yes)
     ask_as_operator(lambda caller: share.remove_member(caller.resources, tenant), tenant)
-    return Answer({"tenant": tenant, "done": "removed"}, Note(f"{tenant} belongs to no organisation"))
+    return Answer({"tenant": tenant, "done": "removed"}, Hint(f"{tenant} belongs to no organisation"))
 
 
 @org_commands.command("list")

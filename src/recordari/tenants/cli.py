@@ -12,7 +12,7 @@ import typer
 from recordari.core.identity import Role
 from recordari.errors import Conflict, NotFound
 from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, Yes, ask, ask_as_operator, ask_owner, read_values
-from recordari.kit.output import Answer, Commands, Note, Record, Table, confirm, record
+from recordari.kit.output import Answer, Commands, Hint, Record, Table, confirm, record
 from recordari.kit.verbs import Caller
 from recordari.tenants import tenants
 from recordari.tenants.rules import Tenant as TenantRecord
@@ -103,7 +103,7 @@ def create_key(
     return Answer(
         record(key, without=HASH),
         key.key,
-        Note(f"key {key.key_id} ({key.role} of tenant {tenant}); it is not shown again"),
+        Hint(f"key {key.key_id} ({key.role} of tenant {tenant}); it is not shown again"),
     )
 
 

@@ -14,7 +14,7 @@ import typer
 from recordari.core.checks import Progress
 from recordari.errors import InvalidInput
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, Yes, ask
-from recordari.kit.output import Answer, Note, confirm, counted, print_note, record
+from recordari.kit.output import Answer, Hint, confirm, counted, print_note, record
 from recordari.kit.verbs import Caller
 from recordari.memory import remember
 from recordari.memory.cli import ask_and_embed, left_to_worker, progress_bar
@@ -152,7 +152,7 @@ def export(
     if to_screen:  # the lines are the answer, with --json too
         print_note(note)
         return None
-    return Answer({"file": str(file), "lines": count}, Note(note))
+    return Answer({"file": str(file), "lines": count}, Hint(note))
 
 
 async def _write(lines: AsyncIterator[str], file: Path, progress: Progress) -> int:

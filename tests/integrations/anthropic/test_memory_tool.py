@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.json_server import Reply, Request, json_server
 
-from recordari.integrations.anthropic import AsyncRecordariMemoryTool, RecordariMemoryTool, place_of
+from recordari.integrations.anthropic import AsyncRecordariMemoryTool, RecordariMemoryTool, path_of
 from recordari.integrations.base import Verbs
 from recordari.sync import Facade
 
@@ -130,14 +130,14 @@ async def test_what_a_file_says_is_recalled_and_belongs_to_its_user(verbs: Verbs
 )
 def test_a_path_outside_is_refused_however_it_is_written(path: str) -> None:
     with pytest.raises(ToolError):
-        place_of(path)
+        path_of(path)
 
 
 @settings(max_examples=300)
 @given(st.text(alphabet="./%2ef\\\u2025\uff0e\uff0fmemoris a", max_size=24))
 def test_whatever_is_accepted_lies_below_the_folder(rest: str) -> None:
     try:
-        place = place_of("/memories/" + rest)
+        place = path_of("/memories/" + rest)
     except ToolError:
         return
     assert not {"", ".", ".."} & set(place.labels)

@@ -1,7 +1,7 @@
 """The command line: `recordari <command>`.
 
-Only the module of the command that you run is imported, so that `recordari --help` costs little: the others are known
-here by name and one sentence. For the same reason the classes below import the library when a command needs it.
+Only the module of the command that you run is imported, so that `recordari --help` is fast; this module has the names
+and summaries of the others. For the same reason the library is imported only when a command needs it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "main"]
 
-# name → where it is and what it does: a Typer where it has commands of its own, a function where it has none.
+# By name: its place and its summary. A place is a Typer for a group of commands, and a function for one command.
 COMMANDS = {
     "serve": ("doors.cli.serve:serve", "Start the server: REST, MCP and background work in one process."),
     "worker": ("doors.cli.serve:worker", "Run background work in a process of its own."),
     "mcp": ("doors.cli.serve:mcp", "Serve MCP over standard input and output, for an agent on this machine."),
     "remember": ("recall.cli:remember", "Remember something."),
-    "recall": ("recall.cli:recall", "Ask memory."),
-    "context": ("context.cli:context", "Print what an agent would see for a question."),
+    "recall": ("recall.cli:recall", "Search memory."),
+    "context": ("context.cli:context", "Print the context that an agent would get for a question."),
     "read-tool-output": ("recall.cli:read_tool_output", "Print the whole text behind a preview."),
     "facts": ("facts.cli:facts_commands", "List, correct, end, restore and pin facts."),
     "sessions": ("sessions.cli:sessions_commands", "List conversations, show and close one."),
@@ -44,17 +44,17 @@ COMMANDS = {
     "erase": ("lifetime.cli:erase", "Erase a user everywhere."),
     "policy": ("lifetime.cli:policy_commands", "Set how long memory is kept, what is held, protected and masked."),
     "webhooks": ("events.cli:webhooks_commands", "List, add, pause, resume and remove webhooks."),
-    "stats": ("operations.cli:stats", "Show how much a tenant remembers and what waits."),
+    "stats": ("operations.cli:stats", "Show how much a tenant remembers and how much work waits."),
     "document": ("knowledge.cli:document_commands", "Add, list, read, search and remove documents."),
     "source": ("knowledge.cli:source_commands", "Register sources, and synchronise folders of documents."),
-    "profile": ("context.cli:profile", "Print what is known of a user or an agent."),
+    "profile": ("context.cli:profile", "Print the profile of a user or an agent."),
     "reindex": ("worker.cli:reindex", "Derive index, vectors and entities again from the rows."),
-    "reembed": ("worker.cli:reembed", "Move to another embedding model while recall goes on."),
-    "jobs": ("worker.cli:jobs_commands", "List background work, and replay what failed."),
-    "database": ("databases.cli:database_commands", "Connect databases that agents may ask, and ask them."),
-    "doctor": ("operations.cli:doctor", "Check what works, and say what to do about the rest."),
+    "reembed": ("worker.cli:reembed", "Move to another embedding model while recall keeps working."),
+    "jobs": ("worker.cli:jobs_commands", "List background work, and replay failed work."),
+    "database": ("databases.cli:database_commands", "Connect databases that agents may query, and query them."),
+    "doctor": ("operations.cli:doctor", "Check the installation, and say how to fix problems."),
     "tenant": ("tenants.cli:tenant_commands", "Create, list, show and change tenants."),
-    "proposals": ("learning.cli:proposals_commands", "Decide what the weekly review would change."),
+    "proposals": ("learning.cli:proposals_commands", "Accept or reject the changes that the weekly review proposes."),
     "workflows": ("learning.cli:workflows_commands", "Save, choose, reward and retire ways to do a task."),
     "share": ("sharing.cli:share_commands", "Share memories with other tenants of the organisation."),
     "org": ("sharing.cli:org_commands", "Group tenants that may share memories."),
@@ -67,17 +67,16 @@ COMPLETING, COMPLETED_LINE = "_RECORDARI_COMPLETE", "_TYPER_COMPLETE_ARGS"
 
 
 class LibraryOpening:
-    """Opens the library in this process."""
+    """Opens the library in this process, for `kit.commands`."""
 
     def resources(self, settings: Settings) -> AbstractAsyncContextManager[Resources]:
-        """Everything verbs need, for these settings."""
         from recordari.wiring import open_resources
 
         return open_resources(settings)
 
     @asynccontextmanager
     async def tenant(self, caller: Caller, tenant: str, *, worker: bool) -> AsyncIterator[None]:
-        """Make sure that the tenant exists; the first one is made. `worker` runs background work meanwhile."""
+        """Check that the tenant exists, and create the development tenant. `worker` runs background work meanwhile."""
         from recordari.kit.commands import DEVELOPMENT_TENANT
         from recordari.runner import background_worker
         from recordari.tenants.tenants import ensure_tenant, get_tenant
@@ -87,7 +86,7 @@ class LibraryOpening:
         try:
             await get_tenant(*caller)
         except NotFound:
-            raise NotFound(f"there is no tenant {tenant!r}; make it with `recordari tenant create`") from None
+            raise NotFound(f"there is no tenant {tenant!r}; create it with `recordari tenant create`") from None
         async with AsyncExitStack() as stack:
             if worker and caller.resources.settings.worker:
                 await stack.enter_async_context(background_worker(caller.resources))
@@ -96,13 +95,13 @@ class LibraryOpening:
 
 def version() -> Answer:
     """Print the version."""
-    found = metadata.version("recordari")
-    return Answer({"recordari": found, "python": sys.version.split()[0]}, found)
+    installed = metadata.version("recordari")
+    return Answer({"recordari": installed, "python": sys.version.split()[0]}, installed)
 
 
 def _only_help(
     context: typer.Context,
-    show_version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if show_version:
         print_line(metadata.version("recordari"))
@@ -113,13 +112,13 @@ def _only_help(
         use(LibraryOpening())
 
 
-def build(wanted: str | None) -> typer.Typer:
-    """Make the command tree, with the module of `wanted` loaded and the others as a line of help."""
+def build(command_name: str | None) -> typer.Typer:
+    """Make the command tree; only the module of the named command is loaded."""
     root = Commands(
         name="recordari",
         help="Memory for AI agents: remembers, recalls, forgets by policy.",
         no_args_is_help=True,
-        rich_markup_mode=None,  # plain lines, as all that we print: no boxes, in a pipe or out of one
+        rich_markup_mode=None,  # plain lines like all our output, without boxes
         pretty_exceptions_enable=False,  # they print the values of variables, secrets included
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -127,7 +126,7 @@ def build(wanted: str | None) -> typer.Typer:
     for name, (place, summary) in COMMANDS.items():
         if name == "version":
             root.command(name)(version)
-        elif name != wanted:
+        elif name != command_name:
             root.command(name, help=summary, short_help=summary)(_only_help)
         else:
             module, _, attribute = place.partition(":")
@@ -141,17 +140,16 @@ def build(wanted: str | None) -> typer.Typer:
 
 def main() -> None:
     """Run the command of `sys.argv`; exit code 1 for an error of ours, 2 for wrong usage."""
-    # A shell that completes a line hands it over in a variable of its own.
+    # A shell that completes a line passes it in an environment variable.
     words = os.environ.get(COMPLETED_LINE, "").split() if COMPLETING in os.environ else sys.argv
-    wanted = next((word for word in words[1:] if not word.startswith("-")), None)
     try:
-        build(wanted)(prog_name="recordari")
+        build(next((word for word in words[1:] if not word.startswith("-")), None))(prog_name="recordari")
     except RecordariError as error:
         fail(error)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     except BrokenPipeError:
-        # The reader (`head`, `less`) has left; Python must not try to flush what nobody reads.
+        # The reader (`head`, `less`) has exited; Python must not try to flush the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

@@ -1,4 +1,4 @@
-"""`recordari serve`, `worker` and `mcp`: the programs that keep running."""
+"""`recordari serve`, `worker` and `mcp`: the commands that keep running."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def serve(
 
     Settings come from the environment or a `.env` file; `docs/reference/settings.md` lists all of them.
     """
-    given: dict[str, Any] = {"host": host, "port": port, "worker": False if no_worker else None}
-    settings = read_settings(quiet=False, **{name: value for name, value in given.items() if value is not None})
-    with contextlib.suppress(asyncio.CancelledError):  # stopped before it was up
+    options: dict[str, Any] = {"host": host, "port": port, "worker": False if no_worker else None}
+    settings = read_settings(quiet=False, **{name: value for name, value in options.items() if value is not None})
+    with contextlib.suppress(asyncio.CancelledError):  # stopped before it had started
         asyncio.run(_serve(settings))
 
 
@@ -56,7 +56,7 @@ async def _serve(settings: Settings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
     # The port first: a second server must fail before it makes a key or touches the database.
-    with _listening(settings) as listener:
+    with listening(settings) as listener:
         async with open_resources(settings) as resources:
             _print_key(await make_development_key(resources))
             app = create_app(settings, resources=resources, background=background_worker)
@@ -85,7 +85,7 @@ def _configuration(app: FastAPI) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to us: uvicorn would raise them again before the database is stopped."""
+    """A server without signal handlers: uvicorn's would raise the signal again before the database is stopped."""
 
     def __init__(self, config: uvicorn.Config, *, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -101,17 +101,18 @@ class _Server(uvicorn.Server):
             self._ready()
 
     def stop(self) -> None:
-        """Finish what is under way; asked a second time, do not wait for it."""
+        """Finish the open requests and stop; on a second call, stop at once."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
 
 @contextlib.contextmanager
-def _listening(settings: Settings) -> Iterator[socket.socket]:
+def listening(settings: Settings) -> Iterator[socket.socket]:
+    """Listen on the address of the settings for as long as the block lasts."""
     host, port = settings.host.strip("[]"), settings.port
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        made = socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except socket.gaierror:
         raise ConfigurationError(f"there is no address {host!r} to listen on; set RECORDARI_HOST") from None
     except OSError as error:
@@ -119,15 +120,17 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
             f"cannot listen on {host}:{port} ({os.strerror(error.errno or 0)}); choose another port with --port or "
             "RECORDARI_PORT, or stop what uses it"
         ) from None
-    with listener:
+    # asyncio sends small answers at once (TCP_NODELAY) only if the socket names its protocol. Without it every second
+    # request of a kept connection waits 40 ms for an acknowledgement.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=made.detach()) as listener:
         yield listener
 
 
-def _print_key(made: NewKey | None) -> None:
-    """Print the first key as soon as it is made: it cannot be read later."""
-    if made is not None:
-        print_line(f"development key (admin of the tenant {DEVELOPMENT_TENANT!r}), shown this once:")
-        print_line(f"  {made.key}")
+def _print_key(new: NewKey | None) -> None:
+    """Print the first key as soon as it exists: it cannot be read later."""
+    if new is not None:
+        print_line(f"development key (admin of the tenant {DEVELOPMENT_TENANT!r}), shown only once:")
+        print_line(f"  {new.key}")
         print_line("make another with `recordari key create`")
         print_line()
 
@@ -146,7 +149,7 @@ def _print_banner(settings: Settings, app: FastAPI, listener: socket.socket) -> 
 
 
 try:
-    from recordari.doors.mcp.profiles import PROFILES, ToolProfile
+    from recordari.doors.mcp.profiles import PROFILES
     from recordari.doors.mcp.server import serve_stdio
 except ModuleNotFoundError as error:
     if error.name not in {"mcp", "mcp_types"}:
@@ -170,20 +173,19 @@ def mcp(
         raise ConfigurationError("MCP needs a further package; install it with `pip install 'recordari[mcp]'`")
     if profile not in PROFILES:
         raise InvalidInput(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}", field="profile")
-    asyncio.run(_serve_mcp(tenant, user, agent, session, PROFILES[profile]))
+    tools = PROFILES[profile]
 
+    async def run() -> None:
+        async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as caller:
+            # A model is no administrator, even if an administrator started it, unless the profile says so.
+            identity = replace(caller.identity, role=tools.role, actor="mcp")
+            await serve_stdio(Memory(caller.resources, identity), tools)
 
-async def _serve_mcp(
-    tenant: str, user: str | None, agent: str | None, session: str | None, profile: ToolProfile
-) -> None:
-    async with open_memory(tenant, user=user, agent=agent, session=session, worker=True) as caller:
-        # A model is no administrator, even if an administrator started it, unless the profile says so.
-        identity = replace(caller.identity, role=profile.role, actor="mcp")
-        await serve_stdio(Memory(caller.resources, identity), profile)
+    asyncio.run(run())
 
 
 def worker() -> None:
-    """Run background work until you stop it (Ctrl-C or SIGTERM); it finishes what is under way."""
+    """Run background work until you stop it (Ctrl-C or SIGTERM); it finishes the work it has begun."""
     asyncio.run(_work(read_settings(quiet=False)))
 
 

@@ -1,8 +1,8 @@
-"""Which tools a model gets: the default ones, those of an administrator, or under the names of another memory server."""
+"""The profiles of tools: the default ones, those for administrators, and those under the names that mem0 uses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
@@ -45,7 +45,7 @@ class ToolProfile:
     instructions: str
     tools: tuple[MemoryTool, ...]
     role: Role = Role.AGENT
-    """The least that a credential must be to use it."""
+    """The role that a credential needs to use it."""
 
 
 class HistoryShown(BaseModel):
@@ -55,48 +55,38 @@ class HistoryShown(BaseModel):
 
 
 class DoneShown(BaseModel):
-    """That it is done."""
+    """The memory that was changed."""
 
     id: UUID
 
 
 class EditArguments(ItemArguments):
-    """Another text for a fact or a procedure."""
+    """A new text for a fact or a procedure."""
 
     content: str = Field(min_length=1, description="The new text, whole.")
     reason: str | None = Field(default=None, max_length=500)
 
 
 class PinArguments(ItemArguments):
-    """Whether a memory is kept from fading."""
+    """Whether a memory is kept from decay."""
 
     pinned: bool = True
 
 
-async def _history(memory: Memory, asked: ItemArguments) -> object:
-    return HistoryShown(items=await memory.item_history(asked.id))
+async def _history(memory: Memory, arguments: ItemArguments) -> object:
+    return HistoryShown(items=await memory.item_history(arguments.id))
 
 
-async def _invalidate(memory: Memory, asked: ForgetArguments) -> object:
-    await memory.invalidate_item(asked.id, reason=asked.reason)
-    return DoneShown(id=asked.id)
-
-
-async def _restore(memory: Memory, asked: ForgetArguments) -> object:
-    await memory.restore_item(asked.id, reason=asked.reason)
-    return DoneShown(id=asked.id)
-
-
-async def _pin(memory: Memory, asked: PinArguments) -> object:
-    await memory.pin_item(asked.id, pinned=asked.pinned)
-    return DoneShown(id=asked.id)
+async def _done(change: Awaitable[object], item_id: UUID) -> object:
+    await change
+    return DoneShown(id=item_id)
 
 
 ADMIN_TOOLS = (
     MemoryTool(
         name="memory_history",
         title="History of a memory",
-        description="Every version of a memory, also those that were superseded, with the times they were true.",
+        description="Every version of a memory, superseded ones included, with the times when each was true.",
         takes=ItemArguments,
         gives=HistoryShown,
         run=_history,
@@ -105,20 +95,18 @@ ADMIN_TOOLS = (
     MemoryTool(
         name="edit_memory",
         title="Edit a memory",
-        description="Give a fact or a procedure another text. The old version is superseded, and stays for the record.",
+        description="Give a fact or a procedure a new text. The old version is superseded and stays in its history.",
         takes=EditArguments,
         gives=Remembered,
-        run=lambda memory, asked: memory.edit_item(asked.id, asked.content, reason=asked.reason),
-        reads_only=False,
+        run=lambda memory, given: memory.edit_item(given.id, given.content, reason=given.reason),
     ),
     MemoryTool(
         name="invalidate_memory",
         title="Invalidate a memory",
-        description="Say that a memory is no longer true. It leaves recall and stays for the record; it can be restored.",
+        description="Say that a memory is no longer true. It leaves recall and stays in its history; it can be restored.",
         takes=ForgetArguments,
         gives=DoneShown,
-        run=_invalidate,
-        reads_only=False,
+        run=lambda memory, given: _done(memory.invalidate_item(given.id, reason=given.reason), given.id),
     ),
     MemoryTool(
         name="restore_memory",
@@ -126,17 +114,15 @@ ADMIN_TOOLS = (
         description="Make a memory current again that was invalidated, superseded or archived.",
         takes=ForgetArguments,
         gives=DoneShown,
-        run=_restore,
-        reads_only=False,
+        run=lambda memory, given: _done(memory.restore_item(given.id, reason=given.reason), given.id),
     ),
     MemoryTool(
         name="pin_memory",
         title="Pin a memory",
-        description="Keep a memory from fading, or let it fade again.",
+        description="Keep a memory from decay, or let it decay again.",
         takes=PinArguments,
         gives=DoneShown,
-        run=_pin,
-        reads_only=False,
+        run=lambda memory, given: _done(memory.pin_item(given.id, pinned=given.pinned), given.id),
     ),
 )
 
@@ -155,7 +141,7 @@ class SearchArguments(Arguments):
 
 
 class UpdateArguments(ItemArguments):
-    """Another text for a memory."""
+    """A new text for a memory."""
 
     text: Annotated[str, Field(min_length=1, description="The new text, whole.")]
 
@@ -167,16 +153,15 @@ MEM0_TOOLS = (
         description="Remember something about the user beyond this conversation: a preference, a decision, a detail.",
         takes=AddArguments,
         gives=Remembered,
-        run=lambda memory, asked: memory.remember_fact(asked.text),
-        reads_only=False,
+        run=lambda memory, given: memory.remember_fact(given.text),
     ),
     MemoryTool(
         name="search_memories",
         title="Search memories",
-        description="Search everything that is remembered, by meaning and by words. The best comes first.",
+        description="Search all memories by meaning and by words. The best comes first.",
         takes=SearchArguments,
         gives=RecallAnswer,
-        run=lambda memory, asked: memory.recall(asked.query, top_k=asked.limit),
+        run=lambda memory, given: memory.recall(given.query, top_k=given.limit),
         reads_only=True,
     ),
     MemoryTool(
@@ -185,35 +170,33 @@ MEM0_TOOLS = (
         description=f"List memories, newest first; kinds are {', '.join(kind.value for kind in Kind)}.",
         takes=ListArguments,
         gives=MemoriesShown,
-        run=lambda memory, asked: memory.list_items(**dict(asked)),
+        run=lambda memory, given: memory.list_items(**dict(given)),
         reads_only=True,
     ),
     MemoryTool(
         name="get_memory",
         title="Get a memory",
-        description="One memory by its id.",
+        description="Get one memory by its id.",
         takes=ItemArguments,
         gives=Item,
-        run=lambda memory, asked: memory.get_item(asked.id),
+        run=lambda memory, given: memory.get_item(given.id),
         reads_only=True,
     ),
     MemoryTool(
         name="update_memory",
         title="Update a memory",
-        description="Give a memory another text; the old version stays for the record and leaves recall.",
+        description="Give a memory a new text; the old version leaves recall and stays in its history.",
         takes=UpdateArguments,
         gives=Remembered,
-        run=lambda memory, asked: memory.edit_item(asked.id, asked.text),
-        reads_only=False,
+        run=lambda memory, given: memory.edit_item(given.id, given.text),
     ),
     MemoryTool(
         name="delete_memory",
         title="Delete a memory",
-        description="Remove one memory for good, with what was derived from it. Only when the user asks for it.",
+        description="Remove one memory for good, with everything derived from it. Only when the user asks for it.",
         takes=ItemArguments,
         gives=Forgotten,
-        run=lambda memory, asked: memory.forget(asked.id),
-        reads_only=False,
+        run=lambda memory, given: memory.forget(given.id),
         destroys=True,
     ),
 )

@@ -1,4 +1,4 @@
-"""Serves a profile of tools: over HTTP to whoever has a key, or over standard input and output."""
+"""Serves a profile of tools, over HTTP to callers with a key, or over standard input and output."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MemoryOf = Callable[[ServerRequestContext[Any, Any]], Memory]
 
 
 def create_mcp(memory_of: MemoryOf, profile: ToolProfile) -> Server[Any]:
-    """The MCP server of a profile; `memory_of` gives the memory of who makes a request."""
+    """The MCP server of a profile; `memory_of` gives the memory bound to the caller of a request."""
     tools = {tool.name: tool for tool in profile.tools}
     listed = types.ListToolsResult(tools=[tool.described() for tool in profile.tools])
 
@@ -46,12 +46,12 @@ def create_mcp(memory_of: MemoryOf, profile: ToolProfile) -> Server[Any]:
         return listed
 
     async def call_tool(
-        context: ServerRequestContext[Any, Any], asked: types.CallToolRequestParams
+        context: ServerRequestContext[Any, Any], request: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        tool = tools.get(asked.name)
+        tool = tools.get(request.name)
         if tool is None:
             return failed("not_found", f"there is no such tool; there are {', '.join(tools)}")
-        return await tool.call(memory_of(context), asked.arguments or {})
+        return await tool.call(memory_of(context), request.arguments or {})
 
     async def list_resources(_: ServerRequestContext[Any, Any], __: object) -> types.ListResourcesResult:
         return LISTED
@@ -60,9 +60,9 @@ def create_mcp(memory_of: MemoryOf, profile: ToolProfile) -> Server[Any]:
         return TEMPLATES
 
     async def read_resource(
-        context: ServerRequestContext[Any, Any], asked: types.ReadResourceRequestParams
+        context: ServerRequestContext[Any, Any], request: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        return await read(memory_of(context), str(asked.uri))
+        return await read(memory_of(context), str(request.uri))
 
     server: Server[Any] = Server(
         "recordari",
@@ -76,7 +76,7 @@ def create_mcp(memory_of: MemoryOf, profile: ToolProfile) -> Server[Any]:
         on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
     )
-    # The SDK would hand the text of exceptions to any OpenTelemetry set-up that it finds.
+    # Otherwise the SDK passes the text of exceptions to any OpenTelemetry set-up that it finds.
     server.middleware.clear()
     return server
 
@@ -94,7 +94,7 @@ def doors(settings: Settings) -> list[McpDoor]:
 
 
 class McpDoor:
-    """`POST` to one profile, for requests that the gate has let in; `running` must surround it."""
+    """`POST` to one profile, for authenticated requests, inside the block of `running`."""
 
     def __init__(self, settings: Settings, profile: ToolProfile) -> None:
         self.path = PATH if profile.name == "default" else f"{PATH}/{profile.name}"
@@ -111,7 +111,7 @@ class McpDoor:
             stateless_http=True,
             json_response=True,
             max_request_body_size=self._max_bytes,
-            # Host names are checked by our own layer and origins below: they know more patterns.
+            # `Hosts` checks host names, and `_check_origin` origins: they know more patterns.
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
         async with server.session_manager.run():
@@ -122,22 +122,21 @@ class McpDoor:
                 self._manager = None
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Serve one request, or raise `Forbidden`."""
         assert self._manager is not None
-        scope["route"] = self  # by its path it is named in metrics, as FastAPI does for routes of its own
+        scope["route"] = self  # metrics name it by its path, like FastAPI's own routes
         request = Request(scope)
         self._check_origin(request.headers.get("origin"))
-        named = {noun: request.headers.get(f"recordari-{noun}") for noun in ("user", "agent", "session", "run")}
-        identity = acting_identity(request, **named)
+        names = {noun: request.headers.get(f"recordari-{noun}") for noun in ("user", "agent", "session", "run")}
+        identity = acting_identity(request, **names)
         if self._profile.role is Role.ADMIN:
             require_admin(identity)
         request.state.memory = Memory(request.app.state.resources, identity)
         await self._manager.handle_request(scope, receive, send)
 
     def _check_origin(self, origin: str | None) -> None:
-        """Refuse the page of another site, whose browser would send our address along with its own."""
+        """Refuse requests that a browser sends for the page of another site."""
         if origin is not None and not self._hosts.knows(without_port(urlsplit(origin).netloc.lower())):
-            raise Forbidden("this server does not answer to pages from there; see RECORDARI_ALLOWED_HOSTS")
+            raise Forbidden("this server does not answer pages of that site; see RECORDARI_ALLOWED_HOSTS")
 
 
 def _memory_of_request(context: ServerRequestContext[Any, Any]) -> Memory:
@@ -149,7 +148,7 @@ def _memory_of_request(context: ServerRequestContext[Any, Any]) -> Memory:
 FACTS = "recordari://facts"
 MEMORY = "recordari://memories/"
 JSON = "application/json"
-NEWEST = 50  # facts that the list has
+NEWEST = 50  # facts in the list
 
 LISTED = types.ListResourcesResult(
     resources=[
@@ -176,25 +175,22 @@ TEMPLATES = types.ListResourceTemplatesResult(
 
 
 async def read(memory: Memory, address: str) -> types.ReadResourceResult:
-    """What stands at the address, for whom the memory is; an error of the protocol where there is nothing."""
+    """Read a resource, or raise an error of the protocol if there is none."""
     try:
-        found = await _read(memory, address)
+        resource = await _read(memory, address)
     except RecordariError as error:
         raise MCPError(code=types.INVALID_PARAMS, message=f"{error.code}: {public_detail(error)}") from error
-    text = to_json(found).decode()
-    return types.ReadResourceResult(contents=[types.TextResourceContents(uri=address, mime_type=JSON, text=text)])
+    contents = types.TextResourceContents(uri=address, mime_type=JSON, text=to_json(resource).decode())
+    return types.ReadResourceResult(contents=[contents])
 
 
 async def _read(memory: Memory, address: str) -> Item | tuple[Item, ...]:
     if address == FACTS:
         return (await memory.list_items(kinds=[Kind.FACT], limit=NEWEST)).items
     if address.startswith(MEMORY):
-        return await memory.get_item(_id(address.removeprefix(MEMORY)))
+        try:
+            item_id = UUID(address.removeprefix(MEMORY))
+        except ValueError:
+            raise NotFound("there is no such item") from None
+        return await memory.get_item(item_id)
     raise NotFound(f"there is nothing at this address; there are {FACTS} and {MEMORY}{{id}}")
-
-
-def _id(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        raise NotFound("there is no such item") from None

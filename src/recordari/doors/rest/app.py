@@ -1,7 +1,7 @@
-"""The REST application: what `recordari serve` runs.
+"""The REST application, which `recordari serve` runs.
 
 A request passes, from the outside in: `RequestContext` (id, log, metrics, errors), `Timeout`, `Hosts`, `Gate`
-(credential, rate), `Body` (size, depth), `Admitted` (a place), `Idempotent` (done once), then its route.
+(credential, rate), `RequestBody` (size, depth), `Admitted` (a place), `Idempotent` (done once), then its route.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from starlette.routing import Route
 from recordari.config import Settings, load_settings
 from recordari.databases.rules import readonly_sql
 from recordari.doors.rest.admission import Admission
-from recordari.doors.rest.gate import Gate
+from recordari.doors.rest.gate import Gate, RequestContext
 from recordari.doors.rest.idempotency import KEY_PARAMETER, Idempotent
-from recordari.doors.rest.limits import STREAMED, Admitted, Body, Hosts, RateLimit, Timeout
-from recordari.doors.rest.request_context import RequestContext
+from recordari.doors.rest.limits import STREAMED, Admitted, Hosts, RateLimit, RequestBody, Timeout
 from recordari.kit import problems
 from recordari.kit.problems import ProblemResponse
 from recordari.kit.resources import Resources
@@ -40,44 +39,47 @@ except ModuleNotFoundError as error:
         raise
 
     def mcp_doors(settings: Settings) -> list[McpDoor]:
-        """None: the extra `mcp` is not installed."""
+        """The extra `mcp` is not installed."""
         return []
 
 
 Background = Callable[[Resources], AbstractAsyncContextManager[object]]
 
 TAGS = [
-    {"name": "items", "description": "What is remembered."},
-    {"name": "recall", "description": "What memory answers."},
-    {"name": "context", "description": "What an agent is to see."},
+    {"name": "items", "description": "Memories: write, read and list them."},
+    {"name": "recall", "description": "Search of memory."},
+    {"name": "context", "description": "What an agent gets to see for a question."},
     {"name": "sessions", "description": "Conversations: messages, window, summary and notes."},
     {"name": "runs", "description": "Agent runs with their turns and tool calls."},
     {"name": "episodes", "description": "What an agent did."},
-    {"name": "state", "description": "JSON by key of a run or session."},
-    {"name": "entries", "description": "Documents by namespace and key, that can be searched."},
-    {"name": "workflows", "description": "Ways of doing a task, chosen by what came of them."},
-    {"name": "databases", "description": "Databases of your own that can be asked."},
-    {"name": "proposals", "description": "Changes of memory that wait for an administrator's word."},
-    {"name": "sharing", "description": "Memories given to other tenants of the organisation, and received from them."},
-    {"name": "tenant", "description": "The tenant of the credential, and who a request acts as."},
+    {"name": "state", "description": "JSON values of a run or session, by key."},
+    {"name": "entries", "description": "JSON documents by namespace and key."},
+    {"name": "workflows", "description": "Ways to do a task, chosen by their results."},
+    {"name": "databases", "description": "Your databases that agents may query."},
+    {"name": "proposals", "description": "Changes of memory that wait for an administrator."},
+    {
+        "name": "sharing",
+        "description": "Memories shared with other tenants of the organisation, and received from them.",
+    },
+    {"name": "tenant", "description": "The tenant and the identity of the credential."},
     {"name": "users", "description": "The people that agents talk with."},
     {"name": "agents", "description": "Definitions of agents."},
     {"name": "keys", "description": "API keys."},
-    {"name": "audit", "description": "Who changed what and why."},
-    {"name": "jobs", "description": "Background work: what runs and what failed."},
+    {"name": "audit", "description": "The log of changes: who, what and why."},
+    {"name": "jobs", "description": "Background work and its failures."},
     {"name": "reports", "description": "Daily briefs for people."},
-    {"name": "stats", "description": "How memory fares, and how much of the plan is used."},
-    {"name": "retention", "description": "What ends memory: the policy and its sweeps, and decay."},
-    {"name": "erasures", "description": "Erasing a user everywhere."},
+    {"name": "stats", "description": "Statistics of memory, and usage of the plan."},
+    {"name": "retention", "description": "How long memory is kept: the policy, its sweeps, and decay."},
+    {"name": "erasures", "description": "Erasure of a user everywhere."},
     {"name": "export", "description": "Everything as JSON Lines, out and in."},
     {"name": "protection", "description": "Sources that no fact may copy; personal data and secrets."},
-    {"name": "events", "description": "What changes in memory, and webhooks that carry it on."},
-    {"name": "knowledge", "description": "What can be looked up: sources and documents."},
-    {"name": "mem0", "description": "What mem0's client calls."},
+    {"name": "events", "description": "Changes of memory, and webhooks that receive them."},
+    {"name": "knowledge", "description": "Sources and documents."},
+    {"name": "mem0", "description": "The routes that mem0's client calls."},
     {"name": "health", "description": "For operators: alive, ready, metrics, version."},
 ]
 
-# FastAPI would hand spans, metrics and the text of exceptions to any OpenTelemetry set-up that it finds.
+# Otherwise FastAPI passes spans, metrics and the text of exceptions to any OpenTelemetry set-up that it finds.
 NO_TELEMETRY: dict[str, Any] = {
     "telemetry": dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
 }
@@ -90,10 +92,10 @@ def create_app(
     background: Background | None = None,
     admission: Admission | None = None,
 ) -> FastAPI:
-    """The REST application of these settings.
+    """Make the REST application.
 
-    It opens its own resources at start-up unless given some that its caller keeps open. `background` (the
-    worker) runs beside it when `settings.worker` is set.
+    It opens its own resources at start-up unless you pass some that you keep open. `background` (the worker) runs
+    beside it if `settings.worker` is set.
     """
     settings = settings or (resources.settings if resources is not None else load_settings())
     admission = admission or Admission()
@@ -111,7 +113,7 @@ def create_app(
                 await stack.enter_async_context(door.running())
             if background is not None and settings.worker:
                 await stack.enter_async_context(background(opened))
-            # Beside the first requests: the first statement for a connected database must not wait for its parser.
+            # Loaded in the background, so that the first statement for a connected database does not wait for its parser.
             parser = asyncio.create_task(asyncio.to_thread(readonly_sql.make_ready))
             stack.push_async_callback(asyncio.wait, [parser])
             yield
@@ -123,7 +125,7 @@ def create_app(
         openapi_tags=TAGS,
         lifespan=lifespan,
         middleware=_layers(settings, admission),
-        # The usual pages load scripts from elsewhere; the schema itself is at /openapi.json.
+        # FastAPI's pages load scripts from other sites; the schema itself is at /openapi.json.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -132,7 +134,7 @@ def create_app(
     problems.install(app)
     _complete_description(app)
     for router in ROUTERS:
-        # The client of another service sends what that service knows.
+        # mem0's client may send parameters that we do not know.
         strict = [] if router is mem0_rest.router else [Depends(known_query)]
         app.include_router(router, dependencies=strict)
     for door in mcp:
@@ -141,7 +143,7 @@ def create_app(
 
 
 def _complete_description(app: FastAPI) -> None:
-    """Describe what layers do and no route names: the `Idempotency-Key` of every POST, and the type of every error."""
+    """Describe what no route declares: the `Idempotency-Key` of every POST, and the media type of every error."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -170,7 +172,7 @@ def _layers(settings: Settings, admission: Admission) -> list[Middleware]:
         Middleware(Timeout, seconds=settings.request_timeout),
         Middleware(Hosts, allowed=settings.allowed_hosts),
         Middleware(Gate, rate_limit=rate_limit),
-        Middleware(Body, max_bytes=settings.max_body_bytes),
+        Middleware(RequestBody, max_bytes=settings.max_body_bytes),
         Middleware(Admitted, admission=admission),
         Middleware(Idempotent),
     ]

@@ -1,6 +1,6 @@
-"""What bounds a request before a route sees it: host name, size, depth, rate, time, and a place to run in.
+"""The limits of a request before its route runs: host name, size, depth, rate, time, and a place to run in.
 
-All are plain ASGI layers that raise our errors; `RequestContext`, the outermost, answers them.
+All are plain ASGI layers that raise our errors; `RequestContext`, the outermost layer, answers them.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from recordari.doors.rest.admission import Admission
 from recordari.errors import ConfigurationError, Forbidden, RateLimited, TimedOut, TooLarge
 from recordari.kit.rest import host_name
 
-# Probes come under whatever address the orchestrator uses, and say nothing that a foreign page could use.
+# An orchestrator may send probes to any address; their answers are of no use to a foreign page.
 PROBES = frozenset({"/healthz", "/readyz"})
 
-# Their routes read the body piece by piece and bound what they keep of it.
+# Their routes read the body in pieces and limit it themselves.
 STREAMED = frozenset({"/v1/import", "/v1/import_export", "/v1/documents"})
 MAX_JSON_DEPTH = 32
-SLOWEST_UPLOAD = 4096  # bytes a second by which a streamed body earns its time
+SLOWEST_UPLOAD = 4096  # bytes a second; every byte of a streamed body extends its time
 
 
 class Timeout:
-    """Stops a request that takes longer than it may.
+    """Stops a request that takes too long.
 
-    A stream of events may stay open once it has begun, and a body that is streamed may last as long as it moves.
+    A stream of events may stay open once it has begun. A streamed body may take longer while bytes arrive.
     """
 
     def __init__(self, app: ASGIApp, *, seconds: float) -> None:
@@ -36,7 +36,6 @@ class Timeout:
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or raise `TimedOut`."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -48,7 +47,7 @@ class Timeout:
                         deadline.reschedule(None)
                     await send(message)
                     if message.get("more_body") and deadline.when() is not None:
-                        # A download lasts as long as it moves.
+                        # A download may take as long as it makes progress.
                         deadline.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
                 async def counted() -> Message:
@@ -65,7 +64,7 @@ class Timeout:
 
 
 class Hosts:
-    """Answers only to known host names, so that another site's page cannot reach us by its own name."""
+    """Answers only to allowed host names, so that a page of another site cannot reach us under its own name."""
 
     def __init__(self, app: ASGIApp, *, allowed: Sequence[str]) -> None:
         self._app = app
@@ -74,18 +73,17 @@ class Hosts:
         self._suffixes = tuple(name[1:].lower() for name in allowed if name.startswith("*."))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or raise `Forbidden`."""
         if scope["type"] == "http" and scope["path"] not in PROBES and not self.knows(host_name(scope)):
             raise Forbidden("this server does not answer to that host name; see RECORDARI_ALLOWED_HOSTS")
         await self._app(scope, receive, send)
 
     def knows(self, host: str) -> bool:
-        """Whether the host name, without a port, is one of those allowed."""
+        """Whether the host name, without a port, is allowed."""
         return self._any or host in self._exact or host.endswith(self._suffixes or ("\0",))
 
 
 class RateLimit:
-    """At most so many requests of a key in a sliding window; each process counts for itself."""
+    """Limits the requests of a key in a sliding window; each process counts for itself."""
 
     def __init__(self, rule: str) -> None:
         from limits import parse
@@ -99,14 +97,14 @@ class RateLimit:
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
 
     async def hit(self, key: str) -> None:
-        """Count one request; `RateLimited` when it is one too many."""
+        """Count one request; raise `RateLimited` if it exceeds the limit."""
         if not await self._limiter.hit(self._rule, key):
             window = await self._limiter.get_window_stats(self._rule, key)
             raise RateLimited(retry_after=max(1.0, window.reset_time - time.time()))
 
 
-class Body:
-    """Reads the body, up to the limit, and refuses JSON that a parser or the database would choke on."""
+class RequestBody:
+    """Reads the body up to the limit, and refuses JSON that a parser or the database cannot handle."""
 
     def __init__(self, app: ASGIApp, *, max_bytes: int, max_depth: int = MAX_JSON_DEPTH) -> None:
         self._app = app
@@ -114,7 +112,6 @@ class Body:
         self._max_depth = max_depth
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or raise `TooLarge` or `InvalidInput`."""
         if scope["type"] != "http" or scope["path"] in STREAMED:
             await self._app(scope, receive, send)
             return
@@ -124,22 +121,13 @@ class Body:
         body = await self._read(receive)
         if body is None:
             return
-        # Any such header counts: of two, the framework might read the other one.
+        # Any such header counts: of two, the framework might read the other.
         if body and any(name == b"content-type" and b"json" in value.lower() for name, value in scope["headers"]):
             check_json(body, max_depth=self._max_depth)
-        replayed = False
-
-        async def replay() -> Message:
-            nonlocal replayed
-            if replayed:
-                return await receive()
-            replayed = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        await self._app(scope, replay, send)
+        await self._app(scope, replayed({"type": "http.request", "body": body, "more_body": False}, receive), send)
 
     async def _read(self, receive: Receive) -> bytes | None:
-        """The body; None when the client left before its end."""
+        """The body; None if the client disconnects before its end."""
         chunks, size, more = [], 0, True
         while more:
             message = await receive()
@@ -150,21 +138,20 @@ class Body:
             if size > self._max_bytes:
                 raise self._too_large()
             more = message.get("more_body", False)
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        return b"".join(chunks)
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"a request may have at most {self._max_bytes} bytes")
 
 
 class Admitted:
-    """Lets a request of a tenant in when there is a place for it."""
+    """Holds a place for each authenticated request."""
 
     def __init__(self, app: ASGIApp, *, admission: Admission) -> None:
         self._app = app
         self._admission = admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or raise `Overloaded`."""
         identity = scope.get("state", {}).get("identity")
         if scope["type"] != "http" or identity is None:
             await self._app(scope, receive, send)
@@ -173,14 +160,24 @@ class Admitted:
 
             async def watched(message: Message) -> None:
                 if starts_event_stream(message):
-                    place.release()  # an open stream is idle almost always
+                    place.close()  # an open stream is almost always idle
                 await send(message)
 
             await self._app(scope, receive, watched)
 
 
+def replayed(message: Message, receive: Receive) -> Receive:
+    """A `receive` that gives a message again that was received before, then those that follow it."""
+    waiting = [message]
+
+    async def replay() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return replay
+
+
 def starts_event_stream(message: Message) -> bool:
-    """Whether a response begins that stays open for events."""
+    """Whether a message begins a response that stays open for events."""
     return message["type"] == "http.response.start" and any(
         name.lower() == b"content-type" and value.startswith(b"text/event-stream")
         for name, value in message.get("headers", ())

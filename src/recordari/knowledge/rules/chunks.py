@@ -1,15 +1,15 @@
-"""Documents: what one is made of, and how it is cut into chunks that can be found and cited.
+"""Documents: their blocks, and how they are cut into chunks that recall finds and cites.
 
-A document is a row of blocks: headings, paragraphs, lists, tables, code. Chunks follow that structure: about 200 to 350
-tokens, never across pages of different chapters where it can be helped, never in the middle of a sentence unless a
-sentence alone is too long. Each chunk knows the headings above it, which are embedded and searched with it.
+A document is a sequence of blocks: headings, paragraphs, lists, tables, code. Chunks follow that structure. They have about
+200 to 350 tokens and join sections only while they are small. Only a sentence that alone is too long is cut. Each chunk
+carries the headings above it, which are embedded and searched with it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -20,9 +20,9 @@ from recordari.core.tokens import cut_to_tokens, estimated_tokens
 
 TARGET_TOKENS = 280
 MOST_TOKENS = 350
-FEW_TOKENS = 200  # what is shorter than this is joined by the next section
-SCRAP_TOKENS = 60  # so little is not left for a chunk of its own
-MOST_CHARACTERS = 4_000  # of a chunk, whatever the estimate says
+FEW_TOKENS = 200  # a shorter chunk is joined by the next section
+SCRAP_TOKENS = 60  # a shorter piece gets no chunk of its own
+MOST_CHARACTERS = 4_000  # of a chunk, whatever the estimate of its tokens
 MOST_HEADING = 120  # characters of one heading in a path
 SEPARATOR = "\n\n"
 PATH = " › "
@@ -32,8 +32,6 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\u
 
 
 class BlockKind(StrEnum):
-    """What a block of a document is."""
-
     HEADING = "heading"
     PARAGRAPH = "paragraph"
     LIST = "list"
@@ -51,12 +49,12 @@ class Block:
     """Of a heading: 1 is the highest."""
     page: int | None = None
     shown: bool = True
-    """False for a heading that stands in a table of contents only and not in the text."""
+    """False for a heading that is in the table of contents and not in the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A piece of a document that is found and cited as one."""
+    """A part of a document, the unit that recall finds and cites."""
 
     content: str
     heading: tuple[str, ...] = ()
@@ -65,7 +63,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One document of a source, at its present revision."""
+    """One document of a source at its current revision."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -82,14 +80,14 @@ class Document:
     pages: int | None
     metadata: dict[str, Any]
     has_original: bool
-    """Whether the file itself is kept; not where something had to be taken out of it."""
+    """Whether the file itself is stored. It is not if part of its text was masked."""
     created_at: datetime
     updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentChunk:
-    """A chunk where it stands in its document; `first` and `past` count characters of the document's text."""
+    """A chunk and its position in its document; `first` and `past` count characters of the document's text."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -103,12 +101,12 @@ class DocumentChunk:
 
 
 def clean(text: str) -> str:
-    """Text that a database takes and a person can read."""
+    """Remove the characters that a database refuses or a person cannot read."""
     return _UNPRINTABLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def title_of(blocks: Sequence[Block], name: str) -> str:
-    """What a document is called: its first heading of the highest level, else its name."""
+    """The title of a document: its first heading if that has the highest level, else its name."""
     headings = [block for block in blocks if block.kind is BlockKind.HEADING and block.shown]
     top = min((block.level for block in headings), default=0)
     if headings and headings[0].level == top:
@@ -118,9 +116,8 @@ def title_of(blocks: Sequence[Block], name: str) -> str:
 
 
 def context_of(title: str, heading: Sequence[str]) -> str:
-    """The line that says where a chunk stands: the document, then the headings above the chunk."""
-    path = [title, *(one for one in heading if one.casefold() != title.casefold())]
-    return PATH.join(path)
+    """The path to a chunk: the title of the document, then the headings above the chunk."""
+    return PATH.join([title, *(part for part in heading if part.casefold() != title.casefold())])
 
 
 def chunked(blocks: Sequence[Block]) -> list[Chunk]:
@@ -148,46 +145,31 @@ class _Piece:
     heading: tuple[str, ...]
     page: int | None
     opens: bool = False
-    """A heading, which belongs to what follows it."""
-
-
-@dataclass(slots=True)
-class _Path:
-    """The headings above the present place."""
-
-    stack: list[tuple[int, str]] = field(default_factory=list)
-
-    def enter(self, level: int, text: str) -> None:
-        while self.stack and self.stack[-1][0] >= level:
-            self.stack.pop()
-        self.stack.append((level, _heading(text)))
-
-    @property
-    def headings(self) -> tuple[str, ...]:
-        return tuple(text for _, text in self.stack)
+    """True for a heading, which belongs to the piece after it."""
 
 
 def _pieces(blocks: Sequence[Block]) -> Iterator[_Piece]:
-    path = _Path()
+    path: list[tuple[int, str]] = []  # the headings above the current block, each with its level
     for block in blocks:
         text = block.text.strip()
         if not text:
             continue
         if block.kind is BlockKind.HEADING:
-            path.enter(block.level, text)
+            path = [*(entry for entry in path if entry[0] < block.level), (block.level, _heading(text))]
+        heading = tuple(entry for _, entry in path)
+        if block.kind is BlockKind.HEADING:
             if block.shown:
                 line = cut_to_tokens(text, MOST_TOKENS)
-                yield _Piece(line, estimated_tokens(line), path.headings, block.page, opens=True)
+                yield _Piece(line, estimated_tokens(line), heading, block.page, opens=True)
             continue
         for number, part in enumerate(_parts(block.kind, text)):
-            heading = path.headings
-            if number and block.kind is BlockKind.TABLE:
-                heading = (*heading, _heading(text.partition("\n")[0]))  # what the columns are
+            if number == 1 and block.kind is BlockKind.TABLE:
+                heading = (*heading, _heading(text.partition("\n")[0]))  # the names of the columns
             yield _Piece(part, estimated_tokens(part), heading, block.page)
 
 
 def _parts(kind: BlockKind, text: str) -> Iterator[str]:
-    """The block, in parts that are each small enough: along its lines or sentences, its words if need be."""
+    """Split a block into parts that fit into a chunk: at its lines or sentences, or at its words."""
     if _fits(text):
         yield text
         return
@@ -196,7 +178,7 @@ def _parts(kind: BlockKind, text: str) -> Iterator[str]:
 
 
 def _packed(units: Sequence[str], glue: str) -> Iterator[str]:
-    """As many units together as fit; one that alone does not is cut at its words."""
+    """Join as many units as fit into a chunk; cut a unit at its words if it alone does not fit."""
     held: list[str] = []
     tokens = characters = 0
     for unit in units:
@@ -227,7 +209,7 @@ def _fits(text: str) -> bool:
 
 
 def _joins(open_pieces: Sequence[_Piece], size: int, piece: _Piece) -> bool:
-    """Whether a piece goes into the chunk that is open."""
+    """Whether a piece joins the open chunk."""
     if size + piece.tokens > MOST_TOKENS:
         return False
     last = open_pieces[-1]
@@ -254,9 +236,9 @@ def _heading(text: str) -> str:
     return line if len(line) <= MOST_HEADING else f"{line[: MOST_HEADING - 1].rstrip()}…"
 
 
-LONG_CHARACTERS = 600  # a question of at most so many is asked as it is
+LONG_CHARACTERS = 600  # a longer question is searched sentence by sentence
 FEWEST_SENTENCES = 4
-SHORTEST_PART = 4  # words; less asks nothing
+SHORTEST_PART = 4  # words; a shorter sentence asks nothing
 MOST_PARTS = 24
 
 _END = re.compile(r"(?<=[.!?。！？])[\"'”’)*\]]{0,3}\s+|\n+")
@@ -265,7 +247,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 def parts_of(question: str) -> list[str]:
-    """The sentences of a long question, the longest where there are many; of any other the question itself."""
+    """The sentences of a long question, at most 24 of the longest; a short question as it is."""
     if len(question) <= LONG_CHARACTERS:
         return [question]
     sentences = [part.strip() for part in _END.split(question)]
@@ -277,16 +259,14 @@ def parts_of(question: str) -> list[str]:
 
 
 def fused(answers: Sequence[Sequence[tuple[K, float]]]) -> dict[K, float]:
-    """Join answers to the parts of one question, best first.
+    """Join the answers to the parts of one question, best first.
 
-    Each thing counts by how far it stands above the last of each answer that has it: a part that finds nothing in
-    particular, whose answers all score alike, has little to say.
+    A result counts by its distance to the lowest score of each answer that contains it. A part whose results all have
+    similar scores found nothing in particular, and adds little.
     """
     scores: dict[K, float] = {}
     for answer in answers:
-        if not answer:
-            continue
-        floor = min(score for _, score in answer)
+        floor = min((score for _, score in answer), default=0.0)
         for key, score in answer:
             scores[key] = scores.get(key, 0.0) + score - floor
     return dict(sorted(scores.items(), key=lambda pair: -pair[1]))

@@ -1,4 +1,4 @@
-"""What can be looked up: the sources of a tenant, and the short map of them that every context carries (C3)."""
+"""The sources of a tenant, and the short map of them that every context contains (C3)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from itertools import groupby
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from recordari.core.described import DESCRIBED
 from recordari.core.tokens import cut_to_tokens, estimated_tokens
 from recordari.errors import InvalidInput
 
-MAP_TOKENS = 100  # what a map aims at; a tenant with many sources gets up to MOST_MAP_TOKENS
+MAP_TOKENS = 100  # the target; a tenant with many sources gets up to MOST_MAP_TOKENS
 MOST_MAP_TOKENS = 200  # C2: the section's budget
 MAX_SOURCE_NAME = 200
 MAX_DESCRIPTION = 1_000
@@ -27,7 +28,7 @@ _MEMORY = "- recall: what was said, learned and done before"
 
 
 class SourceKind(StrEnum):
-    """What a source is, which also says what reaches it."""
+    """The kind of a source, which implies the tool that reaches it."""
 
     DOCUMENTS = "documents"
     DATABASE = "database"
@@ -41,7 +42,7 @@ _NOUNS = {SourceKind.DATABASE: "database", SourceKind.API: "API", SourceKind.MCP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Something that can be looked up."""
+    """A collection of documents, a database, an API or an MCP server that agents can look things up in."""
 
     __pydantic_config__ = DESCRIBED
 
@@ -50,20 +51,20 @@ class Source:
     kind: SourceKind
     description: str
     tool: str | None
-    """What reaches it, where that does not follow from its kind."""
+    """The tool that reaches it, if its kind does not imply one."""
     documents: int
     chunks: int
     sync: dict[str, Any] | None
-    """How far its last synchronisation with a folder came."""
+    """The progress of its last synchronisation with a folder."""
     created_at: datetime
     updated_at: datetime
     folder: Annotated[str | None, Field(exclude=True)] = None
-    """Where the operator keeps its files; no door shows it."""
+    """The operator's folder with its files; no interface shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapEntry:
-    """What the map says of one source."""
+    """The columns of a source that the map shows."""
 
     name: str
     kind: SourceKind
@@ -73,7 +74,7 @@ class MapEntry:
 
 
 def checked_text(field: str, text: str, *, most: int, least: int = 0) -> str:
-    """One line of text for people: no control characters, and not too long."""
+    """Check a line of text: its length, and no control characters. White space becomes single spaces."""
     if not isinstance(text, str):
         raise InvalidInput(f"{field} must be text", field=field)
     line = " ".join(text.split())
@@ -85,13 +86,12 @@ def checked_text(field: str, text: str, *, most: int, least: int = 0) -> str:
 
 
 def written_map(entries: Sequence[MapEntry]) -> str:
-    """Say in about 100 tokens which sources there are and which tool reaches each; never in more than 200.
+    """List the sources and the tool that reaches each, in about 100 tokens and never in more than 200.
 
-    Where there is little room, descriptions are cut before sources are left out, and what is left out is counted.
+    Descriptions are cut before sources are left out, and the map says how many were left out.
     """
-    listed = sorted(
-        (one for one in entries if _is_worth_naming(one)), key=lambda one: (_tool(one), one.name.casefold())
-    )
+    useful = (entry for entry in entries if entry.kind is not SourceKind.DOCUMENTS or entry.documents > 0)
+    listed = sorted(useful, key=lambda entry: (_tool(entry), entry.name.casefold()))
     for room in (40, 25, 15, 10, SHORTEST_DESCRIPTION, 0):
         text = _written(listed, room)
         if estimated_tokens(text) <= MAP_TOKENS:
@@ -104,33 +104,25 @@ def written_map(entries: Sequence[MapEntry]) -> str:
     return text
 
 
-def _is_worth_naming(entry: MapEntry) -> bool:
-    return entry.kind is not SourceKind.DOCUMENTS or entry.documents > 0
-
-
 def _tool(entry: MapEntry) -> str:
     return entry.tool or _TOOLS.get(entry.kind, "its own tools")
 
 
 def _written(entries: Sequence[MapEntry], room: int, *, left_out: int = 0) -> str:
     lines = [_HEAD, _MEMORY]
-    by_tool: dict[str, list[str]] = {}
-    for one in entries:
-        by_tool.setdefault(_tool(one), []).append(_named(one, room))
-    lines += [f"- {tool}: {'; '.join(named)}" for tool, named in by_tool.items()]
+    for tool, group in groupby(entries, key=_tool):
+        lines.append(f"- {tool}: {'; '.join(_named(entry, room) for entry in group)}")
     if left_out:
         lines.append(f"- and {left_out} more")
     return "\n".join(lines)
 
 
 def _named(entry: MapEntry, room: int) -> str:
-    what = f"{entry.documents} documents" if entry.kind is SourceKind.DOCUMENTS else _NOUNS[entry.kind]
-    if entry.kind is SourceKind.DOCUMENTS and entry.documents == 1:
-        what = "1 document"
-    named = f"{entry.name} ({what})"
+    documents = "1 document" if entry.documents == 1 else f"{entry.documents} documents"
+    named = f"{entry.name} ({_NOUNS.get(entry.kind, documents)})"
     if not entry.description or room < SHORTEST_DESCRIPTION:
         return named
-    said = cut_to_tokens(entry.description, room)
-    if len(said) < len(entry.description):
-        said = f"{said.rpartition(' ')[0] or said}…"
-    return f"{named}, {said.rstrip('.')}"
+    description = cut_to_tokens(entry.description, room)
+    if len(description) < len(entry.description):
+        description = f"{description.rpartition(' ')[0] or description}…"
+    return f"{named}, {description.rstrip('.')}"

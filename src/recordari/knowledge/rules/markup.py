@@ -1,4 +1,4 @@
-"""Reading text, Markdown and HTML into blocks. Every pattern runs in linear time on any text."""
+"""Reads text, Markdown and HTML into blocks. Every pattern runs in linear time on any text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TABLE_RULE = re.compile(r"^[ \t]*\|?[ \t:|-]+\|?[ \t]*$")
 
 
 def blocks_of_text(text: str, *, page: int | None = None) -> list[Block]:
-    """Paragraphs, which blank lines part."""
+    """Paragraphs, separated by blank lines."""
     parts = (part.strip() for part in _BLANK_LINES.split(clean(text)))
     return [Block(kind=BlockKind.PARAGRAPH, text=part, page=page) for part in parts if part]
 
@@ -29,8 +29,6 @@ def blocks_of_markdown(text: str) -> list[Block]:
 
 
 class _Markdown:
-    """Goes through the lines once."""
-
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
         self._open: list[str] = []
@@ -46,12 +44,11 @@ class _Markdown:
                 number = end
             elif heading := _HEADING.match(line):
                 yield from self._closed()
-                said = _CLOSING_MARKS.sub("", heading[2] or "").strip("# \t")
-                if said:
-                    yield Block(kind=BlockKind.HEADING, text=said, level=len(heading[1]))
+                if title := _CLOSING_MARKS.sub("", heading[2] or "").strip("# \t"):
+                    yield Block(kind=BlockKind.HEADING, text=title, level=len(heading[1]))
             elif len(self._open) == 1 and (mark := _UNDERLINE.match(line)) and "|" not in self._open[0]:
-                said = self._open.pop().strip()
-                yield Block(kind=BlockKind.HEADING, text=said, level=1 if mark[1][0] == "=" else 2)
+                level = 1 if mark[1][0] == "=" else 2
+                yield Block(kind=BlockKind.HEADING, text=self._open.pop().strip(), level=level)
             elif not line.strip():
                 yield from self._closed()
             else:
@@ -80,7 +77,7 @@ class _Markdown:
 
 
 def blocks_of_html(text: str) -> list[Block]:
-    """Headings, paragraphs, lists, tables and code that a page shows; scripts and styles are not text."""
+    """Headings, paragraphs, lists, tables and code that a page shows, without scripts and styles."""
     parser = _Html()
     parser.feed(clean(text))
     parser.close()
@@ -98,7 +95,7 @@ _VOID = frozenset("area base br col embed hr img input link meta source track wb
 
 
 class _Html(HTMLParser):
-    """Collects what is shown, block by block."""
+    """Collects the visible text, block by block."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -111,7 +108,6 @@ class _Html(HTMLParser):
         self._tables = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin what the tag stands for."""
         if self._hidden or tag in _HIDDEN:
             if tag not in _VOID and (not self._hidden or tag == self._hidden[-1]):
                 self._hidden.append(tag)
@@ -137,12 +133,14 @@ class _Html(HTMLParser):
             self.end_block()
             self._kind = BlockKind.CODE
         elif tag == "li":
-            self._begin_list_item()
+            if self._kind is not BlockKind.LIST:
+                self.end_block()
+                self._kind = BlockKind.LIST
+            self._text.append("\n- ")
         elif tag in _BREAKING and self._kind is not BlockKind.CODE:
             self.end_block()
 
     def handle_endtag(self, tag: str) -> None:
-        """End what the tag stands for."""
         if self._hidden:
             if tag == self._hidden[-1]:
                 self._hidden.pop()
@@ -158,41 +156,33 @@ class _Html(HTMLParser):
             self.end_block()
 
     def handle_data(self, data: str) -> None:
-        """Take text that is shown."""
         if not self._hidden:
             self._text.append(data if self._kind is BlockKind.CODE else data.replace("\n", " "))
 
     def end_block(self) -> None:
-        """Keep the block that is open, if it says anything."""
+        """Add the open block unless it is empty."""
         text = "".join(self._text)
-        said = text.strip("\n") if self._kind is BlockKind.CODE else _flowing(text)
-        if said.strip():
-            self.blocks.append(Block(kind=self._kind, text=said, level=self._level))
+        text = text.strip("\n") if self._kind is BlockKind.CODE else _flowing(text)
+        if text.strip():
+            self.blocks.append(Block(kind=self._kind, text=text, level=self._level))
         self._text, self._kind, self._level = [], BlockKind.PARAGRAPH, 0
 
-    def _begin_list_item(self) -> None:
-        if self._kind is not BlockKind.LIST:
-            self.end_block()
-            self._kind = BlockKind.LIST
-        self._text.append("\n- ")
-
     def _end_cell(self) -> None:
-        said = " ".join("".join(self._text).split())
+        cell = " ".join("".join(self._text).split())
         self._text = []
-        if self._rows is not None and said:
+        if self._rows is not None and cell:
             if not self._rows:
                 self._rows.append([])
-            self._rows[-1].append(said)
+            self._rows[-1].append(cell)
 
     def _end_table(self) -> None:
         self._end_cell()
         rows, self._rows = self._rows or [], None
-        text = "\n".join(" | ".join(row) for row in rows if row)
-        if text:
+        if text := "\n".join(" | ".join(row) for row in rows if row):
             self.blocks.append(Block(kind=BlockKind.TABLE, text=text))
 
 
 def _flowing(text: str) -> str:
-    """Text as a browser flows it: white space is one space, lines break where they were broken on purpose."""
+    """Lay text out as a browser does: white space becomes one space, and only explicit breaks stay."""
     lines = (" ".join(line.split()) for line in text.split("\n"))
     return "\n".join(line for line in lines if line)

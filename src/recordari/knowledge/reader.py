@@ -1,7 +1,7 @@
-"""Reading files into blocks of text, in a process of its own that may take so much memory and time and no more.
+"""Reads files into blocks of text.
 
-Text and Markdown are read here. Whatever has a parser that a hostile file could exhaust (HTML, PDF, Office) is read by
-`recordari.knowledge.reading.child`: if that dies or is stopped, the file is refused and nothing else has happened.
+Text and Markdown are read here. HTML, PDF and Office have parsers that a hostile file could exhaust, so a process of its
+own reads them within limits of memory and time (`recordari.knowledge.child`). If it dies, only that file is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import struct
 import sys
 import zipfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -57,13 +56,14 @@ _ALSO = {
 _ANY = frozenset({"application/octet-stream", "application/x-www-form-urlencoded", "binary/octet-stream"})
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LANG", "LC_ALL", "SYSTEMROOT")
 _LENGTH = struct.Struct(">I")
-AT_ONCE = 2
+_READABLE = "text, Markdown, HTML, PDF, docx, xlsx or pptx"
+AT_ONCE = 2  # files read in parallel
 MOST_TEXT = 20_000_000  # characters of one document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingLimits:
-    """What reading one file may take."""
+    """The most time and memory that reading one file may take."""
 
     seconds: float = 300.0
     megabytes: int = 1024
@@ -71,22 +71,20 @@ class ReadingLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractedDocument:
-    """What a file says."""
-
     blocks: tuple[Block, ...]
     pages: int | None = None
 
 
 def media_type_of(name: str, data: bytes, given: str | None = None) -> str:
-    """Which of the types we read a file is: as its sender says, else by its name, else by how it begins."""
-    said = (given or "").partition(";")[0].strip().lower()
-    if said and said not in _ANY:
-        known = _ALSO.get(said, said)
-        if known in SUFFIXES.values():
-            return known
-        if known.startswith("text/"):
+    """The type of a file, as its sender gives it, else by its name, else by its first bytes."""
+    given = (given or "").partition(";")[0].strip().lower()
+    if given and given not in _ANY:
+        media_type = _ALSO.get(given, given)
+        if media_type in SUFFIXES.values():
+            return media_type
+        if media_type.startswith("text/"):
             return TEXT
-        raise InvalidInput(f"files of the type {said} cannot be read; send {_readable()}", field="media_type")
+        raise InvalidInput(f"files of the type {given} cannot be read; send {_READABLE}", field="media_type")
     suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122 - a name, not a path of this machine
     if suffix in SUFFIXES:
         return SUFFIXES[suffix]
@@ -98,7 +96,7 @@ def media_type_of(name: str, data: bytes, given: str | None = None) -> str:
         raise InvalidInput("old Office files cannot be read; save it as docx, xlsx or pptx", field="media_type")
     if b"\x00" not in data[:8192] or data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return TEXT
-    raise InvalidInput(f"this file's type is not known; send {_readable()}", field="media_type")
+    raise InvalidInput(f"the type of this file is unknown; send {_READABLE}", field="media_type")
 
 
 def _office_type(data: bytes) -> str:
@@ -106,18 +104,15 @@ def _office_type(data: bytes) -> str:
         names = set(zipfile.ZipFile(io.BytesIO(data)).namelist())
     except (zipfile.BadZipFile, ValueError, OSError):
         names = set()
-    for member, found in {"word/document.xml": DOCX, "xl/workbook.xml": XLSX, "ppt/presentation.xml": PPTX}.items():
+    types = {"word/document.xml": DOCX, "xl/workbook.xml": XLSX, "ppt/presentation.xml": PPTX}
+    for member, media_type in types.items():
         if member in names:
-            return found
-    raise InvalidInput(f"an archive is not a document; send {_readable()}", field="media_type")
-
-
-def _readable() -> str:
-    return "text, Markdown, HTML, PDF, docx, xlsx or pptx"
+            return media_type
+    raise InvalidInput(f"an archive is not a document; send {_READABLE}", field="media_type")
 
 
 def decoded(data: bytes, given: str | None = None) -> str:
-    """Text in the encoding that its sender names, else UTF-8, or UTF-16 with its mark."""
+    """Decode text by the charset that its sender names, else as UTF-8, or as UTF-16 if it has a byte order mark."""
     charset = next(
         (part.partition("=")[2].strip(" \"'") for part in (given or "").split(";")[1:] if "charset" in part.lower()),
         "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig",
@@ -135,7 +130,7 @@ def decoded(data: bytes, given: str | None = None) -> str:
 
 
 class Extractor:
-    """Reads files, a few at a time."""
+    """Reads files, two at a time."""
 
     def __init__(self) -> None:
         self._places = asyncio.Semaphore(AT_ONCE)
@@ -152,8 +147,7 @@ class Extractor:
         """The blocks of a file; `InvalidInput` says why it cannot be read."""
         if media_type in {TEXT, MARKDOWN}:
             text = decoded(data, charset)
-            if len(text) > MOST_TEXT:
-                raise TooLarge(f"a document may have at most {MOST_TEXT:,} characters; split it")
+            _check_size(len(text))
             read = blocks_of_markdown if media_type == MARKDOWN else blocks_of_text
             return ExtractedDocument(blocks=tuple(await asyncio.to_thread(read, text)))
         if media_type == PDF and find_spec("pypdf") is None:
@@ -168,9 +162,10 @@ async def _read_apart(
     data: bytes, media_type: str, limits: ReadingLimits, progress: Progress | None
 ) -> ExtractedDocument:
     """Let a child process read the file, and stop it when it takes too long."""
-    command = (sys.executable, "-m", "recordari.knowledge.reading.child")
     child = await asyncio.create_subprocess_exec(
-        *command,
+        sys.executable,
+        "-m",
+        "recordari.knowledge.child",
         media_type,
         str(limits.megabytes),
         str(int(limits.seconds) + 1),
@@ -200,7 +195,7 @@ async def _feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
         await pipe.drain()
         pipe.close()
     except OSError:
-        return  # it ended before it had read all; what it said tells why
+        return  # the process ended before it had read all; its last message gives the reason
 
 
 async def _collect(pipe: asyncio.StreamReader, progress: Progress | None) -> ExtractedDocument:
@@ -212,11 +207,13 @@ async def _collect(pipe: asyncio.StreamReader, progress: Progress | None) -> Ext
             raise InvalidInput(str(message["error"]))
         if "total" in message:
             pages = message["total"]
-        found = [_block(one) for one in message.get("blocks", ())]
-        characters += sum(len(block.text) for block in found)
-        if characters > MOST_TEXT:
-            raise TooLarge(f"a document may have at most {MOST_TEXT:,} characters; split it")
-        blocks += found
+        received = [
+            Block(kind=BlockKind(kind), text=text, level=level, page=page, shown=shown)
+            for kind, text, level, page, shown in message.get("blocks", ())
+        ]
+        characters += sum(len(block.text) for block in received)
+        _check_size(characters)
+        blocks += received
         if progress is not None and pages and "done" in message:
             progress(message["done"], pages)
         if message.get("end"):
@@ -226,15 +223,14 @@ async def _collect(pipe: asyncio.StreamReader, progress: Progress | None) -> Ext
 async def _message(pipe: asyncio.StreamReader) -> dict[str, Any]:
     try:
         (length,) = _LENGTH.unpack(await pipe.readexactly(_LENGTH.size))
-        if length > MOST_TEXT * 4:
-            raise TooLarge(f"a document may have at most {MOST_TEXT:,} characters; split it")
-        found: dict[str, Any] = json.loads(await pipe.readexactly(length))
+        _check_size(length // 4)
+        message: dict[str, Any] = json.loads(await pipe.readexactly(length))
     except asyncio.IncompleteReadError:
-        # It was stopped by a limit of the system, or its parser died.
+        # A limit of the system stopped the process, or its parser died.
         raise InvalidInput("this file cannot be read: it is damaged, or reading it takes too much memory") from None
-    return found
+    return message
 
 
-def _block(values: Sequence[Any]) -> Block:
-    kind, text, level, page, shown = values
-    return Block(kind=BlockKind(kind), text=text, level=level, page=page, shown=shown)
+def _check_size(characters: int) -> None:
+    if characters > MOST_TEXT:
+        raise TooLarge(f"a document may have at most {MOST_TEXT:,} characters; split it")

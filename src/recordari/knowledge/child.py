@@ -1,0 +1,324 @@
+"""The process that reads one PDF, Office or HTML file: bytes on standard input, blocks of text on standard output.
+
+`recordari.knowledge.reader` starts it, and no server imports it: whatever goes wrong here ends with this process. Office
+files are zipped XML. Only their text is read, within limits that no archive can lift.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import posixpath
+import struct
+import sys
+import zipfile
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+from xml.etree import ElementTree
+
+from recordari.knowledge.rules.chunks import Block, BlockKind, clean
+from recordari.knowledge.rules.markup import blocks_of_html, blocks_of_text
+
+_LENGTH = struct.Struct(">I")
+MOST_UNPACKED = 400 * 2**20  # bytes of all members that are read
+MOST_MEMBERS = 20_000
+MOST_CELLS = 2_000_000
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+_S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+_REL = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
+
+Read = tuple[int, int, list[Block]]
+MOST_BOOKMARKS = 2_000
+
+
+class Unreadable(Exception):
+    """The message tells the sender why the file cannot be read."""
+
+
+def main() -> None:
+    """Read the file; arguments are its media type, the memory limit in megabytes and the time limit in seconds."""
+    _limit(int(sys.argv[2]), int(sys.argv[3]))
+    out = sys.stdout.buffer
+    try:
+        for message in _messages(sys.argv[1], sys.stdin.buffer.read()):
+            _send(out, message)
+        _send(out, {"end": True})
+    except Unreadable as error:
+        _send(out, {"error": str(error)})
+    except MemoryError:
+        _send(out, {"error": "reading this file takes too much memory; split it"})
+    except Exception as error:  # noqa: BLE001 - a parser may raise anything on a damaged file; the file is refused
+        _send(out, {"error": f"this file is damaged and cannot be read ({type(error).__name__})"})
+
+
+def _limit(megabytes: int, seconds: int) -> None:
+    try:
+        import resource
+    except ImportError:  # on Windows only the time is limited
+        return
+    sys.setrecursionlimit(2_000)
+    for limit, most in (
+        (resource.RLIMIT_AS, megabytes * 2**20),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        try:
+            resource.setrlimit(limit, (most, most))
+        except (ValueError, OSError):
+            continue  # the system has a stricter one
+
+
+def _messages(media_type: str, data: bytes) -> Iterator[dict[str, Any]]:
+    kind = media_type.rpartition(".")[2].rpartition("/")[2]
+    if kind == "html":
+        yield {"blocks": _plain(blocks_of_html(data.decode()))}
+    elif kind == "pdf":
+        yield from _pdf(data)
+    else:
+        read = {"document": read_docx, "sheet": read_xlsx, "presentation": read_pptx}[kind]
+        for done, total, blocks in read(data):
+            yield {"done": done, "total": total, "blocks": _plain(blocks)} if total else {"blocks": _plain(blocks)}
+
+
+def _pdf(data: bytes) -> Iterator[dict[str, Any]]:
+    import io
+    import logging
+    import warnings
+
+    import pypdf
+    from pypdf.errors import PyPdfError
+
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(data), strict=False)
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise Unreadable("this PDF is encrypted; remove its password and send it again")
+        total = len(reader.pages)
+    except PyPdfError as error:
+        raise Unreadable(f"this PDF is damaged and cannot be read ({type(error).__name__})") from error
+    yield {"total": total}
+    bookmarks = _bookmarks(reader)
+    for number in range(1, total + 1):
+        headings = [
+            Block(kind=BlockKind.HEADING, text=title, level=level, page=number, shown=False)
+            for level, title in bookmarks.get(number, ())
+        ]
+        text = reader.pages[number - 1].extract_text()
+        yield {"done": number, "blocks": _plain([*headings, *blocks_of_text(text, page=number)])}
+
+
+def _bookmarks(reader: Any) -> dict[int, list[tuple[int, str]]]:
+    """The table of contents by page; empty if it cannot be read, which costs only the heading paths."""
+    bookmarks: dict[int, list[tuple[int, str]]] = {}
+    count = 0
+
+    def walk(entries: Any, level: int) -> None:
+        nonlocal count
+        for entry in entries:
+            if isinstance(entry, list):
+                walk(entry, level + 1)
+                continue
+            count += 1
+            page = reader.get_destination_page_number(entry)
+            title = clean(str(entry.title or "")).strip()
+            if count <= MOST_BOOKMARKS and page is not None and title:
+                bookmarks.setdefault(page + 1, []).append((level, title))
+
+    try:
+        walk(reader.outline, 1)
+    except Exception:  # noqa: BLE001 - the pages can be read without a table of contents
+        return {}
+    return bookmarks
+
+
+def _plain(blocks: list[Block]) -> list[tuple[str, str, int, int | None, bool]]:
+    return [(str(block.kind), clean(block.text), block.level, block.page, block.shown) for block in blocks]
+
+
+def _send(out: BinaryIO, message: dict[str, Any]) -> None:
+    body = json.dumps(message).encode()
+    out.write(_LENGTH.pack(len(body)) + body)
+    out.flush()
+
+
+class _Archive:
+    """An Office file. Members are read one at a time, and their bytes count against one limit."""
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(data))
+            self._members = {member.filename: member for member in self._zip.infolist()}
+        except (zipfile.BadZipFile, ValueError, OSError) as error:
+            raise Unreadable("this Office file is damaged or encrypted and cannot be read") from error
+        if len(self._members) > MOST_MEMBERS:
+            raise Unreadable("this file has too many parts to be an Office document")
+        self._left = MOST_UNPACKED
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def xml(self, name: str) -> ElementTree.Element:
+        if name not in self._members:
+            raise Unreadable("this file lacks a part that every Office document has")
+        with self._zip.open(self._members[name]) as file:
+            body = file.read(self._left + 1)
+        self._left -= len(body)
+        if self._left < 0:
+            raise Unreadable("this file unpacks to more than can be read; split it")
+        if b"<!DOCTYPE" in body[:4096] or b"<!ENTITY" in body[:4096]:
+            raise Unreadable("this file declares entities, which no Office document does")
+        try:
+            return ElementTree.fromstring(body)  # noqa: S314
+        except ElementTree.ParseError as error:
+            raise Unreadable("this Office file is damaged and cannot be read") from error
+
+    def related(self, name: str) -> dict[str, str]:
+        """The members that a member refers to, by the id of the relationship."""
+        folder, _, base = name.rpartition("/")
+        relations = f"{folder}/_rels/{base}.rels"
+        if relations not in self:
+            return {}
+        return {
+            relation.get("Id", ""): posixpath.normpath(posixpath.join(folder, relation.get("Target", ""))).lstrip("/")
+            for relation in self.xml(relations).iter(_REL)
+        }
+
+
+def read_docx(data: bytes) -> Iterator[Read]:
+    """Headings, paragraphs, lists and tables of a text document."""
+    archive = _Archive(data)
+    levels = _heading_levels(archive)
+    body = archive.xml("word/document.xml").find(f"{_W}body")
+    if body is None:
+        raise Unreadable("this document has no text")
+    yield 0, 0, [block for element in body for block in _of_docx(element, levels)]
+
+
+def _heading_levels(archive: _Archive) -> dict[str, int]:
+    """The styles that are headings, by their outline level or by their name, which is English in every translation."""
+    if "word/styles.xml" not in archive:
+        return {}
+    levels: dict[str, int] = {}
+    for style in archive.xml("word/styles.xml").iter(f"{_W}style"):
+        style_id, name = style.get(f"{_W}styleId", ""), _value(style, "name").lower()
+        outline = _value(style, f"pPr/{_W}outlineLvl")
+        if name == "title":
+            levels[style_id] = 1
+        elif name.startswith("heading ") and name[8:].isdigit():
+            levels[style_id] = int(name[8:])
+        elif outline.isdigit():
+            levels[style_id] = int(outline) + 1
+    return levels
+
+
+def _value(element: ElementTree.Element, path: str) -> str:
+    child = element.find(f"{_W}{path}")
+    return child.get(f"{_W}val", "") if child is not None else ""
+
+
+def _of_docx(element: ElementTree.Element, levels: dict[str, int]) -> Iterator[Block]:
+    if element.tag == f"{_W}p":
+        text = _paragraph(element)
+        level = levels.get(_value(element, f"pPr/{_W}pStyle"), 0)
+        if not text:
+            return
+        if 0 < level <= 9:
+            yield Block(kind=BlockKind.HEADING, text=text, level=level)
+        elif element.find(f"{_W}pPr/{_W}numPr") is not None:
+            yield Block(kind=BlockKind.LIST, text=f"- {text}")
+        else:
+            yield Block(kind=BlockKind.PARAGRAPH, text=text)
+    elif element.tag == f"{_W}tbl":
+        rows = [
+            " | ".join(" ".join(filter(None, map(_paragraph, cell.iter(f"{_W}p")))) for cell in row.iter(f"{_W}tc"))
+            for row in element.iter(f"{_W}tr")
+        ]
+        yield Block(kind=BlockKind.TABLE, text="\n".join(row for row in rows if row.strip(" |")))
+    elif element.tag == f"{_W}sdt":
+        for inner in element.iterfind(f"{_W}sdtContent/*"):
+            yield from _of_docx(inner, levels)
+
+
+def _paragraph(element: ElementTree.Element) -> str:
+    characters = {f"{_W}tab": " ", f"{_W}br": "\n", f"{_W}cr": "\n", f"{_W}noBreakHyphen": "-"}
+    parts = (run.text or "" if run.tag == f"{_W}t" else characters.get(run.tag, "") for run in element.iter())
+    return "".join(parts).strip()
+
+
+def read_pptx(data: bytes) -> Iterator[Read]:
+    """The slides of a presentation in order, each under its title."""
+    archive = _Archive(data)
+    presentation = "ppt/presentation.xml"
+    related = archive.related(presentation)
+    slides = [related.get(slide.get(_R, ""), "") for slide in archive.xml(presentation).iter(f"{_P}sldId")]
+    for number, name in enumerate(slides, start=1):
+        blocks = []
+        for shape in archive.xml(name).iter(f"{_P}sp"):
+            placeholder = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
+            is_title = placeholder is not None and placeholder.get("type") in {"title", "ctrTitle"}
+            if text := _slide_text(shape):
+                kind = BlockKind.HEADING if is_title else BlockKind.PARAGRAPH
+                blocks.append(Block(kind=kind, text=text, level=1 if is_title else 0, page=number))
+        for table in archive.xml(name).iter(f"{_A}tbl"):
+            rows = [" | ".join(_slide_text(cell) for cell in row.iter(f"{_A}tc")) for row in table.iter(f"{_A}tr")]
+            blocks.append(Block(kind=BlockKind.TABLE, text="\n".join(rows), page=number))
+        yield number, len(slides), sorted(blocks, key=lambda block: block.kind is not BlockKind.HEADING)
+
+
+def _slide_text(element: ElementTree.Element) -> str:
+    lines = ("".join(run.text or "" for run in paragraph.iter(f"{_A}t")) for paragraph in element.iter(f"{_A}p"))
+    return "\n".join(line.strip() for line in lines if line.strip())
+
+
+def read_xlsx(data: bytes) -> Iterator[Read]:
+    """The sheets of a workbook as tables, each under its name; values are as they are stored."""
+    archive = _Archive(data)
+    workbook = "xl/workbook.xml"
+    related = archive.related(workbook)
+    strings = _shared_strings(archive)
+    sheets = list(archive.xml(workbook).iter(f"{_S}sheet"))
+    cells = 0
+    for number, sheet in enumerate(sheets, start=1):
+        rows = []
+        for row in archive.xml(related.get(sheet.get(_R, ""), "")).iter(f"{_S}row"):
+            values = [_cell(cell, strings) for cell in row.iter(f"{_S}c")]
+            cells += len(values)
+            if cells > MOST_CELLS:
+                raise Unreadable(f"a workbook may have at most {MOST_CELLS:,} cells; split it")
+            if any(values):
+                rows.append(" | ".join(values))
+        heading = Block(kind=BlockKind.HEADING, text=sheet.get("name", ""), level=1, page=number)
+        table = Block(kind=BlockKind.TABLE, text="\n".join(rows), page=number)
+        yield number, len(sheets), [heading, table] if rows else []
+
+
+def _shared_strings(archive: _Archive) -> list[str]:
+    if "xl/sharedStrings.xml" not in archive:
+        return []
+    return [_joined_text(entry) for entry in archive.xml("xl/sharedStrings.xml").iter(f"{_S}si")]
+
+
+def _joined_text(element: ElementTree.Element) -> str:
+    return "".join(run.text or "" for run in element.iter(f"{_S}t")).strip()
+
+
+def _cell(cell: ElementTree.Element, strings: list[str]) -> str:
+    if cell.get("t") == "inlineStr":
+        return _joined_text(cell)
+    value = cell.find(f"{_S}v")
+    text = (value.text or "").strip() if value is not None else ""
+    if cell.get("t") == "s" and text.isdigit():
+        return strings[int(text)] if int(text) < len(strings) else ""
+    if cell.get("t") == "b":
+        return "true" if text == "1" else "false"
+    return " ".join(text.split())
+
+
+if __name__ == "__main__":
+    main()
