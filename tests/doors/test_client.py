@@ -52,7 +52,6 @@ NO_VERB = {
     "metrics": "for machines",
     "agent_profile": "the verb is profile(agent=…)",
     "user_profile": "the verb is profile(user=…)",
-    "unpin_item": "the verb is pin_item(pinned=False)",
 }
 # Verbs of the library that no route serves.
 NO_ROUTE = {

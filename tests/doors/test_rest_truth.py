@@ -146,8 +146,11 @@ async def test_a_person_corrects_ends_and_restores_what_is_known(resources: Reso
         assert (await door.request("PATCH", path, key="agent", json=edit, headers=ANA)).status_code == 409
         assert (await door.request("PATCH", path, key="agent", json=edit, headers=fresh)).status_code == 412
         await ok(door.request("PUT", f"/v1/items/{edited}/pin", key="agent", headers=ANA))
-        pinned = await ok(door.request("GET", "/v1/items", params={"kind": "fact", "pinned": True}))
+        only_pinned = {"kind": "fact", "pinned": True}
+        pinned = await ok(door.request("GET", "/v1/items", params=only_pinned))
         assert [item["item_id"] for item in pinned["items"]] == [edited]
+        await ok(door.request("PUT", f"/v1/items/{edited}/pin", key="agent", headers=ANA, json={"pinned": False}))
+        assert (await ok(door.request("GET", "/v1/items", params=only_pinned)))["items"] == []
         useful = await ok(
             door.request("POST", f"/v1/items/{edited}/feedback", key="agent", json={"opinion": "useful"}, headers=ANA)
         )

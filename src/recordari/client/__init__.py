@@ -96,9 +96,6 @@ class Client(_Verbs):
         """The identity that the server gives these requests."""
         return await self._call(OPERATIONS["whoami"], {}, TypeAdapter(Identity))
 
-    async def pin_item(self, item_id: UUID, *, pinned: bool = True) -> None:
-        await self._call(OPERATIONS["pin_item" if pinned else "unpin_item"], {"item_id": item_id}, TypeAdapter(None))
-
     def import_items(
         self, items: News, *, total: int = 0, progress: Progress | None = None
     ) -> AsyncIterator[list[Remembered]]:

@@ -57,6 +57,14 @@ class ReasonRequest(Strict):
     reason: Reason
 
 
+class PinRequest(Strict):
+    """Whether to pin an item."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"pinned": False}]})
+
+    pinned: bool = True
+
+
 class EditRequest(Strict):
     """The new text of a fact or procedure."""
 
@@ -162,15 +170,9 @@ async def restore_item(
 
 
 @router.put("/{item_id}/pin", operation_id="pin_item", status_code=204)
-async def pin_item(caller: AgentCaller, item_id: UUID) -> None:
-    """Keep an item until a person ends it: neither the judge nor decay may."""
-    await curate.pin_item(*caller, item_id)
-
-
-@router.delete("/{item_id}/pin", operation_id="unpin_item", status_code=204)
-async def unpin_item(caller: AgentCaller, item_id: UUID) -> None:
-    """Let the judge and decay end an item again."""
-    await curate.pin_item(*caller, item_id, pinned=False)
+async def pin_item(caller: AgentCaller, item_id: UUID, request: PinRequest | None = None) -> None:
+    """Keep an item until a person ends it: neither the judge nor decay may. `pinned: false` lifts that again."""
+    await curate.pin_item(*caller, item_id, pinned=request is None or request.pinned)
 
 
 @router.post("/{item_id}/feedback", operation_id="give_feedback", openapi_extra=client(part="confidence"))
