@@ -204,7 +204,7 @@ async def test_the_brief_tells_of_work_that_was_given_up(agent: Memory, settings
     await agent.append_episode("This cannot be embedded.")
     as_owner(settings, "UPDATE recordari_queue.outbox SET parked_at = now()")
     report = await agent.make_daily_brief()
-    assert "1 pieces of background work were given up" in report.warnings[0]
+    assert "1 pieces of background work have failed" in report.warnings[0]
     assert report.figures["dead_letters"] == 1
 
 

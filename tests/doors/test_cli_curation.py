@@ -127,8 +127,8 @@ def test_sessions_runs_jobs_and_webhooks_are_listed(here: Here) -> None:
     assert here.run("sessions", "show", "nothing", code=1)[1].startswith("error: ")
     assert isinstance(here.json("jobs", "run", "measure_usage")["job_id"], int)
     assert here.json("jobs", "counts")["jobs"]["todo"] >= 1
-    assert "there are" in here.run("jobs", "run", "nonsense", code=1)[1]
-    assert "public one" in here.run("webhooks", "add", "http://127.0.0.1/x", code=1)[1]
+    assert "use one of" in here.run("jobs", "run", "nonsense", code=1)[1]
+    assert "must be public" in here.run("webhooks", "add", "http://127.0.0.1/x", code=1)[1]
 
 
 def test_the_shell_completes_commands_of_commands() -> None:

@@ -82,7 +82,7 @@ def test_the_same_key_is_the_same_item(command: Cli) -> None:
     (item,) = command.json("recall", "orders", *CHAT)["items"]
     assert item["event_time"] == "2026-05-02T14:23:01+00:00"
     _, err = command.run("remember", "43 orders", *arguments, code=1)
-    assert "use another source_ref" in err
+    assert "use another one" in err
 
 
 def test_a_large_text_from_standard_input_is_printed_whole_again(command: Cli) -> None:

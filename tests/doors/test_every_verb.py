@@ -27,6 +27,9 @@ REST_BY_ANOTHER_NAME = {
     "profile": ("user_profile", "one address for users, another for agents"),
 }
 NO_ROUTE = {
+    "reembed": "a request does not wait for it: start_reembed",
+    "reindex": "a request does not wait for it: start_reindex",
+    "sync_source": "a request does not wait for it: start_sync",
     "import_foreign": "`recordari import --from` reads the file; `POST /v1/import` takes items",
     "collect_objects": "a job, which `enqueue_job` starts",
 }

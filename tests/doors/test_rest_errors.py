@@ -8,7 +8,7 @@ import pytest
 from tests.doors.rest_door import REQUEST_ID, furnish, logs, open_door
 
 from recordari import errors
-from recordari.errors import RecordariError
+from recordari.errors import ProviderError, RecordariError
 from recordari.kit.resources import Resources
 from recordari.kit.rest import AgentCaller
 
@@ -27,7 +27,8 @@ async def test_each_of_our_errors_becomes_a_problem_with_its_status_and_code(
     async with open_door(resources) as door:
 
         async def failing(caller: AgentCaller) -> None:
-            raise error(secret=CANARY)
+            named = {"service": "the embedding model"} if error is ProviderError else {}
+            raise error(secret=CANARY, **named)
 
         door.app.add_api_route("/v1/failing", failing)
         answer = await door.request("GET", "/v1/failing")

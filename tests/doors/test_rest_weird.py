@@ -151,7 +151,7 @@ async def kept_or_refused(door: Door, text: str) -> bool:
     if made.status_code == 422:
         return bool(made.json()["detail"])
     assert made.status_code in {200, 201}, made.text
-    key = made.json()["payload_key"]
+    key = made.json().get("payload_key")
     path = f"/v1/tool_outputs/{key}" if key else f"/v1/items/{made.json()['id']}"
     shown = (await door.request("GET", path)).json()["content"]
     return shown in {text, sanitise(text, policy=PrivacyPolicy()).text}

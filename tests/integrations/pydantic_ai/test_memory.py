@@ -45,7 +45,7 @@ async def test_tools_remember_for_the_user_of_the_run_and_recall(verbs: Verbs) -
     assert await run("remember_fact", "ana", content="Ana prefers oolong tea") == "Remembered."
     assert await run("remember_fact", "ana", content="Ana prefers oolong tea") == "That is known already."
     assert "oolong" in await run("recall", "ana", query="which tea", top_k=99)
-    assert await run("recall", "bo", query="which tea") == "Nothing is known of that."
+    assert await run("recall", "bo", query="which tea") == "Nothing is known about that."
 
 
 async def test_the_capability_tells_the_agent_what_is_known_about_the_prompt(verbs: Verbs) -> None:
