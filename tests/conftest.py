@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -74,7 +75,8 @@ def server() -> Iterator[EmbeddedServer]:
         },
     )
     server.acquire(timeout=PATIENCE)
-    asyncio.run(_make_template(server))
+    with ThreadPoolExecutor(1) as pool:  # a test may ask for the server from inside its event loop
+        pool.submit(asyncio.run, _make_template(server)).result()
     yield server
     server.release()
     if not server.status().running:
