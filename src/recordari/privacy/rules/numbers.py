@@ -71,6 +71,11 @@ _NINO = re.compile(
     + NOT_BEFORE_WORD
 )
 _NRIC = re.compile(NOT_AFTER_WORD + r"[STFG]\d{7}[A-Z]" + NOT_BEFORE_WORD)
+# Invalid prefixes too, where the words before say what it is: forms and examples use QQ.
+_CALLED_NINO = re.compile(
+    r"(?:\bnino\b|national insurance|\bni (?:no|num|number)\b)[^\d\n]{0,16}?(?<![a-z])"
+    r"([a-z]{2}[ -]?\d{2}[ -]?\d{2}[ -]?\d{2}[ -]?[a-d])(?![a-z0-9])"
+)
 _PAPER_NUMBER = re.compile(NOT_AFTER_WORD + r"(?=[A-Z]{0,6}\d)[A-Z0-9](?:[ ./-]?[A-Z0-9]){5,20}" + NOT_BEFORE_WORD)
 _PAPERS = re.compile(
     r"(?:passport|passeport|reisepass|pasaporte|passaport[eo]|护照|護照|パスポート|driver'?s?'? licen[cs]e|driving licen[cs]e"
@@ -168,6 +173,9 @@ def _national_ids(text: PreparedText) -> Iterator[Finding]:
             yield Finding(*match.span(), DataType.NATIONAL_ID)
     for match in text.numbers(_NINO):
         yield Finding(*match.span(), DataType.NATIONAL_ID)
+    if text.mentions("nino", "national insurance", "ni n"):
+        for match in _CALLED_NINO.finditer(text.lower):
+            yield Finding(*match.span(1), DataType.NATIONAL_ID)
     for match in text.numbers(_NRIC):
         if _has_nric_letter(match.group()):
             yield Finding(*match.span(), DataType.NATIONAL_ID)
