@@ -67,6 +67,9 @@ def masked(text: str, policy: PrivacyPolicy = POLICY) -> str:
         ("NINO QQ 12 34 56 C", "NINO [NATIONAL_ID]"),
         ("my ni number is jg103759a.", "my ni number is [NATIONAL_ID]."),
         ("用户@例子.公司 wrote", "[EMAIL] wrote"),
+        ("ana (at) example [dot] com", "[EMAIL]"),
+        ("EIN 12-3456789, HKID A123456(3)", "EIN [NATIONAL_ID], HKID [NATIONAL_ID]"),
+        ("sort code 12-34-56, account number 12345678", "sort code [IBAN], account number [IBAN]"),
     ],
 )
 def test_personal_data_is_masked_by_default(text: str, expected: str) -> None:
@@ -104,6 +107,13 @@ def test_personal_data_is_masked_by_default(text: str, expected: str) -> None:
         ("use secret 9f8a7b6c5d4e3f2a1b0c now", "use secret [SECRET] now"),
         ("my secret kV3xP9qLw2Zr8TnB works", "my secret [SECRET] works"),
         ("the token tk_4f9s8d7f6g5h4j3k2l1 expired", "the token [SECRET] expired"),
+        ("your verification code is 482913, thanks", "your verification code is [SECRET], thanks"),
+        ("backup code 7f3k-9x2m-q8w1", "backup code [SECRET]"),
+        ("db.test:5432:shop:app:pgPass99x", "db.test:5432:shop:app:[SECRET]"),
+        ("define('DB_PASSWORD', 'w0rdPr3ss!');", "define('DB_PASSWORD', '[SECRET]');"),
+        ("jdbc:oracle:thin:scott/tig3rX9@db:1521:x", "jdbc:oracle:thin:scott/[SECRET]@db:1521:x"),
+        ('{"auth": "YWRtaW46c3VwZXJzZWNyZXQ="}', '{"auth": "[SECRET]"}'),
+        ("login admin / Adm1n!2024", "login admin / [SECRET]"),
         ("Cookie: theme=dark; sid=f3b1c2d4e5f60718293a4b5c", "Cookie: theme=dark; sid=[SECRET]"),
     ],
 )
@@ -125,6 +135,8 @@ def test_secrets_are_masked_by_default(text: str, expected: str) -> None:
         "mysql -u root -p shop, docker run -p 8080:80 nginx, ssh -p 2222 host, scp -P 2222 a b",
         "room 0033, floor 1, part number 0049-1234, ref 0033142685300, lotto 03 17 22 35 41 49",
         "QQ 12 bus to C, national insurance costs 12 34 56, route AB 12 to C",
+        "error code 500123, the code is 12 lines long, your code is great, account number 12345678, 12-34-56",
+        "password: required, token: string, secret: see vault, login admin page, x-request-id: 7f3c2a1b-9d8e-4f6a",
         "cus_9s6XKzkNRiz8i3, pi_3MtwBwLkdIwHu7ix28a3tqPa, V1StGXR8_Z5jdHi6B-myT, 01ARZ3NDEKTSV4RRFFQ69G5FAV",
         "unix time 1700000000, 1700000000123 ms, 1234567890123 rows, price € 1.234.567,89",
         "Order 4155550198, ISBN 9783161484100, Ticket #20250115-0042",

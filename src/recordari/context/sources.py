@@ -28,7 +28,7 @@ from recordari.knowledge.rules.knowledge_map import MapEntry, written_map
 from recordari.recall.request import RecalledItem
 from recordari.sessions import run_storage
 from recordari.sessions import storage as sessions_storage
-from recordari.sessions.rules.sessions import Session, SessionNote, SessionStatus, may_see
+from recordari.sessions.rules.sessions import NoteKind, Session, SessionNote, SessionStatus, may_see
 from recordari.sessions.rules.state import DELEGATED_PREFIX, OwnerKind, StateEntry, StateOwner
 from recordari.sessions.rules.window import HINT, TAIL, Message, Window, window_of
 from recordari.sessions.sessions import MAX_WINDOW_MESSAGES, limit_of
@@ -292,7 +292,7 @@ def _summary_items(session: Session, predecessor: Session | None, notes: Sequenc
         ContextItem(
             content=note.content,
             kind=str(note.kind),
-            trust=Trust.AGENT,
+            trust=Trust.TOOL if note.kind is NoteKind.TOOL_RESULT else Trust.AGENT,
             source_ref=f"note:{note.note_id}",
             when=note.created_at,
             session_id=session.session_id,

@@ -22,6 +22,9 @@ _EASTERN_EMAIL = re.compile(
     f"[{_EAST}A-Za-z0-9._+-]{{1,16}}@[{_EAST}A-Za-z0-9-]{{1,30}}\\.(?:中国|中國|公司|网络|網絡|网址|在线|中文网|集团|香港|台湾|台灣|新加坡|世界"
     f"|한국|みんな|コム|닷컴)(?![A-Za-z0-9_])"
 )
+_SPELT_EMAIL = re.compile(
+    r"(?<![\w.+-])[\w.+-]{1,64}\s?[\[({]\s?at\s?[\])}]\s?[\w-]{1,63}(?:(?:\.|\s?[\[({]\s?dot\s?[\])}]\s?)[\w-]{2,63}){1,4}"
+)
 _FILE_ENDINGS = frozenset(
     "png jpg jpeg gif svg webp pdf css js mjs json html htm xml txt yaml yml toml lock tsx jsx exe dll csv gz".split()
 )
@@ -122,6 +125,9 @@ def emails_in(prepared: PreparedText) -> Iterator[Finding]:
         if bounce := _VERP_REVERSED.match(backwards, length):
             length = bounce.end()
         yield Finding(at - length, match.end(), DataType.EMAIL)
+    if prepared.mentions("at]", "at)", "at}"):
+        for match in _SPELT_EMAIL.finditer(prepared.lower):
+            yield Finding(*match.span(), DataType.EMAIL)
     if not text.isascii():
         for match in _EASTERN_EMAIL.finditer(text):
             yield Finding(*match.span(), DataType.EMAIL)

@@ -212,7 +212,7 @@ def _find(text: str, *, leave: frozenset[DataType] = frozenset()) -> tuple[Findi
         return ()  # a name or a word: findings have digits, signs or blanks
     prepared = PreparedText.of(plain_forms(text))
     findings = [*secrets_in(prepared), *machines_in(prepared), *numbers_in(prepared)]
-    if "@" in prepared.plain:
+    if "@" in prepared.plain or prepared.mentions("at]", "at)", "at}"):
         findings += emails_in(prepared)
     if prepared.numeric:
         findings += phones_in(prepared)

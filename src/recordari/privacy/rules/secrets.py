@@ -6,10 +6,12 @@ and the value must look like one: placeholders, code and ordinary words do not c
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 
 from recordari.privacy.rules.commands import credentials_in
@@ -60,17 +62,34 @@ _BEARER = re.compile(
 )
 _COOKIE = re.compile(r"cookies?[\"']?:\s{0,3}(?P<pairs>[^\n]{1,2000})")
 _COOKIE_VALUE = re.compile(r"=(?P<value>[^;\s\"']{16,512})")
+# Codes that open an account once: of a message, of an app, of a printed list.
+_CODE_WORDS = ("otp", "one-time", "one time", " code", "passcode")
+_ONE_TIME = re.compile(
+    r"\b(?:otp|one[- ]time (?:code|password|passcode|pin)|(?:verification|confirmation|security|login|sign-in|auth"
+    r"|authentication|2fa|mfa|sms) code)\b(?: (?:is|was))?\s{0,2}[:=]?\s{0,2}(?P<value>\d{3}[ -]\d{3}|\d{4,8})(?![\d-])"
+    r"|\b(?:backup|recovery) codes?(?: (?:is|are))?\s{0,2}[:=]?\s{0,2}"
+    r"(?P<printed>(?=[a-z-]{0,30}\d)[a-z0-9]{4,12}(?:-[a-z0-9]{4,12}){1,5})"
+)
+# Forms of files: `.pgpass`, the thin driver of Oracle, PHP's constants, "login ana / …".
+_IN_FILES = re.compile(
+    r"(?<![\w.:])[\w.*-]{1,80}:(?:\d{2,5}|\*):[\w.*-]{1,64}:[\w.*-]{1,64}:(?P<pgpass>[^\s:]{4,128})(?=\s|$)"
+    r"|:thin:[\w.$-]{1,64}/(?P<thin>[^\s/@]{3,128})@"
+    r"|(?<=[\"'])\w{0,40}(?i:passw(?:or)?d|secret|token|api_?key)\w{0,20}[\"']\s{0,2}(?:,|=>)\s{0,2}"
+    r"[\"'](?P<constant>[^\"'\n]{6,128})[\"']"
+    r"|(?i:login|log-in|credentials|zugang)\b:?\s{1,2}[\w.@-]{1,64}\s?/\s?(?P<after_user>[^\s/]{6,64})"
+)
+_ENCODED_PAIR = re.compile(r"[\"']auth[\"']\s{0,2}:\s{0,2}[\"'](?P<value>[A-Za-z0-9+/]{12,400}={0,2})[\"']")
 _PIN = re.compile(r"\bpin\b(?: code| number)?(?: is|:|=)\s{0,2}(?P<value>\d{4})(?![\d-])")
 _SEED_PHRASE = re.compile(
     r"(?:seed|recovery|mnemonic)\s(?:phrase|words)(?:\s(?:is|are))?\s{0,2}[:=]?\s{0,2}[\"']?"
     r"((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})"
 )
 _STEMS = (
-    "pass", "pwd", "contrase", "mot de", "senha", "kennwort", "пароль", "密", "口令", "パスワード", "비밀번호",
+    "pass", "pwd", "pw", "contrase", "mot de", "senha", "kennwort", "пароль", "密", "口令", "パスワード", "비밀번호",
     "key", "secret", "token", "credential", "sig", "令牌",
 )  # fmt: skip
 _NAME = re.compile(
-    r"(?P<pass>pass(?:word|wort|wd|phrase|code|wrd)|(?<![a-z])pass(?=\s?[=:])|pwd|contrase(?:ñ|n)a|mot de passe|senha"
+    r"(?P<pass>pass(?:word|wort|wd|phrase|code|wrd)|(?<![a-z])(?:pass|pw)(?=\s?[=:])|pwd|contrase(?:ñ|n)a|mot de passe|senha"
     r"|kennwort|пароль|密码|密碼|口令|パスワード|비밀번호)"
     r"|(?P<key>(?:api|access|private|client|secret|auth|account|encryption|signing|master|shared|service)"
     r"[ _-]?(?:access[ _-]?)?key|secret|token|credentials?|(?<![a-z])sig(?:nature)?(?==)|密钥|令牌)"
@@ -132,6 +151,13 @@ def secrets_in(text: PreparedText) -> Iterator[Finding]:
             value = plain[slice(*match.span("value"))]
             if not _refused(value) and (match["header"] != "bearer" or _looks_random(value)):
                 yield _secret(*match.span("value"))
+    if text.mentions(*_CODE_WORDS):
+        for match in _ONE_TIME.finditer(text.lower):
+            yield _secret(*match.span("value" if match["value"] else "printed"))
+    if plain.count(":") >= 4 or text.mentions(
+        "login", "log-in", "credential", "zugang", "passw", "secret", "token", "key"
+    ):
+        yield from _secrets_of_files(plain)
     if "pin" in text.lower:
         for match in _PIN.finditer(text.lower):
             yield _secret(*match.span("value"))
@@ -140,6 +166,20 @@ def secrets_in(text: PreparedText) -> Iterator[Finding]:
             yield _secret(match.start(1), match.end(1))
     if text.mentions(*_STEMS):
         yield from _named_secrets(text)
+
+
+def _secrets_of_files(plain: str) -> Iterator[Finding]:
+    for match in _IN_FILES.finditer(plain):
+        assert match.lastgroup is not None
+        value = match[match.lastgroup]
+        is_thin = match.lastgroup == "thin" and value.lower() not in _SAMPLE_PASSWORDS
+        if not _refused(value) and (is_thin or _looks_chosen(value)):
+            yield _secret(*match.span(match.lastgroup))
+    if "auth" in plain:
+        for match in _ENCODED_PAIR.finditer(plain):
+            with suppress(ValueError):
+                if b":" in base64.b64decode(match["value"]):
+                    yield _secret(*match.span("value"))
 
 
 def is_secret_under(name: str, value: str) -> bool:
@@ -232,7 +272,7 @@ def _read_value(text: str, start: int, quote: str) -> tuple[int, int]:
 def _refused(value: str) -> bool:
     """Return whether a value is too short, masked already, or a placeholder."""
     is_masked = "[" in value and _BEGUN_MASK.search(value) is not None
-    return len(value) < 3 or is_masked or _PLACEHOLDER.fullmatch(value) is not None
+    return len(value) < 3 or value[0] == "?" or is_masked or _PLACEHOLDER.fullmatch(value) is not None
 
 
 def _classes(value: str) -> int:
