@@ -178,6 +178,20 @@ async def test_foreign_words_are_noted_and_profiled_by_nobody(memory: Memory) ->
     assert (profile.facts, "oolong" in profile.content, "bill" in profile.content) == (1, True, False)
 
 
+async def test_a_lower_trust_is_taken_by_every_door_that_takes_messages(memory: Memory, command: Cli) -> None:
+    async with opened(memory, command, WHO) as doors:
+        for door in doors:
+            if isinstance(door, Library):
+                await door.memory.add_messages([NewMessage(content=door.name, trust="document")], session_id="chat-1")
+            elif isinstance(door, Rest):
+                body = {"messages": [{"content": door.name, "trust": "document"}]}
+                door.answered(await door.client.post("/v1/sessions/chat-1/messages", json=body))
+        listed = await memory.acting_as(**WHO).list_messages("chat-1")
+    assert {(each.content, each.role, each.trust, each.speaker) for each in listed} == {
+        (name, "tool", "document", "document") for name in ("library", "client", "rest")
+    }
+
+
 async def test_a_message_is_never_trusted_above_its_role(memory: Memory) -> None:
     ana = memory.acting_as(**WHO)
     with pytest.raises(Exception, match="trusted as tool at most"):

@@ -289,7 +289,7 @@ JSON = st.recursive(
 @settings(max_examples=100, deadline=None)
 def test_any_json_value_keeps_its_shape(value: Any) -> None:
     cleaned, counts = sanitise_value(value, policy=POLICY)
-    assert type(cleaned) is type(value)
+    assert type(cleaned) is type(value) or (isinstance(value, int) and isinstance(cleaned, str))
     if isinstance(value, dict | list):
         assert len(cleaned) == len(value)
     if not counts:
@@ -300,7 +300,8 @@ def test_any_json_value_keeps_its_shape(value: Any) -> None:
     "piece",
     ["a", "1", "1 ", "12 34-", "QUJD", "2025-01-", "a@", "password=", "password: x ", "sk-", "-eyJ", "eyJaaaaaaaaaa.",
      "-----BEGIN PRIVATE KEY-----", "://a:", "a:", "00:11:", "1.1.1.", "+1 ", "07700 900123,", "4111 1111 1111 1111 ",
-     "passport ", "\u200b", "👩\u200d", "１", "5 Main ", "bearer ", "DE89", "[SECRET]"],
+     "passport ", "\u200b", "👩\u200d", "１", "5 Main ", "bearer ", "DE89", "[SECRET]",
+     "curl -u a:", "::", "0033 1 ", "secret a1b2 ", "cookie: a=", "login a / ", "a:11:b:c:", "a(at)b[dot]", "net use a "],
 )  # fmt: skip
 def test_the_work_grows_with_the_length_and_not_faster(piece: str) -> None:
     """Four times the text takes about four times the work; what is quadratic would take sixteen times."""

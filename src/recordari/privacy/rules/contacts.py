@@ -152,7 +152,7 @@ def machines_in(text: PreparedText) -> Iterator[Finding]:
     for match in text.numbers(_IPV4):
         if _is_somewhere(IPv4Address(match.group())) and _reads_as_address(text, match):
             yield Finding(*match.span(), DataType.IP_ADDRESS)
-    for match in _IPV6.finditer(text.plain):
+    for match in _IPV6.finditer(text.plain) if text.plain.count(":") > 1 else ():
         # A colon at the end is the sentence's, unless it is the second of two.
         address = match["address"]
         spoken = address if address.endswith("::") else address.rstrip(":")
