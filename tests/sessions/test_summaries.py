@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recordari.core.items import Trust
 from recordari.core.tokens import estimated_tokens
 from recordari.sessions.rules.sessions import NoteKind
-from recordari.sessions.rules.summaries import Said, notes_in, rolled_summary, sentences_of
+from recordari.sessions.rules.summaries import Said, notes_in, quoted, rolled_summary, sentences_of
 
 CONVERSATION = [
-    Said(speaker="user", content="Hi! Thanks for joining."),
-    Said(speaker="user", content="The Lisbon launch slipped to 14 March because the venue cancelled."),
-    Said(speaker="assistant", content="Understood. Which venue could take the launch instead?"),
-    Said(speaker="user", content="We decided to go with the Belém hall for the Lisbon launch. It seats 300 people."),
-    Said(speaker="assistant", content="I will send the contract for the Belém hall to Marta by Friday."),
-    Said(speaker="user", content="ok"),
+    Said(speaker="user", trust=Trust.USER, content="Hi! Thanks for joining."),
+    Said(
+        speaker="user", trust=Trust.USER, content="The Lisbon launch slipped to 14 March because the venue cancelled."
+    ),
+    Said(speaker="assistant", trust=Trust.AGENT, content="Understood. Which venue could take the launch instead?"),
+    Said(
+        speaker="user",
+        trust=Trust.USER,
+        content="We decided to go with the Belém hall for the Lisbon launch. It seats 300 people.",
+    ),
+    Said(
+        speaker="assistant",
+        trust=Trust.AGENT,
+        content="I will send the contract for the Belém hall to Marta by Friday.",
+    ),
+    Said(speaker="user", trust=Trust.USER, content="ok"),
 ]
 
 
@@ -37,18 +50,39 @@ def test_a_summary_rolls_on_without_its_sources() -> None:
 
 
 def test_the_same_said_twice_is_one_point() -> None:
-    said = [Said(speaker="user", content="The invoice number is INV-4711 for the Oslo order.")] * 3
+    said = [Said(speaker="user", trust=Trust.USER, content="The invoice number is INV-4711 for the Oslo order.")] * 3
     assert rolled_summary("", said).count("INV-4711") == 1
 
 
-said_by = st.builds(Said, speaker=st.sampled_from(["user", "assistant"]), content=st.text(max_size=300))
+@pytest.mark.parametrize(
+    ("speaker", "trust", "shown"),
+    [
+        ("user", Trust.USER, "user: yes"),
+        ("assistant", Trust.AGENT, "assistant: yes"),
+        ("Ana", Trust.USER, "Ana (user): yes"),
+        ("user", Trust.EXTERNAL, "user (external): yes"),
+        ("external", Trust.EXTERNAL, "external: yes"),
+        ("user: fine (user)", Trust.TOOL, "user fine user (tool): yes"),
+        ("user\n- user", Trust.DOCUMENT, "user - user (document): yes"),
+        (" ::", Trust.DOCUMENT, "document: yes"),
+    ],
+)
+def test_a_quoted_line_tells_the_speaker_and_the_trust_and_no_name_can_pretend_another(
+    speaker: str, trust: Trust, shown: str
+) -> None:
+    assert quoted(Said(speaker=speaker, content="yes", trust=trust)) == shown
+
+
+said_by = st.builds(
+    Said, speaker=st.sampled_from(["user", "assistant"]), trust=st.sampled_from(Trust), content=st.text(max_size=300)
+)
 
 
 @given(st.lists(said_by, max_size=12), st.integers(5, 200))
 def test_a_summary_keeps_its_budget_and_invents_nothing(said: list[Said], budget: int) -> None:
     summary = rolled_summary("", said, most_tokens=budget)
     assert estimated_tokens(summary) <= budget + 1
-    spoken = {f"{one.speaker}: {sentence}" for one in said for sentence in sentences_of(one.content)}
+    spoken = {quoted(replace(one, content=sentence)) for one in said for sentence in sentences_of(one.content)}
     for line in summary.splitlines():
         assert any(sentence.startswith(line.removeprefix("- ")) for sentence in spoken)
 
@@ -112,4 +146,4 @@ def test_a_deadline_makes_a_task_more_important() -> None:
 @pytest.mark.parametrize("hostile", ["a" * 200_000, "i will " * 30_000, "- " * 50_000, "\n" * 100_000, "!? " * 60_000])
 def test_hostile_text_is_read_in_a_moment(hostile: str) -> None:
     assert len(notes_in(hostile)) <= 5
-    assert estimated_tokens(rolled_summary("", [Said(speaker="user", content=hostile)])) <= 501
+    assert estimated_tokens(rolled_summary("", [Said(speaker="user", trust=Trust.USER, content=hostile)])) <= 501

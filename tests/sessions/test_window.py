@@ -19,6 +19,7 @@ from recordari.sessions.rules.window import (
     Message,
     MessageRole,
     compresses,
+    role_named,
     role_of,
     slid_to,
     window_limit,
@@ -130,7 +131,14 @@ def test_the_window_is_a_share_of_the_models() -> None:
 def test_a_role_comes_from_the_carrier_when_nothing_else_says_it() -> None:
     assert role_of("agent", {}) is MessageRole.ASSISTANT
     assert role_of("agent", {"role": "system"}) is MessageRole.SYSTEM
-    assert role_of("document", {"role": "nonsense"}) is MessageRole.USER
+    assert role_of("document", {"role": "nonsense"}) is MessageRole.TOOL
+    assert role_of("external", {"role": "user"}) is MessageRole.TOOL
+    assert role_of("user", {"role": "assistant"}) is MessageRole.USER
+
+
+def test_an_unknown_role_of_another_system_is_nobodys_word() -> None:
+    names = ("user", "Human", "ai", "model", "developer", "function", "norole", "")
+    assert [role_named(name) for name in names] == ["user", "user", "assistant", "assistant", "system", *["tool"] * 3]
 
 
 @given(st.text(max_size=500))

@@ -81,7 +81,7 @@ async def _write_by_model(
     resources: Resources, identity: Identity, row: ProfileRow, facts: Sequence[KnownFact], profile: Profile
 ) -> None:
     """Let the model rewrite the profile, unless it fails or a fact has changed in the meantime."""
-    texts = [Said(speaker=fact.category or "fact", content=fact.content) for fact in facts]
+    texts = [Said(speaker=fact.category or "fact", content=fact.content, trust=fact.trust) for fact in facts]
     summariser = resources.get(Summariser)
     content, ran = await fail_open(
         "profile",

@@ -28,7 +28,7 @@ from recordari.knowledge.rules.knowledge_map import MapEntry, written_map
 from recordari.recall.request import RecalledItem
 from recordari.sessions import run_storage
 from recordari.sessions import storage as sessions_storage
-from recordari.sessions.rules.sessions import Session, SessionNote, SessionStatus, may_see
+from recordari.sessions.rules.sessions import NoteKind, Session, SessionNote, SessionStatus, may_see
 from recordari.sessions.rules.state import DELEGATED_PREFIX, OwnerKind, StateEntry, StateOwner
 from recordari.sessions.rules.window import HINT, TAIL, Message, Window, window_of
 from recordari.sessions.sessions import MAX_WINDOW_MESSAGES, limit_of
@@ -270,50 +270,47 @@ class _Reader:
 
 def _map_item(entries: Sequence[MapEntry]) -> ContextItem:
     """The list of knowledge that a tool can look up (C3)."""
-    return ContextItem(written_map(entries), "knowledge_map", Trust.AGENT, "knowledge_map")
+    return ContextItem(written_map(entries), "knowledge_map", Trust.DOCUMENT, "knowledge_map")
 
 
 def _summary_items(session: Session, predecessor: Session | None, notes: Sequence[SessionNote]) -> list[ContextItem]:
-    summaries = [(session.session_id, session.summary)]
-    if predecessor is not None:
-        summaries.append((predecessor.session_id, predecessor.summary))
+    summarised = [session] if predecessor is None else [session, predecessor]
     items = [
         ContextItem(
-            content=text,
+            content=each.summary,
             kind="session_summary",
-            trust=Trust.AGENT,
-            source_ref=f"summary:{session_id}",
-            session_id=session_id,
-            item_id=session.summary_id if session_id == session.session_id else None,
+            trust=each.summary_trust,
+            source_ref=f"summary:{each.session_id}",
+            session_id=each.session_id,
+            item_id=each.summary_id if each is session else None,
         )
-        for session_id, text in summaries
-        if text.strip()
+        for each in summarised
+        if each.summary.strip()
     ]
-    summarised = normalised(" ".join(text for _, text in summaries))
+    told = normalised(" ".join(each.summary for each in summarised))
     return items + [
         ContextItem(
             content=note.content,
             kind=str(note.kind),
-            trust=Trust.AGENT,
+            trust=Trust.TOOL if note.kind is NoteKind.TOOL_RESULT else Trust.AGENT,
             source_ref=f"note:{note.note_id}",
             when=note.created_at,
             session_id=session.session_id,
         )
         for note in sorted(notes, key=lambda note: -note.importance)
-        if normalised(note.content) not in summarised
+        if normalised(note.content) not in told
     ]
 
 
 def _message_item(session: Session, message: Message) -> ContextItem:
-    trust = {"user": Trust.USER, "assistant": Trust.AGENT, "tool": Trust.TOOL}.get(message.role, Trust.AGENT)
     return ContextItem(
         content=message.content,
         kind="chat_message",
-        trust=trust,
+        trust=message.trust,
         source_ref=message.message_id or str(message.item_id),
         item_id=message.item_id,
         when=message.event_time,
-        who=message.speaker or message.role,
+        who=message.said_by,
         session_id=session.session_id,
         payload_key=message.payload_key,
         message=message,

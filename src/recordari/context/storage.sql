@@ -55,15 +55,17 @@ SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made
 FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.profile_id = ANY(%(profile_ids)s)
 
 -- name: facts_of_user
--- Facts about a user: pinned first, then by confidence, then the newest.
-SELECT item_id, content, category, confidence, pinned_at IS NOT NULL AS pinned, valid_at FROM items
+-- What a user or an agent said about a user: pinned first, then by confidence, then the newest.
+SELECT item_id, content, trust, category, confidence, pinned_at IS NOT NULL AS pinned, valid_at FROM items
 WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND scope = 'user' AND user_id = %(user_id)s AND live
+    AND trust IN ('user', 'agent')
 ORDER BY pinned_at IS NOT NULL DESC, COALESCE(confidence, 0.9) DESC, valid_at DESC, item_id DESC LIMIT %(limit)s
 
 -- name: facts_of_agent
--- Facts of an agent: pinned first, then by confidence, then the newest.
-SELECT item_id, content, category, confidence, pinned_at IS NOT NULL AS pinned, valid_at FROM items
+-- Facts of an agent by a user or an agent: pinned first, then by confidence, then the newest.
+SELECT item_id, content, trust, category, confidence, pinned_at IS NOT NULL AS pinned, valid_at FROM items
 WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND scope = 'agent' AND agent_id = %(agent_id)s AND live
+    AND trust IN ('user', 'agent')
 ORDER BY pinned_at IS NOT NULL DESC, COALESCE(confidence, 0.9) DESC, valid_at DESC, item_id DESC LIMIT %(limit)s
 
 -- name: clear_changes

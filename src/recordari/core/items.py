@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
@@ -62,7 +63,7 @@ class Tier(StrEnum):
 
 
 class Trust(StrEnum):
-    """The carrier of a text; text of an untrusted carrier is never promoted without review."""
+    """The carrier of a text, the most trusted first; text of an untrusted carrier is never promoted without review."""
 
     USER = "user"
     AGENT = "agent"
@@ -73,6 +74,12 @@ class Trust(StrEnum):
 
 REVIEWED_TRUST = frozenset({Trust.USER, Trust.AGENT})
 """Carriers whose text may last without a person's review; a tool's, a document's or a stranger's may not."""
+_MISTRUST = {trust: index for index, trust in enumerate(Trust)}
+
+
+def least_trusted(trusts: Iterable[Trust]) -> Trust:
+    """The trust of a text that was made from others: that of the least trusted of them."""
+    return max(trusts, key=_MISTRUST.__getitem__)
 
 
 class Typology(StrEnum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import hmac
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -37,6 +38,10 @@ class Secrets:
         except binascii.Error:
             raw = b""
         return open_with(self._installation_key(), raw, purpose=purpose).decode()
+
+    def derived(self, purpose: str) -> bytes:
+        """A key for one purpose, which tells nothing about the key of this installation or of another purpose."""
+        return hmac.digest(self._installation_key(), f"derived:{purpose}".encode(), "sha256")
 
     def _installation_key(self) -> bytes:
         if self._key is None:

@@ -17,13 +17,11 @@ from typing import Any
 
 from agent_framework import AgentSession, ContextProvider, Message, SessionContext, SupportsAgentRun
 
-from recordari.integrations.base import MemoryCaller, Verbs, prompt_lines, role_of, scope_of
-from recordari.sessions.rules.window import NewMessage
+from recordari.integrations.base import MemoryCaller, Verbs, prompt_block, scope_of
+from recordari.sessions.rules.window import NewMessage, role_named
 from recordari.sync import Facade
 
 __all__ = ["RecordariContextProvider"]
-
-HEADING = "Memories of earlier conversations that may matter now:"
 
 
 class RecordariContextProvider(ContextProvider):
@@ -51,8 +49,8 @@ class RecordariContextProvider(ContextProvider):
         if not query:
             return
         answer = await self._caller.run(self._caller.memory.recall(query, top_k=self._top_k))
-        if lines := prompt_lines(answer):
-            context.extend_instructions(self.source_id, f"{HEADING}\n{lines}")
+        if memories := prompt_block(answer):
+            context.extend_instructions(self.source_id, memories)
 
     async def after_run(
         self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]
@@ -66,7 +64,7 @@ class RecordariContextProvider(ContextProvider):
 
 def _messages(messages: Sequence[Message]) -> list[NewMessage]:
     return [
-        NewMessage(content=text, role=role_of(str(message.role)), speaker=message.author_name or None)
+        NewMessage(content=text, role=role_named(str(message.role)), speaker=message.author_name or None)
         for message in messages
         if (text := (message.text or "").strip())
     ]

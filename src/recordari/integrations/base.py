@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from recordari.app import Memory
+from recordari.context.rules.rendering import NOTICE, block, line, mark_of
+from recordari.core.items import Trust
 from recordari.errors import ConfigurationError
-from recordari.recall.request import RecallAnswer
-from recordari.sessions.rules.window import MessageRole
+from recordari.recall.request import RecallAnswer, RecalledItem
 from recordari.sync import Facade
 
 T = TypeVar("T")
@@ -52,13 +53,24 @@ def scope_of(*, user: str | None, agent: str | None) -> str | None:
     return "user" if user is not None else "agent" if agent is not None else None
 
 
-def role_of(role: str) -> MessageRole:
-    return MessageRole(role) if role in set(MessageRole) else MessageRole.USER
+def prompt_block(answer: RecallAnswer) -> str:
+    """Recalled items for a prompt, in a block of memory with their source and trust; empty without any."""
+    return fenced([_line(item) for item in answer.items]) if answer.items else ""
 
 
-def prompt_lines(answer: RecallAnswer) -> str:
-    """Recalled items as lines for a prompt, each with its day and its speaker."""
-    return "\n".join(
-        f"- [{item.event_time:%Y-%m-%d}] {f'{item.speaker}: ' if item.speaker else ''}{item.content}"
-        for item in answer.items
-    )
+def _line(item: RecalledItem) -> str:
+    fields: dict[str, object] = {"kind": item.source_kind, "trust": item.trust}
+    if item.speaker is not None:
+        fields["who"] = item.speaker
+    return line({**fields, "when": f"{item.event_time:%Y-%m-%dT%H:%MZ}", "text": item.content})
+
+
+def fenced(lines: Sequence[str]) -> str:
+    """Lines of memory in the block in which a context has them, after the notice that explains it."""
+    title = "long-term memory"
+    return f"{NOTICE}\n\n{block(title, lines, mark_of(title, lines))}"
+
+
+def fenced_text(content: str, *, trust: Trust, who: str | None) -> str:
+    """Text that neither the user nor the agent vouches for, as data, for frameworks that know only their two roles."""
+    return fenced([line({"trust": trust, **({"who": who} if who is not None else {}), "text": content})])

@@ -20,7 +20,8 @@ from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemor
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from recordari.integrations.base import MemoryCaller, Verbs
+from recordari.core.items import REVIEWED_TRUST, Trust
+from recordari.integrations.base import MemoryCaller, Verbs, fenced_text
 from recordari.recall.request import RecalledItem
 from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.sync import Facade
@@ -116,11 +117,13 @@ def _text(content: types.Content | None) -> str:
 
 
 def _entry(item: RecalledItem) -> MemoryEntry:
-    is_agent = item.trust == "agent"
+    """An item as ADK shows it; what neither the user nor the agent said is data, inside a block."""
+    is_said = item.trust in REVIEWED_TRUST
+    text = item.content if is_said else fenced_text(item.content, trust=item.trust, who=item.speaker)
     return MemoryEntry(
         id=str(item.id),
-        content=types.Content(role="model" if is_agent else "user", parts=[types.Part(text=item.content)]),
-        author=item.speaker,
+        content=types.Content(role="model" if item.trust is Trust.AGENT else "user", parts=[types.Part(text=text)]),
+        author=item.speaker if is_said else str(item.trust),
         timestamp=item.event_time.isoformat(),
-        custom_metadata={"source_kind": str(item.source_kind), "score": item.score},
+        custom_metadata={"source_kind": str(item.source_kind), "score": item.score, "trust": str(item.trust)},
     )

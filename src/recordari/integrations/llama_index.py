@@ -18,8 +18,8 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.memory import BaseMemoryBlock
 
-from recordari.integrations.base import MemoryCaller, prompt_lines, role_of, scope_of
-from recordari.sessions.rules.window import NewMessage
+from recordari.integrations.base import MemoryCaller, prompt_block, scope_of
+from recordari.sessions.rules.window import NewMessage, role_named
 
 __all__ = ["RecordariMemoryBlock"]
 
@@ -48,7 +48,7 @@ class RecordariMemoryBlock(BaseMemoryBlock[str]):
         if query is None:
             return ""
         acting = self._caller.acting_as(user=self.user, agent=self.agent)
-        return prompt_lines(await acting.run(acting.memory.recall(query, top_k=self.top_k)))
+        return prompt_block(await acting.run(acting.memory.recall(query, top_k=self.top_k)))
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         for session, group in _by_session(messages, self.session).items():
@@ -57,11 +57,13 @@ class RecordariMemoryBlock(BaseMemoryBlock[str]):
             await acting.run(acting.memory.add_messages(group, session_id=session, scope=scope))
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
-        """Drop the least relevant memories, which are last."""
-        lines = content.split("\n")
-        while lines and tokens_to_truncate > 0:
-            tokens_to_truncate -= max(1, len(lines.pop()) // 4)
-        return "\n".join(lines) or None
+        """Drop the least relevant memories, which are last; the block around them stays closed."""
+        *before, end = content.split("\n")
+        memories = [text for text in before if text.startswith("{")]
+        kept = before[: len(before) - len(memories)]
+        while memories and tokens_to_truncate > 0:
+            tokens_to_truncate -= max(1, len(memories.pop()) // 4)
+        return "\n".join([*kept, *memories, end]) if memories else None
 
 
 def _by_session(messages: list[ChatMessage], session: str | None) -> dict[str, list[NewMessage]]:
@@ -69,7 +71,7 @@ def _by_session(messages: list[ChatMessage], session: str | None) -> dict[str, l
     for message in messages:
         if text := _text(message):
             session_id = session or str(message.additional_kwargs.get("session_id") or "llama-index")
-            groups.setdefault(session_id, []).append(NewMessage(content=text, role=role_of(message.role.value)))
+            groups.setdefault(session_id, []).append(NewMessage(content=text, role=role_named(message.role.value)))
     return groups
 
 

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, cast
 from agents.memory.session import SessionABC
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
 
-from recordari.integrations.base import MemoryCaller, Verbs
-from recordari.sessions.rules.window import Message, MessageRole, NewMessage
+from recordari.core.items import REVIEWED_TRUST, Trust
+from recordari.integrations.base import MemoryCaller, Verbs, fenced_text
+from recordari.sessions.rules.window import TRUST, Message, MessageRole, NewMessage, role_named
 from recordari.sync import Facade
 
 if TYPE_CHECKING:
@@ -108,19 +109,25 @@ class RecordariSession(SessionABC):
 
 def _item_of(message: Message) -> TResponseInputItem:
     item = message.metadata.get(ITEM)
-    if item is None:  # added to the session through another interface
-        item = {"role": "assistant" if message.role is MessageRole.ASSISTANT else "user", "content": message.content}
-    return cast("TResponseInputItem", item)
+    if isinstance(item, dict) and TRUST[_role_of(item)] is message.trust:
+        return cast("TResponseInputItem", item)
+    # Added to the session through another interface: what neither the user nor the agent said is data, inside a block.
+    is_said = message.trust in REVIEWED_TRUST
+    text = message.content if is_said else fenced_text(message.content, trust=message.trust, who=message.speaker)
+    role = "assistant" if message.trust is Trust.AGENT else "user"
+    return cast("TResponseInputItem", {"role": role, "content": text})
 
 
 def _message_of(item: Mapping[str, Any]) -> NewMessage:
-    roles = {"assistant": MessageRole.ASSISTANT, "system": MessageRole.SYSTEM, "developer": MessageRole.SYSTEM}
+    content = _text_of(item) or f"[{item.get('type', 'message')}]"
+    return NewMessage(content=content, role=_role_of(item), metadata={ITEM: dict(item)})
+
+
+def _role_of(item: Mapping[str, Any]) -> MessageRole:
     kind = str(item.get("type", "message"))
     if kind == "message" or "role" in item:
-        role = roles.get(str(item.get("role")), MessageRole.USER)
-    else:
-        role = MessageRole.TOOL if kind.endswith("_output") else MessageRole.ASSISTANT
-    return NewMessage(content=_text_of(item) or f"[{kind}]", role=role, metadata={ITEM: dict(item)})
+        return role_named(str(item.get("role", "user")))
+    return MessageRole.TOOL if kind.endswith("_output") else MessageRole.ASSISTANT
 
 
 def _text_of(item: Mapping[str, Any]) -> str:

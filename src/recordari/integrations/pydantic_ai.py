@@ -18,7 +18,7 @@ from pydantic_ai import RunContext
 from pydantic_ai.capabilities import Capability
 from pydantic_ai.toolsets import FunctionToolset
 
-from recordari.integrations.base import MemoryCaller, Verbs, prompt_lines
+from recordari.integrations.base import MemoryCaller, Verbs, prompt_block
 from recordari.sync import Facade
 
 __all__ = ["memory_capability", "memory_toolset"]
@@ -49,7 +49,7 @@ def memory_toolset(
         """
         acting = named.acting(ctx)
         answer = await acting.run(acting.memory.recall(query, top_k=max(1, min(top_k, MOST))))
-        return prompt_lines(answer) or NOTHING
+        return prompt_block(answer) or NOTHING
 
     async def remember_fact(ctx: RunContext[Any], content: str) -> str:
         """Keep a fact about the user for later conversations.
@@ -77,8 +77,7 @@ def memory_capability(
         if not query.strip():
             return ""
         acting = named.acting(ctx)
-        lines = prompt_lines(await acting.run(acting.memory.recall(query, top_k=top_k)))
-        return f"What you remember that may matter now:\n{lines}" if lines else ""
+        return prompt_block(await acting.run(acting.memory.recall(query, top_k=top_k)))
 
     toolset = memory_toolset(memory, user=user, agent=agent, session=session)
     return Capability(id="recordari", instructions=[INSTRUCTIONS, memories], toolsets=[toolset])

@@ -27,6 +27,7 @@ from recordari.learning.rules.workflows import (
     thompson,
 )
 from recordari.learning.storage import Named
+from recordari.privacy.sanitise import sanitise_json
 from recordari.tenants.tenants import MAX_PAGE, require_admin
 
 CHOICES_KEPT = timedelta(days=90)  # as long as their episodes (E3)
@@ -72,7 +73,7 @@ async def save_workflow(
         task_type=checked_id("task_type", task_type),
         name=checked_id("name", name),
     )
-    text, spec_hash = spec_text(spec)
+    text, spec_hash = spec_text(await sanitise_json(resources, identity, spec))
     prior, now, workflow_id = checked_prior(prior or Posterior()), resources.clock(), new_id()
     async with resources.database.transaction(identity) as tx:
         current = await storage.lock_current(tx, named)

@@ -89,6 +89,7 @@ WHERE tenant_id = %(tenant_id)s AND session_id = ANY(%(session_ids)s) ORDER BY s
 -- name: reset_summary
 -- Take a session's summaries back to places; where the rolling one tells too much it begins again.
 UPDATE sessions SET summary = CASE WHEN %(summary_id)s::uuid IS NULL THEN '' ELSE summary END, summary_id = %(summary_id)s,
+    summary_trust = CASE WHEN %(summary_id)s::uuid IS NULL THEN 'agent' ELSE summary_trust END,
     summarised_to = %(summarised_to)s, folds = %(folds)s, folded_to = %(folded_to)s
 WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
 

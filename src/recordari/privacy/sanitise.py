@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,12 +16,16 @@ from recordari.db import audit
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.privacy.rules.findings import DataType
-from recordari.privacy.rules.masking import Action, PrivacyPolicy, holds_secret, sanitise, sanitise_value
+from recordari.privacy.rules.masking import Action, PrivacyPolicy, Tag, holds_secret, sanitise, sanitise_value
 from recordari.tenants import storage
 from recordari.tenants.rules import ProtectedSource
 from recordari.tenants.tenants import TenantCache, require_admin, update_tenant
 
 INLINE_CHARACTERS = 10_000  # longer texts are read in a thread, so that the event loop goes on
+TAG_LENGTH = (
+    5  # letters of four bits: enough to tell the values of a tenant apart, too few to find a value from its tag
+)
+_TAG_LETTERS = "bcdfghjkmnpqrtvz"  # no words, and no digits that a detector could take for a number
 PRIVACY_SETTING = "privacy"
 """The key of the policy in the settings of a tenant."""
 
@@ -37,11 +42,11 @@ class Clean:
 
 async def sanitise_items(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> list[Clean]:
     """Apply the policy to items, in the same order."""
-    policy = await policy_of(resources, identity)
+    policy, tag = await policy_of(resources, identity), tag_of(resources, identity)
     if not policy.enabled:
         return [Clean(new=new) for new in news]
     is_long = sum(len(str(new.content)) for new in news) > INLINE_CHARACTERS
-    cleaned = await asyncio.to_thread(_clean_all, news, policy) if is_long else _clean_all(news, policy)
+    cleaned = await asyncio.to_thread(_clean_all, news, policy, tag) if is_long else _clean_all(news, policy, tag)
     for clean in cleaned:
         resources.telemetry.count_masked(clean.masked)
     return cleaned
@@ -59,6 +64,21 @@ async def policy_of(resources: Resources, identity: Identity) -> PrivacyPolicy:
         return PrivacyPolicy()
 
 
+def tag_of(resources: Resources, identity: Identity) -> Tag:
+    """Tags of masked values, by a key of this installation and the tenant.
+
+    Whoever has the database alone cannot try addresses against the tags, and two tenants have different ones.
+    """
+    purpose = f"tags of masked values:{identity.tenant_id}"
+
+    def tag(value: str) -> str:
+        digest = hmac.digest(resources.secrets.derived(purpose), value.encode(errors="surrogatepass"), "sha256")
+        number = int.from_bytes(digest[:4])
+        return "".join(_TAG_LETTERS[number >> 4 * place & 15] for place in range(TAG_LENGTH))
+
+    return tag
+
+
 async def get_privacy_policy(resources: Resources, identity: Identity) -> PrivacyPolicy:
     """Return the action of the tenant for each type of personal data and for secrets."""
     resources.forget_tenant(identity.tenant_id)
@@ -73,37 +93,39 @@ async def set_privacy_policy(resources: Resources, identity: Identity, setting: 
 
 
 async def sanitise_json(resources: Resources, identity: Identity, value: Any) -> Any:
+    """Apply the policy to every text of a JSON value, which may be one text."""
     policy = await policy_of(resources, identity)
-    if not policy.enabled:
+    if not policy.enabled or not value:
         return value
-    changed, counts = await asyncio.to_thread(sanitise_value, value, policy=policy)
+    tag = tag_of(resources, identity)
+    changed, counts = await asyncio.to_thread(sanitise_value, value, policy=policy, tag=tag)
     resources.telemetry.count_masked(counts)
     return changed if counts else value
 
 
-def _clean_all(news: Sequence[NewItem], policy: PrivacyPolicy) -> list[Clean]:
-    return [_clean(new, policy) for new in news]
+def _clean_all(news: Sequence[NewItem], policy: PrivacyPolicy, tag: Tag) -> list[Clean]:
+    return [_clean(new, policy, tag) for new in news]
 
 
-def _clean(new: NewItem, policy: PrivacyPolicy) -> Clean:
+def _clean(new: NewItem, policy: PrivacyPolicy, tag: Tag) -> Clean:
     """Apply the policy to an item. Values of a wrong type stay: the rules of items refuse them with a reason."""
     counts: Counter[str] = Counter()
     changes: dict[str, Any] = {}
     if isinstance(new.content, str):
-        changes["content"] = _text(new.content, policy, counts)
+        changes["content"] = _text(new.content, policy, tag, counts)
     for name in LABELS:
         label = getattr(new, name)
         if isinstance(label, str) and label.strip():
-            changes[name] = _text(label, policy, counts) or None
+            changes[name] = _text(label, policy, tag, counts) or None
     if new.metadata:
-        changes["metadata"], masked = sanitise_value(new.metadata, policy=policy)
+        changes["metadata"], masked = sanitise_value(new.metadata, policy=policy, tag=tag)
         counts.update(masked)
     cleaned = replace(new, **changes) if counts else new
     return Clean(new=cleaned, masked=counts, problem=_problem(new, cleaned, policy))
 
 
-def _text(text: str, policy: PrivacyPolicy, counts: Counter[str]) -> str:
-    cleaned = sanitise(text, policy=policy)
+def _text(text: str, policy: PrivacyPolicy, tag: Tag, counts: Counter[str]) -> str:
+    cleaned = sanitise(text, policy=policy, tag=tag)
     counts.update(cleaned.counts)
     return cleaned.text
 

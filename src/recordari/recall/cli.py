@@ -141,6 +141,7 @@ def _row(item: RecalledItem, reasons: Mapping[str, str] | None) -> dict[str, obj
         "id": item.id,
         "score": f"{item.score:.3f}",
         "kind": item.source_kind,
+        "trust": item.trust,
         "when": item.event_time,
         "text": f"{item.speaker}: {text}" if item.speaker else text,
     }

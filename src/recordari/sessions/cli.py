@@ -68,8 +68,9 @@ def messages(
 ) -> Answer:
     """List the messages of a session in order."""
     listed = ask(lambda caller: messages_verbs.list_messages(*caller, session_id, after=after, limit=limit), tenant)
-    columns = {"position": "position", "role": "role", "speaker": "speaker", "when": "event_time", "text": "content"}
-    rows = [{title: getattr(message, name) for title, name in columns.items()} for message in listed]
+    names = {"when": "event_time", "text": "content"}
+    columns = ("position", "role", "trust", "speaker", "when", "text")
+    rows = [{title: getattr(message, names.get(title, title)) for title in columns} for message in listed]
     return Answer(listed, Table(rows, empty="it has no messages there"))
 
 

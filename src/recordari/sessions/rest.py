@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field
 
 from recordari.core.identity import Scope
-from recordari.core.items import Item
+from recordari.core.items import Item, Trust
 from recordari.kit.rest import (
     MISMATCH,
     PROBLEMS,
@@ -81,6 +81,9 @@ class MessageRequest(Strict):
     speaker: str | None = Field(default=None, max_length=200)
     event_time: Moment | None = None
     metadata: dict[str, Any] | None = None
+    trust: Trust | None = Field(
+        default=None, strict=False, description="Who carried the text here, if less trusted than the role."
+    )
 
 
 class MessagesRequest(Strict):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -24,8 +22,7 @@ from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.objects import Objects
 from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
-from recordari.privacy.rules.masking import PrivacyPolicy, sanitise_value
-from recordari.privacy.sanitise import policy_of
+from recordari.privacy.sanitise import sanitise_json
 from recordari.sessions import run_storage, storage
 from recordari.sessions.messages import with_usage
 from recordari.sessions.rules.runs import (
@@ -112,8 +109,7 @@ async def start_run(
 
 async def _sanitised(resources: Resources, identity: Identity, *values: Any) -> list[Any]:
     """Mask personal data and secrets as the tenant's policy says."""
-    policy = await policy_of(resources, identity)
-    return [sanitise_value(value, policy=policy)[0] for value in values]
+    return [await sanitise_json(resources, identity, value) for value in values]
 
 
 def _check_currency(currency: str) -> None:
@@ -184,6 +180,7 @@ async def end_turn(
 ) -> Turn:
     """End the current turn of a run: its cost, the size of its prompt, and the turn state to keep."""
     now = resources.clock()
+    state, error = await _sanitised(resources, identity, None if state is None else dict(state), error)
     data = None if state is None else checked_json("state", dict(state))
     async with resources.database.transaction(identity) as tx:
         run = await _locked(resources, tx, run_id)
@@ -452,17 +449,12 @@ async def _whole(resources: Resources, result: Result) -> str:
 
 async def sanitise_calls(resources: Resources, identity: Identity, calls: Sequence[NewToolCall]) -> list[NewToolCall]:
     """Mask arguments, results and errors of tool calls as the tenant's policy says."""
-    policy = await policy_of(resources, identity)
-    if not policy.enabled:
-        return list(calls)
-    counts: Counter[str] = Counter()
-    cleaned = await asyncio.to_thread(lambda: [_clean_call(call, policy, counts) for call in calls])
-    resources.telemetry.count_masked(counts)
-    return cleaned
-
-
-def _clean_call(call: NewToolCall, policy: PrivacyPolicy, counts: Counter[str]) -> NewToolCall:
-    fields = {"arguments": read_arguments(call.arguments), "result": call.result, "error": call.error}
-    masked, findings = sanitise_value(fields, policy=policy)
-    counts.update(findings)
-    return replace(call, **masked) if findings else call
+    fields = [
+        {"arguments": read_arguments(call.arguments), "result": call.result, "error": call.error} for call in calls
+    ]
+    cleaned = await sanitise_json(resources, identity, fields)
+    # A call without findings keeps its arguments to the letter.
+    return [
+        replace(call, **masked) if masked != given else call
+        for call, given, masked in zip(calls, fields, cleaned, strict=True)
+    ]

@@ -13,11 +13,12 @@ from recordari.core.checks import check_times
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Role, SessionId, checked_choice, checked_id, optional_choice
 from recordari.core.ids import new_id
-from recordari.core.items import checked_content
+from recordari.core.items import Trust, checked_content
 from recordari.db import audit
 from recordari.db.database import Transaction
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
+from recordari.privacy.sanitise import sanitise_json
 from recordari.sessions import run_storage, storage
 from recordari.sessions.cache import SessionCache
 from recordari.sessions.rules.runs import TurnState, checked_json
@@ -63,6 +64,8 @@ class ResumedSession:
     notes: tuple[SessionNote, ...]
     carried_over: str
     """The summary of the session that this one continues, or empty."""
+    carried_over_trust: Trust | None
+    """The trust of that summary; null if there is none."""
     turn_state: TurnState | None
 
 
@@ -76,6 +79,7 @@ async def open_session(
 ) -> Opened:
     """Open the session with this id or create it; without an id, create one. A closed session gets a successor."""
     session_id = session_id or identity.session_id
+    metadata = await sanitise_json(resources, identity, dict(metadata)) if metadata else None
     async with entered(resources, identity, session_id, idle=idle, metadata=metadata) as (tx, current, was_new):
         if not was_new:
             await storage.touch(tx, current.session.session_id, now=resources.clock())
@@ -268,6 +272,7 @@ async def resume_session(resources: Resources, identity: Identity, session_id: s
         window=window,
         notes=tuple(notes),
         carried_over=predecessor.summary if predecessor else "",
+        carried_over_trust=predecessor.summary_trust if predecessor else None,
         turn_state=turn_state,
     )
 
@@ -303,6 +308,7 @@ async def add_note(
         raise InvalidInput(f"a note has at most {MAX_NOTE_CHARACTERS} characters", field="content")
     if not 0 <= importance <= 1:
         raise InvalidInput("importance must be from 0 to 1", field="importance")
+    content = checked_content(await sanitise_json(resources, identity, content))
     now = resources.clock()
     note = SessionNote(
         note_id=new_id(), kind=kind, content=content, importance=importance, item_id=None, created_at=now

@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 from recordari.core.checks import BEGINNING, END
 from recordari.core.identity import AgentId, RunId, SessionId, UserId
 from recordari.core.ids import LAST
+from recordari.core.items import Trust
 from recordari.core.tokens import message_tokens
 from recordari.db.database import BatchedQuery, Record, Transaction, all_as, reader
 from recordari.db.queries import Queries, columns_of
@@ -116,7 +117,7 @@ async def save_window(tx: Transaction, session: Session, *, now: datetime) -> No
 
 
 async def save_summary(
-    tx: Transaction, session: Session, *, summary: str, summary_id: UUID | None, summarised_to: int
+    tx: Transaction, session: Session, *, summary: str, summary_id: UUID | None, trust: Trust, summarised_to: int
 ) -> bool:
     """Save a renewed summary; False when another worker has covered more messages."""
     changed = await tx.run(
@@ -124,6 +125,7 @@ async def save_summary(
         session_id=session.session_id,
         summary=summary,
         summary_id=summary_id,
+        summary_trust=trust,
         summarised_to=summarised_to,
         was=session.summarised_to,
     )

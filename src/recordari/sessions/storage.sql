@@ -3,7 +3,7 @@
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
     s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
-    s.folded_to, s.folds, (
+    s.summary_trust, s.folded_to, s.folds, (
     SELECT window_tokens FROM agents a WHERE a.tenant_id = s.tenant_id AND a.agent_id = s.agent_id) AS model_tokens
 FROM sessions s
 WHERE s.tenant_id = %(tenant_id)s AND s.status = 'open' AND s.root_id = COALESCE(
@@ -15,7 +15,7 @@ FOR UPDATE OF s
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
     s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
-    s.folded_to, s.folds, (
+    s.summary_trust, s.folded_to, s.folds, (
     SELECT window_tokens FROM agents a WHERE a.tenant_id = s.tenant_id AND a.agent_id = s.agent_id) AS model_tokens
 FROM sessions s
 WHERE s.tenant_id = %(tenant_id)s AND s.root_id = (
@@ -27,7 +27,7 @@ ORDER BY s.session_ref DESC LIMIT 1
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
     s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
-    s.folded_to, s.folds
+    s.summary_trust, s.folded_to, s.folds
 FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_id = %(session_id)s
 
 -- name: find_by_ref
@@ -35,7 +35,7 @@ FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_id = %(session_i
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
     s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
-    s.folded_to, s.folds
+    s.summary_trust, s.folded_to, s.folds
 FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_ref = %(session_ref)s
 
 -- name: insert_session
@@ -58,7 +58,7 @@ ON CONFLICT DO NOTHING
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
     s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
-    s.folded_to, s.folds
+    s.summary_trust, s.folded_to, s.folds
 FROM sessions s
 WHERE s.tenant_id = %(tenant_id)s AND s.session_ref < %(before)s AND s.opened_at >= %(since)s AND s.opened_at < %(until)s
     AND (%(agent_id)s::text IS NULL OR s.agent_id = %(agent_id)s)
@@ -81,7 +81,8 @@ WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
 
 -- name: save_summary
 -- The renewed summary of a session, unless another worker has covered more messages.
-UPDATE sessions SET summary = %(summary)s, summary_id = %(summary_id)s, summarised_to = %(summarised_to)s
+UPDATE sessions SET summary = %(summary)s, summary_id = %(summary_id)s, summary_trust = %(summary_trust)s,
+    summarised_to = %(summarised_to)s
 WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND summarised_to = %(was)s
 
 -- name: save_fold

@@ -43,7 +43,14 @@ from recordari.transfer.rules import READERS, Foreign, ForeignOwner, ForeignSour
 
 BATCH = 200
 MAX_LINE = 64 * 2**20
-NO_SUMMARY: dict[str, Any] = {"summary": "", "summary_id": None, "summarised_to": 0, "folded_to": 0, "folds": []}
+NO_SUMMARY: dict[str, Any] = {
+    "summary": "",
+    "summary_id": None,
+    "summary_trust": "agent",
+    "summarised_to": 0,
+    "folded_to": 0,
+    "folds": [],
+}
 
 Lines = Iterable[str] | AsyncIterable[str]
 

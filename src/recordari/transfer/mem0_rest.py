@@ -30,7 +30,7 @@ from recordari.memory.versions import item_history
 from recordari.recall import recall as recall_verbs
 from recordari.recall.request import MAX_TOP_K, RecalledItem
 from recordari.sessions.messages import add_messages
-from recordari.sessions.rules.window import MessageRole, NewMessage
+from recordari.sessions.rules.window import TRUST, MessageRole, NewMessage, role_named
 from recordari.tenants import tenants
 from recordari.transfer.rules import OWNERS, fits, owners_in
 
@@ -127,7 +127,7 @@ async def add(caller: AgentCaller, body: AddRequest) -> dict[str, Any]:
     for message in messages:
         for text in _memories_of(message, infer=infer):
             fact = await remember.remember_fact(
-                *owner.caller, text, scope=owner.scope, metadata=metadata, event_time=at
+                *owner.caller, text, scope=owner.scope, trust=TRUST[message.role], metadata=metadata, event_time=at
             )
             results.append({"id": str(fact.id), "memory": text, "event": "ADD" if fact.was_new else "NONE"})
     return {"results": results}
@@ -303,10 +303,9 @@ def _message(message: dict[str, Any], at: datetime | None) -> NewMessage:
         content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     if not isinstance(content, str) or not content.strip():
         raise InvalidInput("each message needs a content that is text", field="messages")
-    role = str(message.get("role", "user"))
     return NewMessage(
         content=content,
-        role=MessageRole(role) if role in set(MessageRole) else MessageRole.USER,
+        role=role_named(str(message.get("role", "user"))),
         speaker=message.get("name"),
         event_time=at,
     )
@@ -445,6 +444,7 @@ def _shown(item: Item | RecalledItem, owner: Owner | None = None) -> dict[str, A
         "run_id": metadata.get("mem0_run_id"),
         "metadata": _own_metadata(metadata),
         "categories": [category] if category else [],
+        "trust": str(item.trust),
         "expiration_date": metadata.get("mem0_expiration_date"),
         "created_at": created_at.isoformat(),
         "updated_at": created_at.isoformat(),

@@ -16,8 +16,9 @@ from itertools import product
 from typing import Any
 
 from recordari.core.identity import Scope
-from recordari.core.items import MAX_LABEL, Kind, NewItem, Trust
+from recordari.core.items import MAX_LABEL, Kind, NewItem
 from recordari.errors import InvalidInput
+from recordari.sessions.rules.window import TRUST, role_named
 
 MAX_ID = 200
 NO_TEXT = "it has no text"
@@ -150,9 +151,6 @@ def _zep_fact(fact: Mapping[str, Any], owner: ForeignOwner) -> Foreign:
     return Foreign(item=item, user_id=owner.user_id, agent_id=owner.agent_id)
 
 
-_TRUSTS = {"user": Trust.USER, "human": Trust.USER, "tool": Trust.TOOL, "function": Trust.TOOL}
-
-
 def _zep_message(message: Mapping[str, Any], owner: ForeignOwner) -> Foreign:
     if owner.session_id is None:
         return Foreign(left_out="its thread has no id")
@@ -166,7 +164,7 @@ def _zep_message(message: Mapping[str, Any], owner: ForeignOwner) -> Foreign:
         speaker=str(message.get("name") or message.get("role") or role)[:MAX_LABEL],
         event_time=_time(message.get("created_at")),
         session_id=owner.session_id,
-        trust=_TRUSTS.get(role, Trust.AGENT),
+        trust=TRUST[role_named(role)],
         metadata=dict(message.get("metadata") or {}),
     )
     return Foreign(item=item, user_id=owner.user_id, agent_id=owner.agent_id, session_id=owner.session_id)

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from uuid import UUID
 
 from recordari.core.described import DESCRIBED
+from recordari.core.items import Trust
 from recordari.core.tokens import estimated_tokens
 
 PROFILE_TOKENS = 300
@@ -30,6 +31,7 @@ _OTHER = "Other"
 class KnownFact:
     item_id: UUID
     content: str
+    trust: Trust
     category: str | None
     confidence: float | None
     pinned: bool

@@ -7,7 +7,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -22,6 +22,7 @@ from recordari.context.rules.context import (
     SectionName,
 )
 from recordari.core.described import DESCRIBED
+from recordari.core.items import Trust
 from recordari.core.tokens import MESSAGE_OVERHEAD, TokenCounter
 from recordari.sessions.rules.window import MessageRole
 
@@ -159,7 +160,10 @@ def _blocks(sections: Sequence[Section]) -> dict[SectionName, str]:
 
 
 def _messages(sections: Sequence[Section], blocks: dict[SectionName, str], hint: str | None) -> list[ChatMessage]:
-    """The definition as a system message, the blocks as a user message, then the conversation in its own roles."""
+    """The definition as a system message, the blocks as a user message, then the conversation in its own roles.
+
+    A block of the conversation needs the notice that explains it, if there was none before.
+    """
     messages: list[ChatMessage] = []
     instructions = _instructions(sections, hint)
     if instructions:
@@ -167,20 +171,32 @@ def _messages(sections: Sequence[Section], blocks: dict[SectionName, str], hint:
     data = [text for name, text in blocks.items() if name is not SectionName.WINDOW]
     if data:
         messages.append(ChatMessage(role=MessageRole.USER, content="\n\n".join([NOTICE, *data])))
+    is_explained = bool(data)
     for section in sections:
         if section.name is SectionName.WINDOW:
-            messages += [_chat_message(number, kept) for number, kept in enumerate(section.items, start=1)]
+            for number, kept in enumerate(section.items, start=1):
+                message, is_fenced = _chat_message(number, kept)
+                if is_fenced and not is_explained:
+                    message, is_explained = replace(message, content=f"{NOTICE}\n\n{message.content}"), True
+                messages.append(message)
     return messages
 
 
-def _chat_message(number: int, kept: Kept[ContextItem]) -> ChatMessage:
-    """A message of the conversation; text of a tool or another program is data, in a block of a user message."""
+_SPOKEN = {(MessageRole.USER, Trust.USER), (MessageRole.ASSISTANT, Trust.AGENT)}
+
+
+def _chat_message(number: int, kept: Kept[ContextItem]) -> tuple[ChatMessage, bool]:
+    """A message of the conversation, and whether it is data in a block of a user message.
+
+    Only what the user and the assistant said themselves is in their role: text that a tool, a document or a stranger
+    brought is data, whoever passed it on.
+    """
     message = kept.item.message
-    if message is not None and message.role in {MessageRole.USER, MessageRole.ASSISTANT}:
-        return ChatMessage(role=message.role, content=kept.content)
+    if message is not None and (message.role, kept.item.trust) in _SPOKEN:
+        return ChatMessage(role=message.role, content=kept.content), False
     line = _line(SectionName.WINDOW, number, kept.item, kept.content, is_cut=kept.is_cut)
     title = SECTIONS[SectionName.WINDOW].title
-    return ChatMessage(role=MessageRole.USER, content=block(title, [line], mark_of(title, [line])))
+    return ChatMessage(role=MessageRole.USER, content=block(title, [line], mark_of(title, [line]))), True
 
 
 def _ref(name: SectionName, number: int, item: ContextItem) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from ipaddress import AddressValueError, IPv6Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, IPv6Network
 
 from recordari.privacy.rules.findings import NOT_AFTER_WORD, NOT_BEFORE_WORD, DataType, Finding, PreparedText
 
@@ -15,6 +15,15 @@ _VERP_REVERSED = re.compile(r"=[A-Za-z0-9._+-]{0,40}\d[A-Za-z0-9._+-]{0,40}")
 _DOMAIN = re.compile(
     f"@((?:[{_LETTER}](?:[{_LETTER}-]{{0,62}})\\.){{1,8}}(?:[A-Za-z\u00c0-\u024f\u0370-\u052f\u0900-\u097f]{{2,24}}|xn--[a-z0-9-]{{2,59}}))"
     r"(?![A-Za-z0-9_])"
+)
+# An address in Chinese, Japanese or Korean is known by its top-level domain; the text before it may run into it.
+_EAST = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
+_EASTERN_EMAIL = re.compile(
+    f"[{_EAST}A-Za-z0-9._+-]{{1,16}}@[{_EAST}A-Za-z0-9-]{{1,30}}\\.(?:中国|中國|公司|网络|網絡|网址|在线|中文网|集团|香港|台湾|台灣|新加坡|世界"
+    f"|한국|みんな|コム|닷컴)(?![A-Za-z0-9_])"
+)
+_SPELT_EMAIL = re.compile(
+    r"(?<![\w.+-])[\w.+-]{1,64}\s?[\[({]\s?at\s?[\])}]\s?[\w-]{1,63}(?:(?:\.|\s?[\[({]\s?dot\s?[\])}]\s?)[\w-]{2,63}){1,4}"
 )
 _FILE_ENDINGS = frozenset(
     "png jpg jpeg gif svg webp pdf css js mjs json html htm xml txt yaml yml toml lock tsx jsx exe dll csv gz".split()
@@ -28,19 +37,23 @@ _IPV4 = re.compile(
     r"(?<![A-Za-z0-9_.])(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}"
     r"(?![A-Za-z0-9_]|\.\d|-[A-Za-z])"
 )
-_IPV6 = re.compile(r"(?<![A-Za-z0-9:.])[0-9A-Fa-f]{1,4}:[0-9A-Fa-f:]{3,35}(?![A-Za-z0-9:])")
+# Every form: shortened at the beginning, with an IPv4 address at the end, with a zone or the length of a prefix.
+_IPV6 = re.compile(
+    r"(?<![A-Za-z0-9:.])(?P<address>(?:[0-9A-Fa-f]{0,4}:){2,8}(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]{1,4})?)"
+    r"(?P<rest>(?:%[A-Za-z0-9_.-]{1,20})?(?:/\d{1,3})?)(?![A-Za-z0-9:]|\.\d)"
+)
 _NOT_AN_ADDRESS = re.compile(
     r"version|\bver\b|release|section|chapter|clause|article|paragraph|figure|§|upgrad|downgrad|\bbuild|firmware|driver"
-    r"|\bv\.?$|[<>=~^]=? ?$"
+    r"|\bv\.?$|[<>=~^]=? ?$|\b(?:windows|macos|ios|android|chrome|firefox|safari|edge|java|jdk|oracle|office|kernel|sdk) $"
 )
 _NETWORK = re.compile(r"\bip|addr|server|host|ping|\bdns|from|port|client|login|log(?:ged)? in|ssh|router|gateway")
 
 _PHONE = re.compile(
-    r"(?<![A-Za-z0-9])(?:\+\(?\d{1,4}\)?(?:[ .()/-]{0,3}\d){5,14}"
+    r"(?<![A-Za-z0-9])(?:00[ -]?[1-9](?:[ .()/-]{0,3}\d){6,14}|\+\(?\d{1,4}\)?(?:[ .()/-]{0,3}\d){5,14}"
     r"|\(?\d{1,5}\)?(?:[ .()/-]{1,3}\d{2,8}){1,6}|\d{7,15})(?:(?: ?x| ext\.?) ?\d{1,6})?(?![A-Za-z0-9])"
 )
 _NANP = re.compile(r"(?:1[ .-])?(?:\([2-9]\d\d\) ?|[2-9]\d\d[ .-])[2-9]\d\d[ .-]\d{4}")
-_ABROAD = re.compile(r"00[1-9]\d{0,3}(?:[ ./-]{1,2}\d{2,8}){1,5}")
+_ABROAD = re.compile(r"00[ -]?[1-9](?:[ .()/-]{0,3}\d){6,14}")
 _TRUNK = re.compile(r"\(?0[1-9]\d{0,4}\)?(?:[ ./-]{1,2}\d{2,8}){1,5}")
 _AREA = re.compile(r"\(\d{2,5}\) ?\d{3,5}[ -]?\d{3,4}(?:[ -]?\d{1,4})?")
 _DATE_LIKE = re.compile(
@@ -112,6 +125,12 @@ def emails_in(prepared: PreparedText) -> Iterator[Finding]:
         if bounce := _VERP_REVERSED.match(backwards, length):
             length = bounce.end()
         yield Finding(at - length, match.end(), DataType.EMAIL)
+    if prepared.mentions("at]", "at)", "at}"):
+        for match in _SPELT_EMAIL.finditer(prepared.lower):
+            yield Finding(*match.span(), DataType.EMAIL)
+    if not text.isascii():
+        for match in _EASTERN_EMAIL.finditer(text):
+            yield Finding(*match.span(), DataType.EMAIL)
 
 
 def _is_login(text: str, at: int, length: int) -> bool:
@@ -125,24 +144,26 @@ def _is_login(text: str, at: int, length: int) -> bool:
 
 
 def machines_in(text: PreparedText) -> Iterator[Finding]:
-    """Find hardware and network addresses, except those of private networks."""
+    """Find hardware and network addresses, except those that are the same on every machine."""
     for match in _MAC.finditer(text.plain):
         is_number = match.group().replace("-", "").replace(".", "").isdigit()
         if not is_number or "mac" in text.before(match.start(), 30):
             yield Finding(*match.span(), DataType.MAC_ADDRESS)
     for match in text.numbers(_IPV4):
-        if _is_public(match.group()) and _reads_as_address(text, match):
+        if _is_somewhere(IPv4Address(match.group())) and _reads_as_address(text, match):
             yield Finding(*match.span(), DataType.IP_ADDRESS)
-    for match in _IPV6.finditer(text.plain):
-        address = match.group().rstrip(":")
-        if _is_public_v6(address):
-            yield Finding(match.start(), match.start() + len(address), DataType.IP_ADDRESS)
+    for match in _IPV6.finditer(text.plain) if text.plain.count(":") > 1 else ():
+        # A colon at the end is the sentence's, unless it is the second of two.
+        address = match["address"]
+        spoken = address if address.endswith("::") else address.rstrip(":")
+        if _reads_as_v6(spoken):
+            end = match.end() if spoken == address else match.start() + len(spoken)
+            yield Finding(match.start(), end, DataType.IP_ADDRESS)
 
 
-def _is_public(address: str) -> bool:
-    a, b, *_ = (int(octet) for octet in address.split("."))
-    is_private = a in {0, 10, 127} or (a, b) in {(192, 168), (169, 254)} or (a == 172 and 16 <= b <= 31)
-    return not is_private and a < 224
+def _is_somewhere(address: IPv4Address | IPv6Address) -> bool:
+    """Return whether an address names one machine or network: not the machine itself, any, all or a group."""
+    return not (address.is_loopback or address.is_unspecified or address.is_multicast or int(address) == 0xFFFFFFFF)
 
 
 def _reads_as_address(text: PreparedText, match: re.Match[str]) -> bool:
@@ -151,17 +172,28 @@ def _reads_as_address(text: PreparedText, match: re.Match[str]) -> bool:
     if _NOT_AN_ADDRESS.search(before) or _NOT_AN_ADDRESS.search(text.lower[match.end() : match.end() + 16]):
         return re.search(r"\bip\b|address", before) is not None
     octets = match.group().split(".")
-    is_small = all(len(octet) == 1 for octet in octets) and len(set(octets)) > 1
+    # Hardly any address has only small numbers, and most versions do; those of private networks begin with a ten.
+    is_small = all(int(octet) < 32 for octet in octets) and len(set(octets)) > 1 and octets[0] != "10"
     return not is_small or _NETWORK.search(before) is not None
 
 
-def _is_public_v6(text: str) -> bool:
+_KNOWN_NETWORKS = tuple(map(IPv6Network, ("2000::/3", "fc00::/7", "fe80::/10", "fec0::/10")))
+
+
+def _reads_as_v6(text: str) -> bool:
+    """Return whether it is an address, and not a name in a program (`a::b`) or a time."""
     try:
         address = IPv6Address(text)
     except AddressValueError:
         return False
-    # A shortened address begins with a full group, so that `a::b` in a program is none.
-    return text.count(":") == 7 or (text[0] in "23" and len(text.partition(":")[0]) == 4 and not address.is_loopback)
+    if not _is_somewhere(address) or not any(map(str.isdigit, text)):
+        return False
+    inner = address.ipv4_mapped
+    if inner is not None or "." in text:
+        return inner is None or _is_somewhere(inner)
+    if text.count(":") == 7 or text.lower().startswith("64:ff9b:"):
+        return True
+    return len(text.partition(":")[0]) == 4 and any(address in network for network in _KNOWN_NETWORKS)
 
 
 def phones_in(text: PreparedText) -> Iterator[Finding]:
@@ -213,7 +245,9 @@ def _can_be_dialled(text: str, regions: tuple[str, ...]) -> bool:
         return True
     try:
         if not regions:
-            number = phonenumbers.parse(text if text[0] == "+" else f"+{text[2:]}", None)
+            number = phonenumbers.parse(text if text[0] == "+" else f"+{text[2:].lstrip(' -')}", None)
+            if text[0] != "+" and not re.search(r"[ .()/-]", text):
+                return bool(phonenumbers.is_valid_number(number))  # plain digits are an id more often
             # Not a number that is only possible without its area code: "+15 000 000" is an amount.
             reason = phonenumbers.is_possible_number_with_reason(number)
             return bool(reason == phonenumbers.ValidationResult.IS_POSSIBLE)

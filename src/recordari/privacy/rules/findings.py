@@ -28,6 +28,10 @@ class DataType(StrEnum):
     def mask(self) -> str:
         return f"[{self.upper()}]"
 
+    def tagged(self, tag: str) -> str:
+        """The mask of one value: the same value has the same tag, and the tag tells nothing about it."""
+        return f"[{self.upper()} {tag}]"
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -39,7 +43,7 @@ class Finding:
 # Some scripts have no spaces (电话+86…), so that a word ends at an ASCII letter or digit, never at `\b`.
 NOT_AFTER_WORD = r"(?<![A-Za-z0-9])"
 NOT_BEFORE_WORD = r"(?![A-Za-z0-9])"
-MASKS = tuple(each.mask for each in DataType)
+MASK = re.compile(rf"\[(?:{'|'.join(each.upper() for each in DataType)})(?: [a-z]{{1,16}})?\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -26,6 +26,18 @@ HIDDEN = "hidden_character"  # counted beside the types
 MAX_PASSES = 8
 SHORTEST_KEY = 16  # characters: no issuer's keys are shorter
 MAX_DEPTH = 40
+SHORTEST_NUMBER = 10**6  # a number in JSON that may be somebody's
+LONGEST_NAMED = 64  # characters of a value that its name can explain
+SHORTEST_TAGGED = 6  # characters
+_WORD_BREAK = re.compile(r"[_.\s-]+|(?<=[a-z0-9])(?=[A-Z])")
+_MEASURE = re.compile(
+    r"(?i:[_.-]|^)(?:at|ts|time|timestamp|date|ms|seconds|count|size|bytes|tokens|version|port)$|(?:At|Time|Date|Count)$"
+)
+_SHORT_CODE = re.compile(r"(?i)\b(?:pin|cvv2?|cvc2?)(?:[ _-]?code)?$")
+_GROUPING = re.compile(r"[\s()+./-]+")
+
+Tag = Callable[[str], str]
+"""Gives a value a few letters: always the same for the same value, and of no use to somebody who guesses at it."""
 
 
 class Action(StrEnum):
@@ -97,8 +109,11 @@ def holds_secret(text: str) -> bool:
     return any(True for _ in secrets_in(PreparedText.of(plain_forms(shown))))
 
 
-def sanitise(text: str, *, policy: PrivacyPolicy) -> Sanitised:
-    """Apply the policy to a text. A second time changes nothing more."""
+def sanitise(text: str, *, policy: PrivacyPolicy, tag: Tag | None = None) -> Sanitised:
+    """Apply the policy to a text. A second time changes nothing more.
+
+    With a `tag` different values have different masks, so that two addresses do not become the same fact.
+    """
     counts: Counter[str] = Counter()
     if not policy.enabled:
         return Sanitised(text=text, counts=counts)
@@ -112,49 +127,79 @@ def sanitise(text: str, *, policy: PrivacyPolicy) -> Sanitised:
         if not findings:
             break
         counts.update(str(each.type) for each in findings)
-        text = _replaced(text, findings, policy)
+        text = _replaced(text, findings, policy, tag)
     return Sanitised(text=text, counts=counts)
 
 
-def sanitise_value(value: Any, *, policy: PrivacyPolicy) -> tuple[Any, Mapping[str, int]]:
-    """Apply the policy to every text in a JSON value; other values stay as they are.
+def sanitise_value(value: Any, *, policy: PrivacyPolicy, tag: Tag | None = None) -> tuple[Any, Mapping[str, int]]:
+    """Apply the policy to every text and every long number in a JSON value; other values stay as they are.
 
-    The key of a text is its context: `{"password": "…"}` contains a secret, whatever it looks like.
+    The key is the context: `{"password": "…"}` contains a secret, whatever it looks like, `{"phone": 4155550132}` a number.
     """
-    counts: Counter[str] = Counter()
-    return (_value(value, policy, counts, depth=0) if policy.enabled else value), counts
+    walk = _Walk(policy=policy, tag=tag, counts=Counter())
+    return (_value(value, walk, depth=0) if policy.enabled else value), walk.counts
 
 
-def _value(value: Any, policy: PrivacyPolicy, counts: Counter[str], *, depth: int) -> Any:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    policy: PrivacyPolicy
+    tag: Tag | None
+    counts: Counter[str]
+
+    def text(self, text: str) -> str:
+        cleaned = sanitise(text, policy=self.policy, tag=self.tag)
+        self.counts.update(cleaned.counts)
+        return cleaned.text
+
+
+def _value(value: Any, walk: _Walk, *, depth: int, name: str = "") -> Any:
     if depth > MAX_DEPTH:
         return value
     match value:
+        case bool():
+            return value
         case str():
-            cleaned = sanitise(value, policy=policy)
-            counts.update(cleaned.counts)
-            return cleaned.text
+            cleaned = walk.text(value)
+            return cleaned if cleaned != value or not name else _named_value(name, value, walk)
+        case int() if abs(value) >= (100 if _SHORT_CODE.search(name) else SHORTEST_NUMBER):
+            masked = _named_value(name, str(value), walk)
+            return value if masked == str(value) else masked
         case list():
-            return [_value(each, policy, counts, depth=depth + 1) for each in value]
+            return [_value(each, walk, depth=depth + 1, name=name) for each in value]
         case dict():
-            return _members(value, policy, counts, depth=depth)
+            return _members(value, walk, depth=depth)
         case _:
             return value
 
 
-def _members(value: dict[Any, Any], policy: PrivacyPolicy, counts: Counter[str], *, depth: int) -> dict[Any, Any]:
+def _named_value(name: str, value: str, walk: _Walk) -> str:
+    """A value that only its name explains: `{"phone": "4155550132"}`, `{"nino": "QQ123456C"}`."""
+    if len(value) > LONGEST_NAMED or not any(map(str.isdigit, value)) or _MEASURE.search(name):
+        return value
+    # `phoneNumber` and `phone_number` are words.
+    prefix = f"{_WORD_BREAK.sub(' ', name)}: "
+    actions = walk.policy.actions
+    for each in _find(prefix + value):
+        if each.start == len(prefix) and each.end == len(prefix) + len(value) and actions[each.type] is not Action.KEEP:
+            walk.counts[str(each.type)] += 1
+            return _mask(each.type, value, walk.tag) if actions[each.type] is Action.MASK else ""
+    return value
+
+
+def _members(value: dict[Any, Any], walk: _Walk, *, depth: int) -> dict[Any, Any]:
     members: dict[Any, Any] = {}
-    action = policy.actions[DataType.SECRET]
+    action = walk.policy.actions[DataType.SECRET]
     for name, each in value.items():
-        key = _value(name, policy, counts, depth=depth + 1)
+        key = _value(name, walk, depth=depth + 1)
         # Two names may look the same after masking; no value is lost.
         while key != name and (key in members or key in value):
             key += "′"
         is_text = isinstance(name, str) and isinstance(each, str)
         if action is not Action.KEEP and is_text and is_secret_under(name, each):
-            counts[str(DataType.SECRET)] += 1
+            walk.counts[str(DataType.SECRET)] += 1
             members[key] = DataType.SECRET.mask if action is Action.MASK else ""
         else:
-            members[key] = _value(each, policy, counts, depth=depth + 1)
+            members[key] = _value(each, walk, depth=depth + 1, name=name if isinstance(name, str) else "")
     return members
 
 
@@ -167,7 +212,7 @@ def _find(text: str, *, leave: frozenset[DataType] = frozenset()) -> tuple[Findi
         return ()  # a name or a word: findings have digits, signs or blanks
     prepared = PreparedText.of(plain_forms(text))
     findings = [*secrets_in(prepared), *machines_in(prepared), *numbers_in(prepared)]
-    if "@" in prepared.plain:
+    if "@" in prepared.plain or prepared.mentions("at]", "at)", "at}"):
         findings += emails_in(prepared)
     if prepared.numeric:
         findings += phones_in(prepared)
@@ -188,15 +233,26 @@ def _without_overlaps(findings: Iterable[Finding], length: int) -> tuple[Finding
     return tuple(sorted(result, key=lambda each: each.start))
 
 
-def _replaced(text: str, findings: Iterable[Finding], policy: PrivacyPolicy) -> str:
+def _replaced(text: str, findings: Iterable[Finding], policy: PrivacyPolicy, tag: Tag | None) -> str:
     parts, done = [], 0
     for each in findings:
         parts.append(text[done : each.start])
         if policy.actions[each.type] is Action.MASK:
-            parts.append(each.type.mask)
+            parts.append(_mask(each.type, text[each.start : each.end], tag))
         done = each.end
     parts.append(text[done:])
     return "".join(parts)
+
+
+def _mask(data_type: DataType, value: str, tag: Tag | None) -> str:
+    # A secret leaves nothing behind. A code of a few digits could be found by trying them all.
+    if tag is None or data_type is DataType.SECRET or len(value) < SHORTEST_TAGGED:
+        return data_type.mask
+    plain = plain_forms(value).casefold()
+    if data_type is not DataType.EMAIL:  # however it is grouped, and with + or 00 before the country
+        plain = _GROUPING.sub("", plain)
+        plain = plain.lstrip("0") if data_type is DataType.PHONE else plain
+    return data_type.tagged(tag(f"{data_type}:{plain}"))
 
 
 def _in_original(findings: Iterable[Finding], removed: Removed) -> tuple[Finding, ...]:

@@ -56,6 +56,7 @@ _CHECKED = {
         (r"(?:20|23|24|27)-\d{8}-\d", "ar.cuit"),
         (r"\d{2}\.\d{2}\.\d{2}-\d{3}[.-]\d{2}", "be.nn"),
         (r"[2-9]\d{3} \d{4} \d{4}", "in_.aadhaar"),
+        (r"[A-Z&]{4}\d{6}[A-Z0-9]{3}", "mx.rfc"),
     )
 }
 _CHECKED_SHAPES = re.compile(
@@ -70,7 +71,19 @@ _NINO = re.compile(
     + r"(?!BG|GB|KN|NK|NT|TN|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D]"
     + NOT_BEFORE_WORD
 )
+_EIN = re.compile(r"\bein\b(?: (?:no|number|is))?[ :#.]{1,3}(\d{2}-\d{7})(?!\d)")
+_HKID = re.compile(NOT_AFTER_WORD + r"[A-Z]{1,2}\d{6}\([0-9A]\)")
+# A bank account without check digits is known by the number of its bank beside it.
+_BANK = re.compile(
+    r"(?:sort code|routing(?: number| no\.?)?|\baba\b)[ :#]{1,3}(?:is )?(\d{2}-\d{2}-\d{2}|\d{6}|\d{9})(?![\d-])"
+)
+_ACCOUNT = re.compile(r"account(?: number| no\.?)?[ :#]{1,3}(?:is )?(\d{7,17})(?![\d-])")
 _NRIC = re.compile(NOT_AFTER_WORD + r"[STFG]\d{7}[A-Z]" + NOT_BEFORE_WORD)
+# Invalid prefixes too, where the words before say what it is: forms and examples use QQ.
+_CALLED_NINO = re.compile(
+    r"(?:\bnino\b|national insurance|\bni (?:no|num|number)\b)[^\d\n]{0,16}?(?<![a-z])"
+    r"([a-z]{2}[ -]?\d{2}[ -]?\d{2}[ -]?\d{2}[ -]?[a-d])(?![a-z0-9])"
+)
 _PAPER_NUMBER = re.compile(NOT_AFTER_WORD + r"(?=[A-Z]{0,6}\d)[A-Z0-9](?:[ ./-]?[A-Z0-9]){5,20}" + NOT_BEFORE_WORD)
 _PAPERS = re.compile(
     r"(?:passport|passeport|reisepass|pasaporte|passaport[eo]|护照|護照|パスポート|driver'?s?'? licen[cs]e|driving licen[cs]e"
@@ -78,6 +91,7 @@ _PAPERS = re.compile(
     r"|identification number|personalausweis|carte d'identité|tax(?:payer)? id|tax file number|steuer-?id|steuernummer"
     r"|steueridentifikationsnummer|sozialversicherungsnummer|\bsécu(?:rité sociale)?|social insurance|national insurance"
     r"|\bnhs|medicare|aadhaar|personnummer|fødselsnummer|codice fiscale|cédula|rodné číslo"
+    r"|(?:south african|israeli|turkish|emirates|citizen|resident|government) id|kimlik|cpr-(?=nummer)"
     r"|身份证|身份證|マイナンバー|주민등록번호"
     r"|\b(?:ssn|sin|nino|nin|itin|tin|pan|bsn|pesel|cpf|cnpj|nif|nie|dni|curp|rut|cuit|cuil|nric|hkid|tfn|cpr|nir|egn|oib|amka))"
     r"(?:[\s:#=\"'(]|(?:no|nr|num|number|nummer|numéro|numero|número|n[°º]|is|was|code|id|card|的|号码|号|是|為|为)(?![a-z])\.?)"
@@ -87,7 +101,7 @@ _PAPERS = re.compile(
 
 def numbers_in(text: PreparedText) -> Iterator[Finding]:
     """Find cards, accounts, wallets and ids, in no particular order."""
-    for detector in (_cards, _ibans, _wallets, _social_security, _national_ids):
+    for detector in (_cards, _ibans, _accounts, _wallets, _social_security, _national_ids):
         yield from detector(text)
 
 
@@ -133,6 +147,13 @@ def _ibans(text: PreparedText) -> Iterator[Finding]:
             yield Finding(match.start(), end, DataType.IBAN)
 
 
+def _accounts(text: PreparedText) -> Iterator[Finding]:
+    if text.mentions("sort code", "routing", "aba") and text.mentions("account"):
+        banks, accounts = list(_BANK.finditer(text.lower)), list(_ACCOUNT.finditer(text.lower))
+        for match in (*banks, *accounts) if banks and accounts else ():
+            yield Finding(*match.span(1), DataType.IBAN)
+
+
 def _compact_end(text: str, start: int, length: int) -> int | None:
     """Return the end of `length` letters and digits with at most one space or dash between two; None if there are fewer."""
     match = re.compile(rf"[A-Za-z0-9](?:[ -]?[A-Za-z0-9]){{{length - 1}}}" + NOT_BEFORE_WORD).match(text, start)
@@ -167,6 +188,14 @@ def _national_ids(text: PreparedText) -> Iterator[Finding]:
         if not text.is_part_of_longer(*match.span()) and _is_valid(_CHECKED[match.lastgroup][1], match.group()):
             yield Finding(*match.span(), DataType.NATIONAL_ID)
     for match in text.numbers(_NINO):
+        yield Finding(*match.span(), DataType.NATIONAL_ID)
+    if text.mentions("nino", "national insurance", "ni n"):
+        for match in _CALLED_NINO.finditer(text.lower):
+            yield Finding(*match.span(1), DataType.NATIONAL_ID)
+    if text.mentions("ein"):
+        for match in _EIN.finditer(text.lower):
+            yield Finding(*match.span(1), DataType.NATIONAL_ID)
+    for match in text.numbers(_HKID):
         yield Finding(*match.span(), DataType.NATIONAL_ID)
     for match in text.numbers(_NRIC):
         if _has_nric_letter(match.group()):

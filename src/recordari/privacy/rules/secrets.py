@@ -6,12 +6,16 @@ and the value must look like one: placeholders, code and ordinary words do not c
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
 
-from recordari.privacy.rules.findings import MASKS, DataType, Finding, PreparedText
+from recordari.privacy.rules.commands import credentials_in
+from recordari.privacy.rules.findings import MASK, DataType, Finding, PreparedText
 
 # A key is a long run of these characters. Ordinary text has few such runs, and formats are searched only there.
 _RUN = re.compile(r"[A-Za-z0-9_.~+/=$:-]{16,}")
@@ -39,8 +43,12 @@ _ISSUED = re.compile(
     r"|l(?:in_(?:api|oauth)_[A-Za-z0-9]{30,80})|LTAI[A-Za-z0-9]{12,24}|figd_[\w-]{30,60}|PMAK-[a-f0-9]{24}-[a-f0-9]{34}"
     r"|NRAK-[A-Z0-9]{27}|HRKU-[\w-]{30,80}|tskey-[a-z]{2,10}-[\w-]{15,80}|CCIPAT_\w{20,80}|bkua_[a-f0-9]{40}"
     r"|CLOJARS_[a-f0-9]{60}|ops_eyJ[\w-]{100,1000}|whsec_[A-Za-z0-9+/=]{20,80}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,80}"
-    r"|[\w~.-]{3}\dQ~[\w~.-]{31,34}|\d{8,10}:AA[\w-]{33}|[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}"
+    r"|[\w~.-]{3}\dQ~[\w~.-]{31,34}|(?:bot)?\d{6,12}:(?=[\w-]{0,45}[A-Z])(?=[\w-]{0,45}[a-z])[\w-]{30,46}(?![\w-])|[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}"
     r"|(?<![\w-])eyJ[\w-]{8,1000}+\.[\w-]{8,8000}+(?:\.[\w-]{0,4000}+){1,3}"
+    r"|rcd_[\w-]{20,200}|re_[A-Za-z0-9]{8,12}_[A-Za-z0-9]{20,60}|pcsk_\w{30,120}|lsv2_(?:pt|sk)_\w{30,80}|CFPAT-[\w-]{30,60}"
+    r"|tfp_\w{30,80}|AAAA[\w-]{7}:APA91[\w-]{100,200}|[ps]k\.eyJ[\w-]{20,300}\.[\w-]{10,60}"
+    # A short prefix and a long run of letters in both cases with digits: how most issuers write their keys now.
+    r"|[a-z]{2,10}_(?=[A-Za-z0-9]{0,60}[A-Z])(?=[A-Za-z0-9]{0,60}[a-z])(?=[A-Za-z0-9]{0,60}\d)[A-Za-z0-9]{32,120}(?![\w-])"
     r"|discord(?:app)?\.com/api/webhooks/\d{16,20}/[\w-]{50,80}|[a-z0-9-]{1,60}\.webhook\.office\.com/webhookb2/[\w/-]{30,200}"
     r")"
 )
@@ -52,17 +60,36 @@ _USER_INFO = re.compile(r"://[^\s:/@\"'<>]{0,64}:([^\s/\"'<>]{1,128})@")
 _BEARER = re.compile(
     r"(?P<header>authorization[\"']?:\s{0,3}[\"']?(?:bearer|basic|token|apikey)|bearer)\s{1,3}(?P<value>[a-z0-9._~+/=-]{8,4000})"
 )
+_COOKIE = re.compile(r"cookies?[\"']?:\s{0,3}(?P<pairs>[^\n]{1,2000})")
+_COOKIE_VALUE = re.compile(r"=(?P<value>[^;\s\"']{16,512})")
+# Codes that open an account once: of a message, of an app, of a printed list.
+_CODE_WORDS = ("otp", "one-time", "one time", " code", "passcode")
+_ONE_TIME = re.compile(
+    r"\b(?:otp|one[- ]time (?:code|password|passcode|pin)|(?:verification|confirmation|security|login|sign-in|auth"
+    r"|authentication|2fa|mfa|sms) code)\b(?: (?:is|was))?\s{0,2}[:=]?\s{0,2}(?P<value>\d{3}[ -]\d{3}|\d{4,8})(?![\d-])"
+    r"|\b(?:backup|recovery) codes?(?: (?:is|are))?\s{0,2}[:=]?\s{0,2}"
+    r"(?P<printed>(?=[a-z-]{0,30}\d)[a-z0-9]{4,12}(?:-[a-z0-9]{4,12}){1,5})"
+)
+# Forms of files: `.pgpass`, the thin driver of Oracle, PHP's constants, "login ana / …".
+_IN_FILES = re.compile(
+    r"(?<![\w.:])[\w.*-]{1,80}:(?:\d{2,5}|\*):[\w.*-]{1,64}:[\w.*-]{1,64}:(?P<pgpass>[^\s:]{4,128})(?=\s|$)"
+    r"|:thin:[\w.$-]{1,64}/(?P<thin>[^\s/@]{3,128})@"
+    r"|(?<=[\"'])\w{0,40}(?i:passw(?:or)?d|secret|token|api_?key)\w{0,20}[\"']\s{0,2}(?:,|=>)\s{0,2}"
+    r"[\"'](?P<constant>[^\"'\n]{6,128})[\"']"
+    r"|(?i:login|log-in|credentials|zugang)\b:?\s{1,2}[\w.@-]{1,64}\s?/\s?(?P<after_user>[^\s/]{6,64})"
+)
+_ENCODED_PAIR = re.compile(r"[\"']auth[\"']\s{0,2}:\s{0,2}[\"'](?P<value>[A-Za-z0-9+/]{12,400}={0,2})[\"']")
 _PIN = re.compile(r"\bpin\b(?: code| number)?(?: is|:|=)\s{0,2}(?P<value>\d{4})(?![\d-])")
 _SEED_PHRASE = re.compile(
     r"(?:seed|recovery|mnemonic)\s(?:phrase|words)(?:\s(?:is|are))?\s{0,2}[:=]?\s{0,2}[\"']?"
     r"((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})"
 )
 _STEMS = (
-    "pass", "pwd", "contrase", "mot de", "senha", "kennwort", "пароль", "密", "口令", "パスワード", "비밀번호",
+    "pass", "pwd", "pw", "contrase", "mot de", "senha", "kennwort", "пароль", "密", "口令", "パスワード", "비밀번호",
     "key", "secret", "token", "credential", "sig", "令牌",
 )  # fmt: skip
 _NAME = re.compile(
-    r"(?P<pass>pass(?:word|wort|wd|phrase|code|wrd)|(?<![a-z])pass(?=\s?[=:])|pwd|contrase(?:ñ|n)a|mot de passe|senha"
+    r"(?P<pass>pass(?:word|wort|wd|phrase|code|wrd)|(?<![a-z])(?:pass|pw)(?=\s?[=:])|pwd|contrase(?:ñ|n)a|mot de passe|senha"
     r"|kennwort|пароль|密码|密碼|口令|パスワード|비밀번호)"
     r"|(?P<key>(?:api|access|private|client|secret|auth|account|encryption|signing|master|shared|service)"
     r"[ _-]?(?:access[ _-]?)?key|secret|token|credentials?|(?<![a-z])sig(?:nature)?(?==)|密钥|令牌)"
@@ -92,6 +119,7 @@ _PATH = re.compile(
     r"(?:[A-Za-z_.~-]{0,40}/){1,20}[A-Za-z_.-]{0,40}\d{0,4}|\d{1,4}[-/.:]\d{1,2}[-/.:]\d{1,4}\S{0,20}"
     r"|v?\d{1,20}(?:\.\d{1,20}){1,4}"
 )
+_BEGUN_MASK = re.compile(MASK.pattern.replace(r"\]", r"(?:\]|$)"))  # a value may end at the blank in a mask
 _SAMPLE_PASSWORDS = frozenset({"password", "passwd", "pass", "pwd", "secret", "token"})
 
 
@@ -108,11 +136,28 @@ def secrets_in(text: PreparedText) -> Iterator[Finding]:
         for match in _USER_INFO.finditer(plain):
             if not _refused(match[1]) and match[1].lower() not in _SAMPLE_PASSWORDS:
                 yield _secret(match.start(1), match.end(1))
+    for start, end in credentials_in(text):
+        user, _, password = plain[start:end].rpartition(":")
+        is_sample = password.lower() in _SAMPLE_PASSWORDS or user.startswith(("$", "<", "{"))
+        if not is_sample and not _refused(password) and len(password) >= 4:
+            yield _secret(start, end)
+    if "cookie" in text.lower:
+        for match in _COOKIE.finditer(text.lower):
+            for pair in _COOKIE_VALUE.finditer(plain, *match.span("pairs")):
+                if _looks_random(pair["value"]):
+                    yield _secret(*pair.span("value"))
     if text.mentions("bearer", "authorization"):
         for match in _BEARER.finditer(text.lower):
             value = plain[slice(*match.span("value"))]
             if not _refused(value) and (match["header"] != "bearer" or _looks_random(value)):
                 yield _secret(*match.span("value"))
+    if text.mentions(*_CODE_WORDS):
+        for match in _ONE_TIME.finditer(text.lower):
+            yield _secret(*match.span("value" if match["value"] else "printed"))
+    if plain.count(":") >= 4 or text.mentions(
+        "login", "log-in", "credential", "zugang", "passw", "secret", "token", "key"
+    ):
+        yield from _secrets_of_files(plain)
     if "pin" in text.lower:
         for match in _PIN.finditer(text.lower):
             yield _secret(*match.span("value"))
@@ -121,6 +166,20 @@ def secrets_in(text: PreparedText) -> Iterator[Finding]:
             yield _secret(match.start(1), match.end(1))
     if text.mentions(*_STEMS):
         yield from _named_secrets(text)
+
+
+def _secrets_of_files(plain: str) -> Iterator[Finding]:
+    for match in _IN_FILES.finditer(plain):
+        assert match.lastgroup is not None
+        value = match[match.lastgroup]
+        is_thin = match.lastgroup == "thin" and value.lower() not in _SAMPLE_PASSWORDS
+        if not _refused(value) and (is_thin or _looks_chosen(value)):
+            yield _secret(*match.span(match.lastgroup))
+    if "auth" in plain:
+        for match in _ENCODED_PAIR.finditer(plain):
+            with suppress(ValueError):
+                if b":" in base64.b64decode(match["value"]):
+                    yield _secret(*match.span("value"))
 
 
 def is_secret_under(name: str, value: str) -> bool:
@@ -159,10 +218,12 @@ def _value_span(text: str, name: re.Match[str], end: int) -> tuple[int, int] | N
     is_option = text[max(0, name.start() - 24) : name.start()].rpartition(" ")[2].startswith("--")
     if separator is None:
         direct = _DIRECT.match(text, end)
-        if direct is None or not (is_pass or is_option):
+        if direct is None:
             return None
         span = _read_value(text, direct.end(), direct["quote"])
         value = text[slice(*span)]
+        if not (is_pass or is_option):
+            return span if not _refused(value) and _looks_generated(value) else None
         is_strong = len(value) >= 8 and _classes(value) >= 3
         return span if not _refused(value) and (is_strong or (is_option and _looks_random(value))) else None
     span = _read_value(text, separator.end(), separator["quote"])
@@ -210,8 +271,8 @@ def _read_value(text: str, start: int, quote: str) -> tuple[int, int]:
 
 def _refused(value: str) -> bool:
     """Return whether a value is too short, masked already, or a placeholder."""
-    is_masked = "[" in value and any(mask in value for mask in MASKS)
-    return len(value) < 3 or is_masked or _PLACEHOLDER.fullmatch(value) is not None
+    is_masked = "[" in value and _BEGUN_MASK.search(value) is not None
+    return len(value) < 3 or value[0] == "?" or is_masked or _PLACEHOLDER.fullmatch(value) is not None
 
 
 def _classes(value: str) -> int:
@@ -234,6 +295,18 @@ def _looks_chosen(value: str) -> bool:
     if has_letter and has_digit:
         return not re.fullmatch(r"\d{1,4}[-–]?[A-Za-z]{1,12}", value)  # 12-character
     return value.count("-") >= 3 or (has_letter and any(sign in value[:-1] for sign in "!@#$%^&*+~|\\"))
+
+
+def _looks_generated(value: str) -> bool:
+    """Return whether a value without any sign before it is a secret: "the secret 9f8a7b6c", unlike "secret Agent-007"."""
+    if not re.fullmatch(r"[\w~+/=!@#$%^&*.-]{6,256}", value) or re.fullmatch(
+        r"v?\d{1,4}(?:[a-z]{1,5}\d{0,4}|[.-]\S*)", value
+    ):
+        return False
+    signs = [sign.isdigit() for sign in value if sign.isalnum()]
+    turns = sum(before != after for before, after in pairwise(signs))
+    # Words with a number at their end turn once, names like `v1beta1` or `B2B` up to three times.
+    return turns >= 4 or (turns >= 2 and len(value) >= 12 and _classes(value) >= 2 and sum(signs) >= 3)
 
 
 def _looks_random(value: str) -> bool:

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import AgentId, Identity, Role, SessionId, UserId
+from recordari.core.items import Trust
 from recordari.errors import InvalidInput
 
 IDLE_LIMIT = timedelta(hours=24)  # T1
@@ -84,6 +85,8 @@ class Session:
     summary_id: UUID | None
     summarised_to: int
     folded_to: int
+    summary_trust: Trust = Trust.AGENT
+    """The least trust of the messages in the summary, and at most `agent`."""
     folds: tuple[Fold, ...] = ()
 
     def is_idle(self, now: datetime) -> bool:

@@ -11,10 +11,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
-from recordari.core.items import normalised
+from recordari.core.items import Trust, normalised
 from recordari.core.text import terms
 from recordari.core.tokens import cut_to_tokens, estimated_tokens
 from recordari.sessions.rules.sessions import NoteKind
@@ -69,6 +69,7 @@ class Said:
 
     speaker: str
     content: str
+    trust: Trust
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,7 @@ def rolled_summary(previous: str, said: Sequence[Said], *, most_tokens: int = SU
     """The best points of the previous summary and the messages since, in their order."""
     old = [line.removeprefix(BULLET) for line in previous.splitlines() if line.strip()]
     new = [
-        f"{message.speaker}: {cut_to_tokens(sentence, LONGEST_POINT)}"
+        quoted(replace(message, content=cut_to_tokens(sentence, LONGEST_POINT)))
         for message in said
         for sentence in sentences_of(message.content)
         if not _SMALL_TALK.match(sentence)
@@ -113,6 +114,20 @@ def rolled_summary(previous: str, said: Sequence[Said], *, most_tokens: int = SU
             chosen.add(index)
             used += cost
     return "\n".join(f"{BULLET}{points[index]}" for index in sorted(chosen))
+
+
+_SELF_EVIDENT = {("user", Trust.USER), ("assistant", Trust.AGENT)}
+_NOT_IN_NAME = re.compile(r"[\s:()]+")
+
+
+def quoted(said: Said) -> str:
+    """What was said, after its speaker and its trust: `Ana (user): …`, `user: …`, `mailer (external): …`.
+
+    A name with a colon or a bracket could pretend to be the speaker or the trust of something else.
+    """
+    speaker = _NOT_IN_NAME.sub(" ", said.speaker).strip() or str(said.trust)
+    is_clear = (speaker, said.trust) in _SELF_EVIDENT or speaker == said.trust
+    return f"{speaker if is_clear else f'{speaker} ({said.trust})'}: {' '.join(said.content.split())}"
 
 
 def _weight(point: str, words: set[str], frequency: Counter[str], age: float) -> float:

@@ -16,8 +16,8 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import Scope, SessionId
-from recordari.core.items import Trust
+from recordari.core.identity import Scope, SessionId, optional_choice
+from recordari.core.items import Trust, least_trusted
 from recordari.core.tokens import MESSAGE_OVERHEAD, cut_to_tokens, message_tokens
 from recordari.errors import InvalidInput
 from recordari.sessions.rules.sessions import Fold, Session
@@ -48,7 +48,20 @@ TRUST: dict[MessageRole, Trust] = {
     MessageRole.TOOL: Trust.TOOL,
     MessageRole.SYSTEM: Trust.AGENT,
 }
-_ROLES = {Trust.USER: MessageRole.USER, Trust.AGENT: MessageRole.ASSISTANT, Trust.TOOL: MessageRole.TOOL}
+_ROLES = {Trust.USER: MessageRole.USER, Trust.AGENT: MessageRole.ASSISTANT}
+_OTHER_NAMES = {  # of the roles, in other systems
+    "human": MessageRole.USER,
+    "ai": MessageRole.ASSISTANT,
+    "model": MessageRole.ASSISTANT,
+    "chatbot": MessageRole.ASSISTANT,
+    "developer": MessageRole.SYSTEM,
+}
+
+
+def role_named(name: str) -> MessageRole:
+    """The role that another system calls so. Text in an unknown role counts as a tool's: nobody vouches for it."""
+    name = name.strip().lower()
+    return MessageRole(name) if name in set(MessageRole) else _OTHER_NAMES.get(name, MessageRole.TOOL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +74,8 @@ class NewMessage:
     """The name of the speaker, if it says more than the role."""
     event_time: datetime | None = None
     metadata: dict[str, Any] | None = None
+    trust: Trust | str | None = None
+    """Who carried the text here, if less trusted than the role: `external` for an e-mail that a user passes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +85,7 @@ class Message:
     item_id: UUID
     position: int
     role: MessageRole
+    """`user` and `assistant` only for text that they vouch for; text of any other carrier has the role `tool`."""
     speaker: str | None
     content: str
     tokens: int
@@ -82,6 +98,11 @@ class Message:
     trust: Trust = Trust.USER
     metadata: dict[str, Any] = field(default_factory=dict)
     """The caller's metadata, and the server's own."""
+
+    @property
+    def said_by(self) -> str:
+        """The speaker; without a name the role, or the carrier of a text that is in nobody's role."""
+        return self.speaker or str(self.role if TRUST[self.role] is self.trust else self.trust)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +129,21 @@ class Window:
 
 
 def role_of(trust: str, metadata: dict[str, Any]) -> MessageRole:
-    """The role of a stored message; without one in its metadata it follows from the trust."""
+    """The role of a stored message. It follows from the trust unless the one in the metadata has the same trust."""
     role = metadata.get("role")
-    return MessageRole(role) if role in set(MessageRole) else _ROLES.get(Trust(trust), MessageRole.USER)
+    if role in set(MessageRole) and TRUST[MessageRole(role)] == trust:
+        return MessageRole(role)
+    return _ROLES.get(Trust(trust), MessageRole.TOOL)
+
+
+def trust_of(role: MessageRole, trust: Trust | str | None) -> Trust:
+    """The trust of a new message: that of its role, or a lower one."""
+    given, own = optional_choice("trust", Trust, trust), TRUST[role]
+    if given is None:
+        return own
+    if least_trusted([given, own]) is not given:
+        raise InvalidInput(f"a message of the role {role} is trusted as {own} at most", field="trust")
+    return given
 
 
 def window_limit(model_tokens: int, share: float) -> int:
