@@ -39,6 +39,38 @@ def test_a_summary_keeps_what_matters_and_drops_small_talk() -> None:
     assert "Thanks for joining" not in summary and "user: ok" not in summary
 
 
+def test_of_an_agent_only_the_conclusion_is_kept() -> None:
+    advice = (
+        "What an exciting plan! Generally a good picnic needs three things:\n\n1. **Food** in boxes of 2 litres\n2. A "
+        "blanket\n\n"
+        "I have booked the meadow in Sundby for 4 June at 14:00. It is important to bring water. Let me know if you need more!"
+    )
+    said = [
+        Said(speaker="Ida", trust=Trust.USER, content="We are 23 people and Tove cannot eat gluten."),
+        Said(speaker="Ida", trust=Trust.USER, content="Can you book the meadow in Sundby?"),
+        Said(speaker="assistant", trust=Trust.AGENT, content=advice),
+    ]
+    summary = rolled_summary("", said)
+    assert "23 people and Tove cannot eat gluten" in summary and "booked the meadow in Sundby for 4 June" in summary
+    for boilerplate in ("exciting", "Generally", "Food", "blanket", "important", "Let me know"):
+        assert boilerplate not in summary
+
+
+def test_agents_never_crowd_out_people() -> None:
+    said = [Said(speaker="user", trust=Trust.USER, content="My access code for the lab in Graz ends on 9 May.")]
+    said += [
+        Said(
+            speaker="assistant",
+            trust=Trust.AGENT,
+            content=f"I have sent report {n} about Site {n} to Carla on {n} June.",
+        )
+        for n in range(1, 30)
+    ]
+    summary = rolled_summary("", said, most_tokens=150)
+    assert "lab in Graz" in summary
+    assert estimated_tokens("\n".join(line for line in summary.splitlines() if line.startswith("- assistant"))) <= 50
+
+
 def test_a_summary_rolls_on_without_its_sources() -> None:
     first = rolled_summary("", CONVERSATION[:4], most_tokens=120)
     second = rolled_summary(first, CONVERSATION[4:], most_tokens=120)

@@ -26,10 +26,14 @@ SHORTEST_POINT = 3  # terms
 EXAMINED = 4_000  # characters at the beginning of a message, which show its subject
 MOST_SENTENCES = 40  # of one message
 MOST_NOTES_PER_MESSAGE = 5
+AGENTS_SHARE = 0.3  # of the budget, for what agents concluded
+LEAST_CONCLUSION = 1.5
 BULLET = "- "
 
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 _LIST_MARK = re.compile(r"^\s{0,8}(?:[-*•#>]{1,6}|\d{1,3}[.)])\s{1,4}")
+# The lines of a list, and the headings over them: advice in general, more often than not.
+_LISTED = re.compile(r"(?m)^\s{0,8}(?:[-*•#>|]{1,6}|\d{1,3}[.)])\s.*$")
 _SPACE = re.compile(r"\s+")
 
 # Whole sentences are matched, every repetition is bounded: linear time on any text.
@@ -57,6 +61,30 @@ _DEADLINE = re.compile(
     re.IGNORECASE,
 )
 _SPECIFIC = re.compile(r"\d|\b[A-Z][a-z]{2,30}\b|\b[A-Z]{2,10}\b")
+# What an agent did, promised, found or worked out.
+_DONE = re.compile(
+    r"\b(?:i(?:'ve| have| will|'ll| am going to|'m going to)|we(?:'ve| have|'ll| will)) (?!be\b|always\b|help\b"
+    r"|happy\b)[a-z]{2,20}\b"
+    r"|\b(?:booked|scheduled|sent|created|added|updated|cancelled|canceled|changed|fixed|deployed|reserved|ordered"
+    r"|saved|noted|filed)\b"
+    r"|\b(?:total|sum|result|answer|difference|balance|deadline|price|cost)s?(?: \w{1,20}){0,3} (?:is|are|was"
+    r"|comes? to|will be)\b"
+    r"|\b(?:so|therefore|in short|in summary|to sum up|that (?:makes|leaves|means|gives))\b[^.]{0,80}\d|=\s?\d",
+    re.IGNORECASE,
+)
+# Advice for anybody, politeness and offers.
+_GENERAL = re.compile(
+    r"\b(?:generally|typically|usually|often|in general|as a rule|rule of thumb|many people|most people|some people"
+    r"|people often"
+    r"|it(?:'s| is) (?:important|worth|recommended|advisable|crucial|essential|common|always|a good idea)|best practices?|tips?"
+    r"|you (?:may|might|could|can|should|would)|consider|make sure|remember|keep in mind|depend(?:s|ing)?|can help|be sure"
+    r"|feel free|let me know|i hope|hope (?:this|that)|happy to|here to help|don't hesitate|would you like"
+    r"|if you(?:'d| would| need| have)"
+    r"|i(?:'m| am) (?:sorry|glad|happy|confident|sure|an ai)|please|thank(?:s| you)|great (?:question|choice|idea)|as an ai"
+    r"|consult|professional|cannot provide|can't provide|such as|for example|a (?:great|good|common|popular|classic"
+    r"|excellent) \w{2,20})\b",
+    re.IGNORECASE,
+)
 _SMALL_TALK = re.compile(
     r"^(?:hi|hello|hey|thanks?(?: you)?|ok(?:ay)?|sure|great|good (?:morning|evening)|bye|yes|no|welcome)\b[^.]{0,40}$",
     re.IGNORECASE,
@@ -88,32 +116,76 @@ def sentences_of(content: str) -> list[str]:
 
 
 def rolled_summary(previous: str, said: Sequence[Said], *, most_tokens: int = SUMMARY_TOKENS) -> str:
-    """The best points of the previous summary and the messages since, in their order."""
+    """The best points of the previous summary and the messages since, in their order.
+
+    What people said comes first: statements, then questions that name something. Of an agent's message at most one sentence
+    is kept, and only if it concludes something; together they take no more than a part of the budget.
+    """
     old = [line.removeprefix(BULLET) for line in previous.splitlines() if line.strip()]
     new = [
-        quoted(replace(message, content=cut_to_tokens(sentence, LONGEST_POINT)))
-        for message in said
-        for sentence in sentences_of(message.content)
-        if not _SMALL_TALK.match(sentence)
+        point for message, asked in zip(said, _asked_before(said), strict=True) for point in _points_of(message, asked)
     ]
     distinct: dict[str, str] = {}
     for point in [*old, *new]:
         distinct.setdefault(normalised(point), point)
     points = list(distinct.values())
-    words = [set(terms(point.partition(": ")[2] or point)) for point in points]
+    words = [set(terms(_content(point))) for point in points]
     frequency = Counter(chain.from_iterable(words))
     order = sorted(
         range(len(points)),
         key=lambda index: (-_weight(points[index], words[index], frequency, index / len(points)), -index),
     )
     chosen: set[int] = set()
-    used = 0
+    left = {True: int(most_tokens * AGENTS_SHARE), False: most_tokens}
     for index in order:
-        cost = estimated_tokens(points[index]) + 2
-        if used + cost <= most_tokens and (len(words[index]) >= SHORTEST_POINT or not chosen):
+        cost, by_agent = estimated_tokens(points[index]) + 2, _is_by_agent(points[index])
+        if cost <= min(left[by_agent], left[False]) and (len(words[index]) >= SHORTEST_POINT or not chosen):
             chosen.add(index)
-            used += cost
+            left[by_agent] -= cost
+            left[False] -= cost * by_agent
     return "\n".join(f"{BULLET}{points[index]}" for index in sorted(chosen))
+
+
+def _asked_before(said: Sequence[Said]) -> list[str]:
+    """For each message, what people said since the message of an agent before it."""
+    asked: list[str] = []
+    current = ""
+    for message in said:
+        asked.append(current)
+        current = "" if message.trust is Trust.AGENT else f"{current} {message.content[:EXAMINED]}"
+    return asked
+
+
+def _points_of(message: Said, asked: str) -> list[str]:
+    """The sentences of a message that may enter a summary, each with its speaker."""
+    if message.trust is Trust.AGENT:
+        sentences = _conclusion(message.content, set(terms(asked)))
+    else:
+        sentences = [sentence for sentence in sentences_of(message.content) if not _SMALL_TALK.match(sentence)]
+    return [quoted(replace(message, content=cut_to_tokens(sentence, LONGEST_POINT))) for sentence in sentences]
+
+
+def _conclusion(content: str, asked: set[str]) -> list[str]:
+    """The one sentence of an agent that says what was done, promised or found; none where it gives advice in general."""
+    best, most = "", 0.0
+    for sentence in sentences_of(_LISTED.sub("", content[:EXAMINED])):
+        if sentence.rstrip("*_ ").endswith(("?", "!", ":")) or _GENERAL.search(sentence) or _SMALL_TALK.match(sentence):
+            continue
+        specific = min(len(_SPECIFIC.findall(sentence[1:])), 5)
+        answers = len(asked.intersection(terms(sentence)))
+        weight = 3.0 * bool(_DONE.search(sentence)) + 0.5 * specific + (0.5 * min(answers, 4) if specific else 0.0)
+        if weight > most:
+            best, most = sentence, weight
+    return [best] if most >= LEAST_CONCLUSION else []
+
+
+def _content(point: str) -> str:
+    return point.partition(": ")[2] or point
+
+
+def _is_by_agent(point: str) -> bool:
+    speaker = point.partition(": ")[0]
+    return speaker == "assistant" or speaker.endswith(f"({Trust.AGENT})") or speaker == Trust.AGENT
 
 
 _SELF_EVIDENT = {("user", Trust.USER), ("assistant", Trust.AGENT)}
@@ -136,10 +208,11 @@ def _weight(point: str, words: set[str], frequency: Counter[str], age: float) ->
         return 0.0
     # Divided by a power of its length above the root: a long point does not win by its length alone.
     central = sum(math.log1p(frequency[word]) for word in words) / math.pow(len(words), 0.7)
-    decided = 1.5 * bool(_DECISION.search(point)) + 1.0 * bool(_ACTION.search(point))
-    specific = min(len(_SPECIFIC.findall(point)), 5) * 0.15
-    question = -0.6 if point.rstrip().endswith("?") else 0.0
-    return central + decided + specific + question + 0.5 * age
+    said = _content(point)
+    decided = 1.5 * bool(_DECISION.search(said)) + 1.0 * bool(_ACTION.search(said))
+    specific = min(len(_SPECIFIC.findall(said[1:])), 5) * 0.5  # the first letter of a sentence is no name
+    question = -3.0 if said.rstrip().endswith("?") else 0.0
+    return central + decided + specific + question - 2.0 * _is_by_agent(point) + 0.5 * age
 
 
 def notes_in(content: str) -> list[Noted]:
