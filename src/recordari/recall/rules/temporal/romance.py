@@ -18,7 +18,7 @@ FRENCH: Final = Language(
     order=_ADJECTIVE_LAST,
     marks="""le la les un une des du de et est était qui que quoi quel quelle quels quelles où quand nous je j
         vous ai avons avez ont a été avec pour sur dans pas mon ma mes ce cette se il elle on combien
-        comment s l d qu c m n t au aux""",
+        comment l qu c n au aux""",
     table="""
 aujourd'hui = today
 hier = yesterday
