@@ -224,6 +224,22 @@ def _relative_month(phrase: Match) -> Period | None:
 
 @RULES.add(
     "3",
+    r"(?P<m>[ME])f?h?(?P<rel>[LNH])(?P<u>U)",
+    r"(?:(?<=[iIJBFG])(?P<m>m)|(?P<may>m)f)h?(?P<rel>[LNH])(?P<u>U)",
+    r"(?P<s>[Ss])f?h?(?P<rel>[LNH])(?P<u>U)",
+)
+def _month_of_relative_year(phrase: Match) -> Period | None:
+    """ "May of last year", "the summer of this year"."""
+    year = relative_unit(phrase.clock.today, phrase.text("rel"), "year").start
+    if phrase.text("u") != "year" or year is None:
+        return None
+    if phrase.has("s"):
+        return months(year.year, SEASON_MONTHS[phrase.text("s")], 3)
+    return months(year.year, phrase.number("m" if phrase.has("m") else "may"), 1)
+
+
+@RULES.add(
+    "3",
     r"(?P<m>M)",
     r"(?<=[ifIJBFGKevr])(?P<m>E)",
     r"(?<=[ifIJBFGK])(?P<m>m)",

@@ -41,10 +41,6 @@ def _span(words: list[Word]) -> list[tuple[int, str, bool]]:
     return parts
 
 
-def _is_plural(word: Word) -> bool:
-    return word.end - word.start > len(str(word.value))
-
-
 def _move(start: date, words: list[Word], direction: int) -> date:
     for count, unit, _ in _span(words):
         start = shift(start, direction * count, unit)
@@ -62,7 +58,7 @@ def _counted_units(phrase: Match) -> Period | None:
     clock = phrase.clock
     words = [word for word in phrase.words("span") if word.code not in "LN"]
     parts = _span(words)
-    if phrase.all_words()[-2].code in "LN" and not _is_plural(words[-1]):  # "only three next week"
+    if phrase.all_words()[-2].code in "LN" and not words[-1].plural:  # "only three next week"
         return None
     ahead = is_next(phrase.text("rel"))
     if len(parts) == 1 and parts[0][1] == "quarter":
@@ -80,7 +76,7 @@ def _counted_units(phrase: Match) -> Period | None:
 @RULES.add("3", r"h?(?P<rel>HL|HN|[LNH])(?P<w>%)?(?P<u>U)(?![f]|BR|FR)")
 def _unit(phrase: Match) -> Period | None:
     unit, which = phrase.text("u"), phrase.text("rel")
-    if unit == "day" or _is_plural(phrase.words("u")[0]):  # "the next day", "the coming weeks"
+    if unit == "day" or phrase.words("u")[0].plural:  # "the next day", "the coming weeks"
         return None
     if unit == "weekend" and which == "this past":
         which = "last"
@@ -231,7 +227,7 @@ def _unit_of_day(phrase: Match) -> Period | None:
 
 @RULES.add("3", r"(?<=[itpI])h?(?P<u>U)(?![f])")
 def _weekend(phrase: Match) -> Period | None:
-    if phrase.text("u") != "weekend" or _is_plural(phrase.words("u")[0]):  # "on the weekends": a habit
+    if phrase.text("u") != "weekend" or phrase.words("u")[0].plural:  # "on the weekends": a habit
         return None
     this = unit_around(phrase.clock.today, "weekend")
     if phrase.clock.prefer == "past" and this.start and this.start > phrase.clock.now:

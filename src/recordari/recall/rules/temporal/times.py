@@ -1,4 +1,4 @@
-"""Time expressions in English questions, as half-open UTC intervals in the user's zone (C2).
+"""Time expressions in questions, as half-open UTC intervals in the user's zone (C2).
 
 `find_times` says what the words denote by convention: "two weeks ago" is one day, "from May to July" ends
 where July begins, and a week starts on Monday. `question_interval` says where to look for memories when
@@ -17,7 +17,8 @@ from recordari.recall.rules.temporal.dates import RULES as DATES
 from recordari.recall.rules.temporal.grammar import INTERVALS, TIMES_ONLY, Clock
 from recordari.recall.rules.temporal.ranges import RULES as RANGES
 from recordari.recall.rules.temporal.spans import RULES as SPANS
-from recordari.recall.rules.temporal.words import Word, scan
+from recordari.recall.rules.temporal.translate import read_words
+from recordari.recall.rules.temporal.words import Word
 
 # A question is short. Of a long text the beginning and the end are read, where people put the question.
 EXAMINED_CHARACTERS: Final = 2048
@@ -91,7 +92,7 @@ def _folded(text: str, now: datetime, zone: ZoneInfo | timezone, prefer: Prefere
     clock = Clock(now=now.astimezone(zone).replace(tzinfo=None), prefer=prefer)
     intervals: list[Word] = []
     for offset, piece in _windows(text):
-        words = scan(piece, offset)
+        words = read_words(piece, offset)
         for rules in (DATES, SPANS, RANGES):
             words = rules.fold(words, clock)
         intervals.extend(word for word in words if word.code in INTERVALS)

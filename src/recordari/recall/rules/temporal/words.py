@@ -129,6 +129,7 @@ class Word:
     start: int
     end: int
     period: Period | None = None
+    plural: bool = False
 
 
 def _vocabulary() -> dict[str, tuple[str, Value]]:
@@ -216,7 +217,7 @@ _NUMBERS: Final = "|".join(
         r"(?P<number>\d+(?:[.,]\d+)*(?![\w%]))",
     )
 )
-_SCANNER: Final = re.compile(
+SCANNER: Final = re.compile(
     r"(?=\d)(?<!\w)(?:" + _NUMBERS + r")|(?P<word>\w+(?:'\w+)?)|(?P<money>[$£€#] ?\d[\d.,]*)|(?P<mark>[-/,.@()?!;:])"
 )
 # Not str.lower(): it changes the length of some texts, and positions must stay those of the original.
@@ -230,22 +231,24 @@ def scan(text: str, offset: int = 0) -> list[Word]:
     plain = text.translate(_PLAIN)
     words: list[Word] = []
     done = 0
-    for match in _SCANNER.finditer(plain):
+    for match in SCANNER.finditer(plain):
         start, end = match.span()
         if start < done:  # inside a feast day of several words
             continue
-        code, value = _classify(str(match.lastgroup), match)
+        code, value = coded(match)
         if match.group().partition("'")[0] in _HOLIDAY_STARTS and (feast := _HOLIDAYS.match(plain, start)):
             code, value, end = "C", feast.lastgroup, feast.end()
         done = end
         if code == "x" and words and words[-1].code == "x":
             words.pop()  # of a run of other words only the last can matter to the grammar
-        words.append(Word(code=code, value=value, start=start + offset, end=end + offset))
-    return _join_numbers(words)
+        plural = code in "Uu" and match.group().endswith("s")
+        words.append(Word(code=code, value=value, start=start + offset, end=end + offset, plural=plural))
+    return join_numbers(words)
 
 
-def _classify(kind: str, match: re.Match[str]) -> tuple[str, Value]:
-    text = match.group()
+def coded(match: re.Match[str]) -> tuple[str, Value]:
+    """The code and the value of a token of the scanner."""
+    kind, text = str(match.lastgroup), match.group()
     if kind == "word":
         text = text.removesuffix("'s")  # "today's", "this week's"
         return _WORDS.get(text, ("x", text))
@@ -304,7 +307,7 @@ def _plain_number(text: str) -> tuple[str, Value]:
     return ("y" if len(text) == 4 and 1500 <= number <= 2100 else "n"), number
 
 
-def _join_numbers(words: list[Word]) -> list[Word]:
+def join_numbers(words: list[Word]) -> list[Word]:
     """Make one token of a number of several words: "twenty-five", "a couple of", "nineteen eighty six"."""
     if not any(word.code in "c~" for word in words):
         return words

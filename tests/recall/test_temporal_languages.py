@@ -1,0 +1,139 @@
+"""Time expressions of other languages: one grammar, a table per language."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from recordari.recall.rules.temporal.times import Interval, find_times, question_interval
+
+NOW = datetime(2025, 9, 11, 15, tzinfo=UTC)  # a Thursday
+
+
+def moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
+
+
+@pytest.mark.parametrize(
+    ("question", "start", "end"),
+    [
+        ("Was haben wir vor zwei Tagen beschlossen?", "2025-09-09", "2025-09-10"),
+        ("Wer kommt übermorgen zu Besuch?", "2025-09-13", "2025-09-14"),
+        ("Welche Rechnungen kamen im Juli 2024?", "2024-07-01", "2024-08-01"),
+        ("Was lief letztes Jahr schief?", "2024-01-01", "2025-01-01"),
+        ("Was steht nächste Woche an?", "2025-09-15", "2025-09-22"),
+        ("Was habe ich am Montag gegessen?", "2025-09-08", "2025-09-09"),
+        ("Was ist zwischen dem 3. und dem 7. Juni passiert?", "2025-06-03", "2025-06-08"),
+        ("Was war am 24. Dezember 2024?", "2024-12-24", "2024-12-25"),
+        ("Wie viele Kunden haben wir im zweiten Quartal 2025 gewonnen?", "2025-04-01", "2025-07-01"),
+        ("Was hatten wir bis zum 5. August erledigt?", None, "2025-08-06"),
+        ("Wer hat letztes Wochenende gearbeitet?", "2025-09-06", "2025-09-08"),
+        ("Qu'ai-je mangé lundi ?", "2025-09-08", "2025-09-09"),
+        ("Qu'avons-nous vendu la semaine dernière ?", "2025-09-01", "2025-09-08"),
+        ("Quels clients ont appelé vendredi dernier ?", "2025-09-05", "2025-09-06"),
+        ("Que s'est-il passé depuis le 1er juillet ?", "2025-07-01", None),
+        ("Combien avons-nous dépensé au deuxième trimestre 2025 ?", "2025-04-01", "2025-07-01"),
+        ("Qui doit venir après-demain ?", "2025-09-13", "2025-09-14"),
+        ("Quelles pannes ces trois derniers jours ?", "2025-09-08", "2025-09-12"),
+        ("Qu'est-ce qui a été livré en mars 2024 ?", "2024-03-01", "2024-04-01"),
+        ("Qu'avons-nous décidé avant le 15 août ?", None, "2025-08-15"),
+        ("Qu'a dit Paul cette semaine ?", "2025-09-08", "2025-09-15"),
+        ("¿Qué compré anteayer?", "2025-09-09", "2025-09-10"),
+        ("¿Qué pasó el lunes pasado?", "2025-09-08", "2025-09-09"),
+        ("¿Qué decidimos en marzo de 2024?", "2024-03-01", "2024-04-01"),
+        ("¿Qué gasté en los últimos siete días?", "2025-09-04", "2025-09-12"),
+        ("¿Qué ha cambiado desde el 3 de junio?", "2025-06-03", None),
+        ("¿Quién vino esta semana?", "2025-09-08", "2025-09-15"),
+        ("¿Qué haremos el mes que viene?", "2025-10-01", "2025-11-01"),
+        ("¿Qué vendimos en el primer trimestre de 2025?", "2025-01-01", "2025-04-01"),
+        ("O que fizemos anteontem?", "2025-09-09", "2025-09-10"),
+        ("O que aconteceu no mês passado?", "2025-08-01", "2025-09-01"),
+        ("O que decidimos há três dias?", "2025-09-08", "2025-09-09"),
+        ("Quem ligou na segunda-feira passada?", "2025-09-08", "2025-09-09"),
+        ("O que mudou desde 3 de junho?", "2025-06-03", None),
+        ("Quantos clientes chegaram nos últimos 10 dias?", "2025-09-01", "2025-09-12"),
+        ("Que vendas tivemos no segundo trimestre de 2025?", "2025-04-01", "2025-07-01"),
+        ("O que vou fazer na próxima semana?", "2025-09-15", "2025-09-22"),
+        ("O que combinamos dois dias atrás?", "2025-09-09", "2025-09-10"),
+        ("Cosa abbiamo deciso il mese scorso?", "2025-08-01", "2025-09-01"),
+        ("Chi è venuto l'altro ieri?", "2025-09-09", "2025-09-10"),
+        ("Cosa ho speso negli ultimi sette giorni?", "2025-09-04", "2025-09-12"),
+        ("Che riunioni ci sono la prossima settimana?", "2025-09-15", "2025-09-22"),
+        ("Cosa è successo lunedì scorso?", "2025-09-08", "2025-09-09"),
+        ("Cosa abbiamo fatto nell'estate del 2024?", "2024-06-01", "2024-09-01"),
+        ("Cosa abbiamo venduto a marzo 2024?", "2024-03-01", "2024-04-01"),
+        ("Che cosa è cambiato dal 3 giugno?", "2025-06-03", None),
+        ("Cosa ha detto Anna prima del 15 agosto?", None, "2025-08-15"),
+        ("Wat hebben we drie dagen geleden besloten?", "2025-09-08", "2025-09-09"),
+        ("Wat is er sinds 3 juni veranderd?", "2025-06-03", None),
+        ("Wie belde er vorige week?", "2025-09-01", "2025-09-08"),
+        ("Wat hebben we in maart 2024 verkocht?", "2024-03-01", "2024-04-01"),
+        ("Wie werkte er afgelopen weekend?", "2025-09-06", "2025-09-08"),
+        ("Wat staat er volgende maand gepland?", "2025-10-01", "2025-11-01"),
+        ("Wat deed ik afgelopen maandag?", "2025-09-08", "2025-09-09"),
+        ("Wat spraken we af tussen 3 en 7 juni?", "2025-06-03", "2025-06-08"),
+        ("前天谁来了？", "2025-09-09", "2025-09-10"),
+        ("三天前我们决定了什么？", "2025-09-08", "2025-09-09"),
+        ("2024年3月卖了多少？", "2024-03-01", "2024-04-01"),
+        ("过去一周有什么问题？", "2025-09-04", "2025-09-12"),
+        ("上周末你去哪里了？", "2025-09-06", "2025-09-08"),
+        ("6月3日之前签了什么？", None, "2025-06-03"),
+        ("7月以来有什么变化？", "2025-07-01", None),
+        ("2025年第二季度的销售额？", "2025-04-01", "2025-07-01"),
+        ("去年夏天我们去了哪里？", "2024-06-01", "2024-09-01"),
+        ("八月十五日的会议谁参加了？", "2025-08-15", "2025-08-16"),
+        ("先月の電気代はいくらでしたか？", "2025-08-01", "2025-09-01"),
+        ("昨日何を食べましたか？", "2025-09-10", "2025-09-11"),
+        ("先週の金曜日に誰が来ましたか？", "2025-09-05", "2025-09-06"),
+        ("過去7日間のエラーは？", "2025-09-04", "2025-09-12"),
+        ("6月3日までに何を終えましたか？", None, "2025-06-04"),
+        ("7月から何が変わりましたか？", "2025-07-01", None),
+        ("昨年の夏はどこに行きましたか？", "2024-06-01", "2024-09-01"),
+        ("来週の予定は何ですか？", "2025-09-15", "2025-09-22"),
+    ],
+)
+def test_a_question_in_another_language_asks_for_the_time_it_names(
+    question: str, start: str | None, end: str | None
+) -> None:
+    assert question_interval(question, now=NOW, zone=UTC) == Interval(start=moment(start), end=moment(end))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Was hat Herr Sommer bestellt?",
+        "Welche Tabletten nehme ich jeden Morgen?",
+        "Wie alt ist meine Tochter April?",
+        "Qui est Martin Mars ?",
+        "Combien de jours de congé par an ?",
+        "¿Qué dijo Abril sobre la casa?",
+        "¿Cuántos meses dura la garantía?",
+        "Quantas horas demora o voo?",
+        "Quanti giorni di ferie ho all'anno?",
+        "Hoeveel vakantiedagen heb ik per jaar?",
+        "每天吃几片药？",
+        "毎日何錠飲みますか？",
+        "月島さんの電話番号は？",
+    ],
+)
+def test_a_name_or_a_habit_is_no_time(question: str) -> None:
+    assert question_interval(question, now=NOW, zone=UTC) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("Was hat Lena vor drei Tagen gesagt?", "vor drei Tagen"),
+        ("Et la semaine dernière, qui était là ?", "la semaine dernière"),
+        ("会议是上个月开的吗？", "上个月"),
+        ("What did the team ship last week?", "last week"),
+    ],
+)
+def test_the_words_that_name_the_time_are_those_of_the_question(question: str, words: str) -> None:
+    assert [each.text for each in find_times(question, now=NOW, zone=UTC)] == [words]
+
+
+def test_accents_may_be_left_out() -> None:
+    with_accents, without = "¿Qué decidimos la última semana de marzo?", "Que decidimos la ultima semana de marzo?"
+    assert (
+        question_interval(with_accents, now=NOW, zone=UTC) == question_interval(without, now=NOW, zone=UTC) is not None
+    )
