@@ -84,7 +84,7 @@ _WITHDRAWN = re.compile(
 )
 # To look at something, or to answer, is no way of working by itself.
 _LOOKING = re.compile(
-    r"(?:called|listed|read|looked|viewed|opened|searched|browsed|checked|fetched|found|explained|answered|replied|asked|told"
+    r"(?:called|listed|read|looked|viewed|opened|searched|browsed|fetched|found|explained|answered|replied|asked|told"
     r"|showed|got|saw|wrote an? (?:answer|reply))\b",
     re.IGNORECASE,
 )
@@ -171,10 +171,12 @@ def _wishes(observed: Sequence[Observed]) -> list[Pattern]:
 
 
 def _wished(sentence: str) -> str:
-    """The clause of a sentence that holds the wish: what was asked for today is not part of it."""
-    clauses = _CLAUSE.split(sentence)
-    wishes = [clause for clause in clauses if _WISH.search(clause) and len(set(terms(clause))) > FEWEST_TERMS]
-    return wishes[0] if len(clauses) > 1 and len(wishes) == 1 else sentence
+    """A sentence from the clause that holds the wish: what was asked for today and stands before it is not part of it."""
+    for start in (0, *(joint.end() for joint in _CLAUSE.finditer(sentence))):
+        clause = _CLAUSE.split(sentence[start:], maxsplit=1)[0]
+        if _WISH.search(clause) and len(set(terms(clause))) > FEWEST_TERMS:
+            return sentence[start:]
+    return sentence
 
 
 def _category(sentence: str) -> Category | None:
