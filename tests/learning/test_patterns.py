@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from recordari.core.identity import Scope
 from recordari.core.items import Kind, Trust
 from recordari.facts.rules.extraction import Category
-from recordari.learning.rules.patterns import Observed, patterns_in, shape_of, topic_of
+from recordari.learning.rules.patterns import Observed, patterns_in, topic_of, withdraws
+from recordari.learning.rules.ways import shape_of
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -29,7 +30,9 @@ def said(text: str, *, trust: Trust = Trust.USER, number: int = 1, speaker: str 
     )
 
 
-def did(text: str, *, number: int = 1, scope: Scope = Scope.AGENT, trust: Trust = Trust.AGENT) -> Observed:
+def did(
+    text: str, *, number: int = 1, scope: Scope = Scope.AGENT, trust: Trust = Trust.AGENT, session: str | None = None
+) -> Observed:
     return Observed(
         item_id=UUID(int=number),
         kind=Kind.EPISODE,
@@ -38,7 +41,17 @@ def did(text: str, *, number: int = 1, scope: Scope = Scope.AGENT, trust: Trust 
         speaker=None,
         content=text,
         event_time=NOW,
+        session=session,
     )
+
+
+def days(*sessions: list[str]) -> tuple[list[Observed], list[Observed]]:
+    """The actions of the last session, and those of the sessions before it."""
+    done = [
+        [did(text, number=100 * day + number, session=f"day {day}") for number, text in enumerate(actions, 1)]
+        for day, actions in enumerate(sessions)
+    ]
+    return done[-1], [action for actions in done[:-1] for action in actions]
 
 
 @pytest.mark.parametrize(
@@ -110,15 +123,76 @@ def test_what_is_done_twice_is_a_way_of_working_without_what_differed() -> None:
 
 
 def test_what_was_done_before_counts_but_only_with_something_new() -> None:
-    before, now = did("Restarted the gateway"), did("Restarted the gateway", number=2)
+    before, now = did("Restarted the gateway after a timeout"), did("Restarted the gateway after a timeout", number=2)
     assert len(patterns_in([now], [before])) == 1
-    assert patterns_in([], [before, did("Restarted the gateway", number=3)]) == ()
+    assert patterns_in([], [before, did("Restarted the gateway after a timeout", number=3)]) == ()
 
 
 def test_episodes_of_different_scopes_and_of_untrusted_carriers_are_not_counted_together() -> None:
-    one, private = did("Restarted the gateway"), did("Restarted the gateway", number=2, scope=Scope.USER)
+    one, private = (
+        did("Restarted the gateway after a timeout"),
+        did("Restarted the gateway after a timeout", number=2, scope=Scope.USER),
+    )
     assert patterns_in([one, private]) == ()
-    assert patterns_in([one, did("Restarted the gateway", number=2, trust=Trust.TOOL)]) == ()
+    assert patterns_in([one, did("Restarted the gateway after a timeout", number=2, trust=Trust.TOOL)]) == ()
+
+
+def test_a_sequence_that_repeats_is_one_way_of_working() -> None:
+    now, before = days(
+        [
+            "downloaded invoice-221.pdf from the mailbox",
+            "checked the VAT number of Meyer",
+            "booked 400 euros to account 6300",
+        ],
+        [
+            "downloaded invoice-388.pdf from the mailbox",
+            "checked the VAT number of Brandt",
+            "asked Ida about the discount",
+            "booked 1,210 euros to account 4920",
+        ],
+    )
+    (way,) = patterns_in(now, before)
+    assert (
+        way.content == "downloaded … from the mailbox; then checked the VAT number of; then booked … euros to account"
+    )
+    assert len(way.sources) == 6 and way.category is Category.WORKFLOW
+
+
+def test_what_helped_after_a_failure_is_learned_from_two_steps() -> None:
+    failed, helped = "npm install {} failed: registry not found", "ran npm install {} with the proxy instead: ok"
+    now, before = days([failed.format("left"), helped.format("left")], [failed.format("right"), helped.format("right")])
+    (way,) = patterns_in(now, before)
+    assert "proxy instead" in way.content and "left" not in way.content and "right" not in way.content
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        ["listed the files in the folder", "read the page about {}"],
+        ["searched the wiki for {}"],
+        ["called {}; reward 0.4"],
+    ],
+)
+def test_looking_at_things_is_no_way_of_working(actions: list[str]) -> None:
+    now, before = days([text.format("travel") for text in actions], [text.format("tea") for text in actions])
+    assert patterns_in(now, before) == ()
+
+
+def test_a_wish_for_one_occasion_is_no_standing_wish() -> None:
+    assert patterns_in([said("Just this once, always skip the tests.")]) == ()
+    assert patterns_in([said("For today please never mind the linter, skip it every time I ask.")]) == ()
+
+
+def test_a_wish_is_kept_without_what_was_asked_for_that_day() -> None:
+    (wish,) = patterns_in([said("Write tests for the tax module, and use the shared fixtures like always")])
+    assert wish.content == "use the shared fixtures like always"
+
+
+def test_a_wish_can_be_taken_back() -> None:
+    wish = "From now on send me a text message when a build breaks"
+    assert withdraws("Please stop the text messages, the mail is enough", wish)
+    assert not withdraws("Please stop the music", wish)
+    assert not withdraws("Did the text messages stop?", wish)
 
 
 @given(st.text(max_size=400))

@@ -13,7 +13,7 @@ FOR UPDATE
 
 -- name: list_observed
 -- Messages and episodes of a session by trusted carriers, in order.
-SELECT item_id, kind, scope, trust, speaker, content, event_time FROM items
+SELECT item_id, kind, scope, trust, speaker, content, event_time, session_id AS session FROM items
 WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND kind IN ('chat_message', 'episode')
     AND trust IN ('user', 'agent') AND invalid_at IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL
     AND shared_from IS NULL AND COALESCE(metadata ->> 'recalled', 'false') <> 'true'
@@ -22,7 +22,7 @@ ORDER BY position, item_id LIMIT %(limit)s
 -- name: list_earlier
 -- The latest episodes of an agent in other sessions, oldest first.
 SELECT * FROM (
-    SELECT item_id, kind, scope, trust, speaker, content, event_time FROM items
+    SELECT item_id, kind, scope, trust, speaker, content, event_time, session_id AS session FROM items
     WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND agent_id = %(agent_id)s AND trust IN ('user', 'agent')
         AND session_id IS DISTINCT FROM %(session_id)s AND invalid_at IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL
         AND (scope = 'agent' OR (scope = 'user' AND user_id = %(user_id)s))

@@ -1,7 +1,7 @@
 """Patterns in a closed session: standing wishes of a person and ways in which an agent works (P3), by rules (English).
 
 A wish is a sentence of a person, word for word: "please always …", "from now on …", "I prefer …". A way of working is
-something an agent did at least twice: the episodes are equal without their numbers, names and quoted words. Of some topics
+something an agent did at least twice (`ways.py`): a sequence of actions, or one action, without what differs. Of some topics
 there is one wish at a time: the later wish supersedes the earlier. Every rule runs in linear time.
 """
 
@@ -19,12 +19,13 @@ from recordari.core.identity import Scope
 from recordari.core.items import KINDS, Kind, Trust, normalised
 from recordari.core.text import terms
 from recordari.facts.rules.extraction import LONGEST, NOT_PEOPLE, Category, sentences_of
+from recordari.learning.rules.ways import MOST_STEPS, repeated_ways, says_enough, shape_of
 
 MOST_PATTERNS = 20  # of one session
 FEWEST_TERMS = 2
 REPEATED = 2  # times that an agent must do something before it is a way of working
 WISHED_CONFIDENCE = 0.9
-LEFT_OUT = "…"
+FEWEST_WORDS = 3  # of a single action without what differs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,7 @@ class Observed:
     speaker: str | None
     content: str
     event_time: datetime
+    session: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +60,32 @@ _WISH = re.compile(
     r"|\b(?:please|and|you should) do(?:n't| not) (?:ever )?\w{2,20}\b.{0,200}\b(?:again|any ?more)\b"
     r"|\b(?:from now on|going forward|in (?:the )?future|next time|every time (?:you|i|we)|whenever (?:you|i|we))\b"
     r"|\bi(?:'d| would)? (?:strongly |really |usually |always )?prefer\b|\bi(?:'d| would) rather\b|\bmy preference is\b"
-    r"|\bi (?:do not |don't )?like (?:it when (?:you|we)|my \w{2,20})\b"
+    r"|\bi (?:always|never) (?:want|need|like)\b|\bi (?:do not |don't )?like (?:it when (?:you|we)|my \w{2,20})\b"
+    r"|\b(?:like|as) (?:always|usual)\b|\b(?:every|each) (?:\w{2,20} ){1,3}(?:needs?|must|should|has to|have to)\b"
+    r"|^(?:once )?again,? (?:please |no |do(?:n't| not) )|^(?:please,? )?no (?:more )?(?:\w{2,20} ){1,4}(?:for me"
+    r"|any ?more|ever)\b"
     r"|^(?:please )?(?:call|address) me\b|^(?:please )?(?:answer|reply|respond|write)(?: to)?(?: me)? in (?-i:[A-Z])",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(r"[,;]? (?:and|but|so) |; ")
+# For one occasion only.
+_ONCE = re.compile(
+    r"\b(?:(?:just|only) (?:this|the) (?:once|one|time)|just (?:once|today|for now|for today)|this (?:once|time)"
+    r"|only (?:once|today)"
+    r"|for (?:now|today|the moment)|exceptionally)\b",
+    re.IGNORECASE,
+)
+_REFUSED = re.compile(r"^(?:please,? )?no (?:more )?\w", re.IGNORECASE)
+_WITHDRAWN = re.compile(
+    r"\b(?:stop|forget (?:what|about|the|my)|ignore (?:what|my)|never mind (?:what|about|the)|you (?:can|may) (?:stop"
+    r"|drop|forget)"
+    r"|no longer|not any ?more|no need (?:to|for)|(?:do not|don't) (?:need|want|have) (?:the|those|these|any|to)\b)",
+    re.IGNORECASE,
+)
+# To look at something, or to answer, is no way of working by itself.
+_LOOKING = re.compile(
+    r"(?:called|listed|read|looked|viewed|opened|searched|browsed|fetched|found|explained|answered|replied|asked|told"
+    r"|showed|got|saw|wrote an? (?:answer|reply))\b",
     re.IGNORECASE,
 )
 _DAYS = "day|morning|evening|week|month|monday|tuesday|wednesday|thursday|friday|saturday|sunday"
@@ -91,10 +117,6 @@ _LEAD = re.compile(
     r"^(?:(?:by the way|btw|also|oh|well|so|yes|no|hey|hi|thanks|thank you|ok|okay|great|perfect|fine)[,!.]?\s{1,3}){1,3}",
     re.IGNORECASE,
 )
-# Parts that differ each time the same is done: numbers and codes, addresses, quoted words.
-_PARTICULAR = re.compile(
-    r"[\"“«][^\"”»\n]{1,200}[\"”»]|\S{1,100}@\S{1,100}|https?://\S{1,400}|\b(?=\w{0,40}\d)[\w#./:-]{1,80}|#\w{1,40}"
-)
 
 
 def patterns_in(observed: Sequence[Observed], earlier: Sequence[Observed] = ()) -> tuple[Pattern, ...]:
@@ -111,14 +133,20 @@ def topic_of(content: str) -> str | None:
     return next((topic for topic, pattern in _TOPICS.items() if pattern.search(content)), None)
 
 
+def withdraws(sentence: str, wish: str) -> bool:
+    """Whether a sentence of a person takes an earlier wish back: "please stop the text messages"."""
+    if not _WITHDRAWN.search(sentence) or sentence.endswith("?"):
+        return False
+    return len(_subject_terms(sentence) & _subject_terms(wish)) >= FEWEST_TERMS
+
+
+def _subject_terms(sentence: str) -> set[str]:
+    return {term[:-1] if len(term) > 3 and term.endswith("s") else term for term in terms(sentence)}
+
+
 def pattern_ref(scope: Scope, owner: str, content: str) -> str:
     """The reference of a pattern: the same words of the same owner are the same pattern."""
     return f"pattern:{scope}:{owner}:{hashlib.sha256(normalised(content).encode()).hexdigest()[:16]}"
-
-
-def shape_of(content: str) -> str:
-    """The text of an episode without the parts that differ each time."""
-    return _PARTICULAR.sub(LEFT_OUT, content)
 
 
 def _wishes(observed: Sequence[Observed]) -> list[Pattern]:
@@ -127,7 +155,7 @@ def _wishes(observed: Sequence[Observed]) -> list[Pattern]:
         if item.kind is not Kind.CHAT_MESSAGE or not trusted(item) or (item.speaker or "").casefold() in NOT_PEOPLE:
             continue
         for sentence in sentences_of(item.content):
-            content = _LEAD.sub("", sentence).strip(" -–—*•\t")
+            content = _wished(_LEAD.sub("", sentence).strip(" -–—*•\t"))
             if (category := _category(content)) is None:
                 continue
             key = normalised(content)
@@ -142,30 +170,72 @@ def _wishes(observed: Sequence[Observed]) -> list[Pattern]:
     return list(wishes.values())
 
 
+def _wished(sentence: str) -> str:
+    """A sentence from the clause that holds the wish: what was asked for today and stands before it is not part of it."""
+    for start in (0, *(joint.end() for joint in _CLAUSE.finditer(sentence))):
+        clause = _CLAUSE.split(sentence[start:], maxsplit=1)[0]
+        if _WISH.search(clause) and len(set(terms(clause))) > FEWEST_TERMS:
+            return sentence[start:]
+    return sentence
+
+
 def _category(sentence: str) -> Category | None:
     if sentence.endswith("?") or len(sentence) > LONGEST or len(set(terms(sentence))) < FEWEST_TERMS:
         return None
-    if _WISH.search(sentence):
+    if _ONCE.search(sentence) or _WITHDRAWN.search(sentence):
+        return None
+    if _WISH.search(sentence) or (_REFUSED.match(sentence) and topic_of(sentence)):
         return Category.PREFERENCE
     return Category.WORKFLOW if _ROUTINE.search(sentence) else None
 
 
 def _ways(observed: Sequence[Observed], earlier: Sequence[Observed]) -> list[Pattern]:
-    """Episodes that repeat: all in this session, or some before it."""
+    """What an agent did again: whole sequences first, then single actions that belong to none of them."""
+    ways = [way for scope in (Scope.AGENT, Scope.USER) for way in _sequences(observed, earlier, scope)]
+    covered = {source for way in ways for source in way.sources}
+    return ways + _single_actions(observed, earlier, covered)
+
+
+def _sequences(observed: Sequence[Observed], earlier: Sequence[Observed], scope: Scope) -> list[Pattern]:
+    def actions(items: Sequence[Observed]) -> list[Observed]:
+        return [item for item in items if item.kind is Kind.EPISODE and item.scope is scope and trusted(item)]
+
+    sessions: defaultdict[str, list[Observed]] = defaultdict(list)
+    for item in actions(earlier):
+        if item.session is not None:
+            sessions[item.session].append(item)
+    compared = [session[-MOST_STEPS:] for session in (*sessions.values(), actions(observed))]
+    return [
+        Pattern(
+            content=way.content[:LONGEST],
+            category=Category.WORKFLOW,
+            confidence=_confidence(len({session for session, _ in way.sources})),
+            sources=tuple(compared[session][position].item_id for session, position in way.sources),
+        )
+        for way in repeated_ways([[item.content for item in session] for session in compared])
+    ]
+
+
+def _confidence(times: int) -> float:
+    return round(1 - 0.5**times, 4)
+
+
+def _single_actions(observed: Sequence[Observed], earlier: Sequence[Observed], covered: set[UUID]) -> list[Pattern]:
     groups: defaultdict[tuple[Scope, str], list[Observed]] = defaultdict(list)
     for item in (*earlier, *observed):
-        if item.kind is Kind.EPISODE and trusted(item):
+        if item.kind is Kind.EPISODE and trusted(item) and item.item_id not in covered:
             groups[item.scope, normalised(shape_of(item.content))].append(item)
     now = {item.item_id for item in observed}
     return [
         Pattern(
             content=shape_of(same[-1].content)[:LONGEST],
             category=Category.WORKFLOW,
-            confidence=round(1 - 0.5 ** len(same), 4),
+            confidence=_confidence(len(same)),
             sources=tuple(item.item_id for item in same),
         )
         for (_, shape), same in groups.items()
         if len(same) >= REPEATED
         and any(item.item_id in now for item in same)
-        and len(set(terms(shape))) >= FEWEST_TERMS
+        and says_enough(shape, FEWEST_WORDS)
+        and not _LOOKING.match(shape)
     ]
