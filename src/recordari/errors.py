@@ -113,6 +113,11 @@ class QuotaExceeded(RecordariError):
     code = "quota_exceeded"
     status = 429
 
+    def __init__(self, message: str | None = None, /, *, retry_after: float | None = None, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.retry_after = retry_after
+        """Seconds until the budget is free again; None where waiting does not help."""
+
 
 class Overloaded(RecordariError):
     """The service is at capacity; try again after the time given."""

@@ -404,10 +404,10 @@ async def test_deleted_memory_is_redacted_after_thirty_days_and_superseded_after
         newer.id,
         superseded.id,
     )
-    assert (await at(memory, 29).sweep()).counts[DecayOutcome.ANONYMIZE] == 0
-    assert (await at(memory, 31).sweep()).item_ids[DecayOutcome.ANONYMIZE] == (deleted.id,)
-    assert (await at(memory, 89).sweep()).counts[DecayOutcome.ANONYMIZE] == 0
-    assert (await at(memory, 91).sweep()).item_ids[DecayOutcome.ANONYMIZE] == (superseded.id,)
+    assert (await at(memory, 29).sweep(force=True)).counts[DecayOutcome.ANONYMIZE] == 0
+    assert (await at(memory, 31).sweep(force=True)).item_ids[DecayOutcome.ANONYMIZE] == (deleted.id,)
+    assert (await at(memory, 89).sweep(force=True)).counts[DecayOutcome.ANONYMIZE] == 0
+    assert (await at(memory, 91).sweep(force=True)).item_ids[DecayOutcome.ANONYMIZE] == (superseded.id,)
     row = item_row(settings, superseded.id)
     assert row["content"] == REDACTED
     assert row["superseded_by"] == newer.id, "the chain holds"
@@ -421,20 +421,23 @@ async def test_a_dry_run_changes_nothing(memory: Memory, chat: Memory, settings:
     planned = await at(memory, 8).sweep()
     assert planned.dry_run and planned.item_ids[DecayOutcome.ANONYMIZE] == (deleted.id,)
     assert item_row(settings, deleted.id)["content"] == "Ana likes tea"
-    assert not (await at(memory, 8).sweep(dry_run=False)).dry_run
+    assert not (await at(memory, 8).sweep(dry_run=False, force=True)).dry_run
     assert item_row(settings, deleted.id)["content"] == REDACTED
 
 
-async def test_a_sweep_of_too_much_at_once_is_refused(memory: Memory, chat: Memory, settings: Settings) -> None:
-    await chat.remember_many([NewItem(content=f"note {n}") for n in range(150)])
+@pytest.mark.parametrize("number", [3, 150])
+async def test_a_sweep_of_too_much_at_once_is_refused(
+    number: int, memory: Memory, chat: Memory, settings: Settings
+) -> None:
+    await chat.remember_many([NewItem(content=f"note {n}") for n in range(number)])
     rows(settings, "UPDATE items SET deleted_at = now() RETURNING 1")
     later = at(memory, 31)
-    with pytest.raises(Conflict, match="150 of 150"):
+    with pytest.raises(Conflict, match=f"{number} of {number}"):
         await later.sweep()
     assert rows(settings, "SELECT count(*) AS n FROM items WHERE anonymized_at IS NOT NULL")[0]["n"] == 0
     await retain.retain(later.resources, later.identity)
     assert [entry.action for entry in await memory.list_audit(limit=1)] == ["retention.refuse"]
-    assert (await later.sweep(force=True)).counts[DecayOutcome.ANONYMIZE] == 150
+    assert (await later.sweep(force=True)).counts[DecayOutcome.ANONYMIZE] == number
 
 
 async def test_a_policy_that_is_not_valid_falls_back_to_the_defaults(memory: Memory) -> None:
@@ -457,7 +460,7 @@ async def test_held_memory_is_passed_over_and_persistent_memory_is_never_removed
     await chat.hold(held.id, "release-7")
     for item in (held, recent, fact):
         await end(settings, item.id, "archived_at")
-    swept = await at(memory, 11).sweep()
+    swept = await at(memory, 11).sweep(force=True)
     assert swept.counts[DecayOutcome.PURGE] == 1 and swept.counts[DecayOutcome.ANONYMIZE] == 1
     assert rows(settings, "SELECT FROM items WHERE item_id = %s", recent.id) == []
     assert item_row(settings, fact.id)["content"] == REDACTED
@@ -472,9 +475,9 @@ async def test_memory_of_a_session_ends_with_it(memory: Memory, chat: Memory, se
     draft = await chat.remember("a draft of the letter", tier="session", source_ref="d1")
     said = await chat.remember("please write the letter", source_ref="m1")
     await chat.close_session("chat-1")
-    assert (await at(memory, 2).sweep()).item_ids[DecayOutcome.ARCHIVE] == (draft.id,)
+    assert (await at(memory, 2).sweep(force=True)).item_ids[DecayOutcome.ARCHIVE] == (draft.id,)
     assert texts(await chat.recall("letter")) == ["please write the letter"]
-    assert (await at(memory, 32).sweep()).item_ids[DecayOutcome.PURGE] == (draft.id,)
+    assert (await at(memory, 32).sweep(force=True)).item_ids[DecayOutcome.PURGE] == (draft.id,)
     assert rows(settings, "SELECT item_id FROM items") == [{"item_id": said.id}]
 
 

@@ -206,6 +206,16 @@ async def test_the_audit_has_every_attempt_and_nothing_of_the_content(shop: Memo
     assert "Customer 7" not in kept and "canary-in-sql" not in kept and "shop.db" not in kept
 
 
+async def test_the_audit_says_who_asked(shop: Memory) -> None:
+    """One key may serve many users, so that the key alone does not tell."""
+    for user, agent in (("ana", "support"), ("bob", "sales")):
+        await shop.acting_as(user=user, agent=agent).query_data(sql=GOLD)
+    with pytest.raises(InvalidInput):
+        await shop.acting_as(user="eve").query_data(sql="SELECT * FROM secrets")
+    asked = [(each["user_id"], each["agent_id"], each["outcome"]) for each in await attempts(shop)]
+    assert asked == [("ana", "support", "answered"), ("bob", "sales", "answered"), ("eve", None, "refused")]
+
+
 async def test_only_so_many_questions_of_a_tenant_run_at_once(shop: Memory, model: JsonServer) -> None:
     limited = shop.resources.replacing(QueryPlaces, QueryPlaces(1))
     memory = with_model(Memory(limited, shop.identity), model)

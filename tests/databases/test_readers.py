@@ -189,6 +189,21 @@ async def test_nothing_changes_a_postgresql_and_nothing_stays_in_its_session(pos
     assert answer.rows in ([[None, "on"]], [["", "on"]])
 
 
+async def test_words_are_compared_by_an_extension_that_nobody_else_can_add_to(postgres: tuple[str, str]) -> None:
+    owner, dsn = postgres
+    statement = "SELECT similarity('ana', 'ana'), 'ana' % 'anna'"
+    with psycopg.connect(owner, autocommit=True) as connection:
+        connection.execute(
+            "CREATE SCHEMA words; GRANT USAGE ON SCHEMA words TO PUBLIC; CREATE EXTENSION pg_trgm SCHEMA words"
+        )
+        (answer,) = await read(await at(dsn), [statement])
+        assert answer.rows == [[1.0, True]]
+        connection.execute("CREATE FUNCTION words.similarity(varchar, varchar) RETURNS int LANGUAGE sql AS 'SELECT 1'")
+        with pytest.raises(InvalidInput, match="similarity"):
+            await read(await at(dsn), [statement])
+        connection.execute("DROP SCHEMA words CASCADE")
+
+
 async def test_even_the_owner_cannot_write_through_it(postgres: tuple[str, str]) -> None:
     owner, _ = postgres
     before = of_postgres(owner)

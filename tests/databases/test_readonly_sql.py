@@ -216,6 +216,131 @@ def test_what_only_reads_is_accepted_as_it_is_written(engine: Engine, sql: str) 
     assert checked(sql, engine).sql.lower().startswith(wanted.replace("interval 7 day", "interval '7' day"))
 
 
+FRESH_SAFE = [
+    (Engine.POSTGRES, "TABLE customers"),
+    (Engine.POSTGRES, "table customers order by id limit 3"),
+    (Engine.POSTGRES, "TABLE ONLY public.customers"),
+    (Engine.POSTGRES, "(TABLE customers)"),
+    (Engine.POSTGRES, "WITH big AS (TABLE orders) TABLE big"),
+    (Engine.POSTGRES, "SELECT id FROM orders WHERE id IN (TABLE staff)"),
+    (Engine.POSTGRES, "SELECT count(*) FROM (TABLE orders UNION ALL TABLE sales.orders) AS every"),
+    (Engine.POSTGRES, "SELECT similarity(name, 'ana'), word_similarity('ana', name) FROM customers ORDER BY 1 DESC"),
+    (Engine.POSTGRES, "SELECT strict_word_similarity('ana', name), show_trgm(name) FROM customers"),
+    (Engine.POSTGRES, "SELECT levenshtein(name, 'ana'), soundex(name), difference(name, 'ann') FROM customers"),
+    (Engine.POSTGRES, "SELECT metaphone(name, 8), dmetaphone(name), unaccent(name) FROM customers"),
+    (Engine.POSTGRES, "SELECT name FROM customers WHERE name % 'ana' AND name !~ '^x' AND NOT name ~* 'y$'"),
+    (Engine.POSTGRES, "SELECT id FROM orders WHERE total=-1 OR total>-5 OR total <= +3 OR id*-1 < 0"),
+    (Engine.POSTGRES, "SELECT id FROM orders WHERE name ~~ 'a%' OR name !~~* 'b%' OR name ^@ 'c'"),
+    (Engine.POSTGRES, "SELECT data #>> '{a,b}', data ->> 'x', data -> 'y', data #- '{z}' FROM orders"),
+    (
+        Engine.POSTGRES,
+        "SELECT id FROM orders WHERE data @> '{}' AND data ? 'a' AND data ?| array['a'] AND data ?& array['b']",
+    ),
+    (Engine.POSTGRES, "SELECT |/ 25, ||/ 27, 2 ^ 3, 5 # 3, ~ 1, 1 << 2, 8 >> 1, 5 & 3, 5 | 3 FROM orders"),
+    (Engine.POSTGRES, "SELECT make_interval(days => 10) FROM orders"),
+    (Engine.POSTGRES, "SELECT '~!~', '!!', '<=>' AS \"~!~\" FROM orders -- ~!~ is text here"),
+    (Engine.POSTGRES, "SELECT 2*/* a comment */3 FROM orders"),
+    (
+        Engine.POSTGRES,
+        "SELECT a.id FROM orders a JOIN LATERAL (SELECT max(b.id) m FROM orders b WHERE b.id<a.id) c ON true",
+    ),
+    (Engine.POSTGRES, "SELECT host(ip), family(ip), hostmask(ip) FROM customers"),
+    (
+        Engine.POSTGRES,
+        "SELECT array[1] && array[2], int4range(1, 5) -|- int4range(5, 9), '[1,3]'::int4range &< r FROM orders",
+    ),
+    (Engine.MYSQL, "TABLE customers ORDER BY id LIMIT 5"),
+    (Engine.MYSQL, "SELECT id FROM orders WHERE a<=>b AND !c AND d!=-1 AND e=~f"),
+    (Engine.MYSQL, "SELECT a && b, a || b, a ^ b, a << 2, data->'$.x', data->>'$.y' FROM orders"),
+    (Engine.MYSQL, "SELECT id FROM orders WHERE total=# a comment\n 5"),
+    (Engine.MYSQL, "SELECT soundex(name) FROM customers WHERE name SOUNDS LIKE 'ana'"),
+    (Engine.SQLITE, "SELECT id FROM orders WHERE a==1 AND b!=-2 AND c<>~3 AND (d&~e)=0"),
+    (Engine.SQLITE, "SELECT data->'$.x', data->>'$.y', name || '!' FROM orders"),
+    (Engine.SQLITE, "SELECT upper(name) FROM customers WHERE name GLOB 'A*' ORDER BY length(name)"),
+    (Engine.SQLITE, "SELECT count(*) FILTER (WHERE total>-1) FROM orders GROUP BY id%10"),
+    (Engine.DUCKDB, "TABLE customers"),
+    (Engine.DUCKDB, "SELECT id//2, id**2, @id, name ~~~ 'a*', name ^@ 'b' FROM orders"),
+    (Engine.DUCKDB, "SELECT [1,2] && [2], [1] <@ [1,2], [1,2] @> [1] FROM orders"),
+    (Engine.DUCKDB, "SELECT list_transform([1, 2], x -> x + 1), jaro_winkler_similarity(name, 'a') FROM customers"),
+    (Engine.DUCKDB, "SELECT damerau_levenshtein(name, 'ana'), jaccard(name, 'ana') FROM customers"),
+    (Engine.DUCKDB, "SELECT id FROM orders WHERE name ~ 'a' AND name !~ 'b' AND id==-1"),
+    (
+        Engine.POSTGRES,
+        "SELECT date_trunc('week', at) AS week, count(*) FROM orders GROUP BY 1 HAVING count(*)>=10 ORDER BY week",
+    ),
+    (Engine.POSTGRES, "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY total) FROM orders"),
+    (
+        Engine.POSTGRES,
+        "SELECT lag(total) OVER (PARTITION BY id ORDER BY at ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM orders",
+    ),
+]
+FRESH_UNSAFE = [
+    (Engine.POSTGRES, "SELECT name FROM customers WHERE name ~!~ 'a'"),
+    (Engine.POSTGRES, "SELECT !~1 FROM orders"),
+    (Engine.POSTGRES, "SELECT id FROM orders WHERE !~~1"),
+    (Engine.POSTGRES, "SELECT !!id FROM orders"),
+    (Engine.POSTGRES, "SELECT id FROM orders WHERE a =! b"),
+    (Engine.POSTGRES, "SELECT id FROM orders WHERE a !/**/~ b"),
+    (Engine.POSTGRES, "SELECT id FROM orders WHERE a ! ~ b"),
+    (Engine.POSTGRES, "SELECT id%-3 FROM orders"),
+    (Engine.POSTGRES, "SELECT id|-3, id&-3 FROM orders"),
+    (Engine.POSTGRES, "SELECT id FROM orders WHERE name ~~~ 'a*'"),
+    (Engine.POSTGRES, "SELECT id FROM orders ORDER BY embedding <=> '[1,2]'"),
+    (Engine.POSTGRES, "SELECT id == 1 FROM orders"),
+    (Engine.POSTGRES, "SELECT id ** 2 FROM orders"),
+    (Engine.POSTGRES, "SELECT data@>-1 FROM orders"),
+    (Engine.POSTGRES, "SELECT id FROM orders WHERE a ~-b"),
+    (Engine.POSTGRES, "SELECT id ~=~ 'a', id ~<~ 'b' FROM orders"),
+    (Engine.POSTGRES, "SELECT id OPERATOR(public.+) 1 FROM orders"),
+    (Engine.POSTGRES, "TABLE secrets"),
+    (Engine.POSTGRES, "TABLE pg_catalog.pg_authid"),
+    (Engine.POSTGRES, "WITH x AS (TABLE secrets) TABLE x"),
+    (Engine.POSTGRES, "TABLE customers UNION TABLE secrets"),
+    (Engine.POSTGRES, "TABLE customers FOR UPDATE"),
+    (Engine.POSTGRES, "TABLE customers; TABLE orders"),
+    (Engine.POSTGRES, "TABLE pg_read_file('/etc/passwd')"),
+    (Engine.POSTGRES, "CREATE TABLE customers"),
+    (Engine.POSTGRES, "SELECT * INTO TABLE copied FROM customers"),
+    (Engine.POSTGRES, "WITH x AS (INSERT INTO orders TABLE customers RETURNING id) SELECT * FROM x"),
+    (Engine.POSTGRES, "SELECT set_limit(0.1)"),
+    (Engine.POSTGRES, "SELECT * FROM crosstab('SELECT 1') AS t(a int)"),
+    (Engine.POSTGRES, "SELECT xmlforest(*) FROM query_to_xml('SELECT 1', true, true, '')"),
+    (Engine.POSTGRES, "SELECT public.similarity(name, 'a') FROM customers"),
+    (Engine.POSTGRES, "SELECT lo_get(16384), pg_ls_dir('.')"),
+    (Engine.POSTGRES, "SELECT transform(name, 'x') FROM customers"),
+    (Engine.MYSQL, "TABLE mysql.user"),
+    (Engine.MYSQL, "TABLE customers INTO OUTFILE '/tmp/x'"),
+    (Engine.MYSQL, "SELECT name ~* 'a' FROM customers"),
+    (Engine.MYSQL, "SELECT a ~~ b, a == b FROM orders"),
+    (Engine.MYSQL, "SELECT @@hostname, @a:=1 FROM orders"),
+    (Engine.MYSQL, "SELECT a ~!~ b FROM orders"),
+    (Engine.SQLITE, "SELECT a <=> b FROM orders"),
+    (Engine.SQLITE, "SELECT a ~* b, !c FROM orders"),
+    (Engine.SQLITE, "TABLE sqlite_master"),
+    (Engine.SQLITE, "SELECT readfile('/etc/passwd') FROM orders"),
+    (Engine.DUCKDB, "TABLE 'orders.csv'"),
+    (Engine.DUCKDB, "TABLE duckdb_secrets()"),
+    (Engine.DUCKDB, "SELECT id%-3, @-id FROM orders"),
+    (Engine.DUCKDB, "SELECT a <=> b, a ~!~ b FROM orders"),
+    (Engine.DUCKDB, "SELECT getenv('HOME') FROM orders"),
+]
+
+
+@pytest.mark.parametrize(("engine", "sql"), FRESH_SAFE)
+def test_what_only_reads_in_less_usual_words_is_accepted(engine: Engine, sql: str) -> None:
+    assert checked(sql, engine).sql
+
+
+@pytest.mark.parametrize(("engine", "sql"), FRESH_UNSAFE)
+def test_what_the_database_would_read_differently_is_refused(engine: Engine, sql: str) -> None:
+    assert refused(sql, engine)
+
+
+def test_a_whole_table_is_selected_within_its_allowed_columns() -> None:
+    assert checked("TABLE staff").sql == checked("SELECT * FROM staff").sql
+    assert "write blanks between operators" in refused("SELECT id FROM orders WHERE total=~!~1")
+
+
 def test_hints_are_left_out() -> None:
     query = checked("SELECT /*+ NO_INDEX(orders) */ SQL_NO_CACHE id FROM orders FORCE INDEX (PRIMARY)", Engine.MYSQL)
     assert query.sql == f"SELECT id FROM `orders` LIMIT {MAX_ROWS + 1}"

@@ -187,8 +187,10 @@ def test_tenants_are_created_listed_shown_and_changed(on_clone: Cli) -> None:
     assert (made["name"], made["language"]) == ("acme", "swedish")
     _, err = on_clone.run("tenant", "create", "acme", code=1)
     assert "recordari tenant set" in err
-    changed = on_clone.json("tenant", "set", "acme", "--plan", "large", "--setting", "days=30", "--setting", "a=b")
-    assert (changed["plan"], changed["settings"]) == ("large", {"days": 30, "a": "b"})
+    _, err = on_clone.run("tenant", "set", "acme", "--plan", "large", code=1)
+    assert "one of free, standard, unlimited" in err
+    changed = on_clone.json("tenant", "set", "acme", "--plan", "unlimited", "--setting", "days=30", "--setting", "a=b")
+    assert (changed["plan"], changed["settings"]) == ("unlimited", {"days": 30, "a": "b"})
     assert on_clone.json("tenant", "show", "acme") == changed
     assert on_clone.json("tenant", "list") == [changed]
 

@@ -206,7 +206,7 @@ async def test_retention_redacts_by_policy_and_says_so_before(resources: Resourc
         planned = await ok(door.request("POST", "/v1/retention/sweep", json={"dry_run": True}))
         assert (planned["dry_run"], planned["item_ids"]["anonymize"]) == (True, [old])
         assert (await ok(door.request("GET", f"/v1/items/{old}")))["content"] == "Ana likes coffee"
-        swept = await ok(door.request("POST", "/v1/retention/sweep", json={"dry_run": False}))
+        swept = await ok(door.request("POST", "/v1/retention/sweep", json={"dry_run": False, "force": True}))
         assert swept["item_ids"]["anonymize"] == [old]
         assert (await door.request("GET", f"/v1/items/{old}")).status_code == 404
         versions = await ok(door.request("GET", f"/v1/items/{new}/history"))
@@ -410,12 +410,46 @@ async def test_an_operator_sees_how_memory_fares(resources: Resources) -> None:
         stats = await ok(door.request("GET", "/v1/stats"))
         assert (stats["pending_embeddings"], stats["others"]["vectors"]) == (0, 2)
         assert stats["quota"] == await ok(door.request("GET", "/v1/quota"))
-        await ok(door.request("PATCH", "/v1/tenant", json={"settings": {"quotas": {"items": 3}}}))
+        await door.memory.update_tenant(settings={"quotas": {"items": 3}})
         quota = await ok(door.request("GET", "/v1/quota"))
         assert quota["usage"]["items"] == 2
         await say(door, "one more", source_ref="m2")
         full = await door.request("POST", "/v1/items", key="agent", json={"content": "too many"}, headers=ANA)
         assert full.status_code == 429 and full.json()["code"] == "quota_exceeded"
+
+
+async def test_a_tenants_own_key_lifts_no_limit(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        await door.memory.update_tenant(plan="free", settings={"quotas": {"items": 3}})
+        before = await ok(door.request("GET", "/v1/tenant"))
+        for change in ({"items": 10**9}, {"items": None}, {}, None, "none"):
+            body = {"language": "german", "settings": {"quotas": change, "retention": 30}}
+            refused = await door.request("PATCH", "/v1/tenant", json=body)
+            assert refused.status_code == 403 and "operator" in refused.json()["detail"]
+        assert (await door.request("PATCH", "/v1/tenant", json={"plan": "unlimited"})).status_code == 422
+        assert await ok(door.request("GET", "/v1/tenant")) == before, "nothing of a refused change is done"
+        await ok(door.request("PATCH", "/v1/tenant", json={"settings": {"retention": 30}}))
+        assert (await ok(door.request("GET", "/v1/quota")))["quota"]["items"] == 3
+
+
+async def test_a_daily_quota_says_when_the_day_ends_and_the_brief_warns_before(resources: Resources) -> None:
+    at = datetime(2026, 6, 1, 18, 30, tzinfo=UTC)
+    async with open_door(replace(resources, clock=lambda: at)) as door:
+        await door.memory.update_tenant(settings={"quotas": {"writes_per_day": 10}})
+        await ok(door.request("POST", "/v1/reports/daily_brief", json={}))
+        for number in range(8):
+            await say(door, f"note {number}", source_ref=f"m{number}")
+        brief = await ok(door.request("POST", "/v1/reports/daily_brief", json={}))
+        (warning,) = brief["warnings"]
+        assert warning.startswith("80% of the quota of writes per day is used") and warning in brief["body"]
+        for number in (8, 9):
+            await say(door, f"note {number}", source_ref=f"m{number}")
+        full = await door.request("POST", "/v1/items", key="agent", json={"content": "too many"}, headers=ANA)
+        assert full.status_code == 429 and full.json()["code"] == "quota_exceeded"
+        assert full.headers["retry-after"] == str(5 * 3600 + 1800), "the day ends at midnight in UTC"
+        await door.memory.update_tenant(settings={"quotas": {"items": 10}})
+        full = await door.request("POST", "/v1/items", key="agent", json={"content": "too many"}, headers=ANA)
+        assert full.status_code == 429 and "retry-after" not in full.headers, "waiting does not help"
 
 
 # "boosted by importance and access count"

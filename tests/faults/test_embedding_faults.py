@@ -145,6 +145,19 @@ async def test_a_broken_embedder_stops_no_write_and_no_keyword_recall(broken: Re
             assert (await counts(memory))["embedded"] == 20
 
 
+async def test_a_hanging_embedder_makes_one_recall_wait_and_no_other(settings: Settings) -> None:
+    with json_server(lambda _: Reply(hang=True)) as server:
+        remote = {"embedding_provider": "tei", "embedding_url": server.url, "embedding_model": "four-numbers"}
+        async with open_resources(settings.model_copy(update=remote)) as resources:
+            resources.embedders.query_timeout = 1.2  # five seconds outside the tests
+            memory = await _chat(resources)
+            await memory.remember("invoice 13 was paid by Zora")
+            for question in ("invoice 13", "Zora", "who paid"):
+                answer = await memory.recall(question)
+                assert answer.degraded and answer.items
+            assert len(server.requests) == 1
+
+
 async def _chat(resources: Resources) -> Memory:
     from recordari.core.identity import Identity, Role
 

@@ -244,7 +244,7 @@ async def test_retention_between_finding_and_reading(
             else:
                 async with owner(settings) as connection:
                     await connection.execute("UPDATE items SET deleted_at = now() WHERE item_id = %s", [kept.id])
-                await at(memory, timedelta(days=31)).sweep()
+                await at(memory, timedelta(days=31)).sweep(force=True)
         await send(database, identity, asked)
 
     monkeypatch.setattr(Database, "read_batch", redacted_meanwhile)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,3 +81,13 @@ def test_any_markup_is_read(text: str) -> None:
         chunks = chunked(blocks)
         assert bool(chunks) == any(block.text.strip() for block in blocks)
         assert all(chunk.content.strip() and len(chunk.content) <= MOST_CHARACTERS for chunk in chunks)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["# a" + " " * 300_000 + "b", "# a" + " #" * 300_000 + "b", "a|b\n" + " " * 300_000 + "-x", "x" * 2_000_000],
+    ids=["heading", "closing marks", "rule of a table", "one word"],
+)
+def test_markdown_is_read_and_cut_in_time_that_grows_with_its_size(text: str) -> None:
+    chunks = chunked(blocks_of_markdown(text))
+    assert chunks and all(len(chunk.content) <= MOST_CHARACTERS for chunk in chunks)

@@ -6,6 +6,7 @@ import asyncio
 import io
 import zipfile
 from collections.abc import Mapping
+from uuid import uuid4
 
 import pypdf
 import pytest
@@ -58,7 +59,9 @@ def docx(body: str) -> bytes:
 
 
 async def read(data: bytes, media_type: str, **limits: int) -> list[Block]:
-    found = await Extractor().extract(data, media_type, limits=ReadingLimits(**{"seconds": 60, **limits}))
+    found = await Extractor().extract(
+        data, media_type, tenant_id=uuid4(), limits=ReadingLimits(**{"seconds": 60, **limits})
+    )
     return list(found.blocks)
 
 
@@ -153,12 +156,139 @@ async def test_a_hostile_or_broken_file_is_refused_with_a_reason(data: bytes, me
 
 
 async def test_a_file_that_takes_too_long_is_stopped_and_its_process_with_it() -> None:
-    deep = b"<" + b"div><" * 2_000_000
+    deep = b"<div>x" * 2_000_000
     with pytest.raises(InvalidInput, match=r"not read within|damaged|memory"):
-        await Extractor().extract(deep, HTML, limits=ReadingLimits(seconds=0.2))
+        await Extractor().extract(deep, HTML, tenant_id=uuid4(), limits=ReadingLimits(seconds=0.2))
     with pytest.raises(InvalidInput, match=r"memory|damaged"):
         await read(b"<p>" + b"x" * 60_000_000, HTML, megabytes=128)
     assert len(asyncio.all_tasks()) == 1
+
+
+# Each took minutes or hours when the time to read it grew with the square or the cube of its size.
+MANY = 200_000
+HOSTILE_PAGES = {
+    "open tags": "<a ",
+    "open values": "<a b='",
+    "unquoted values": "<a b=",
+    "open closing tags": "</a ",
+    "open comments": "<!--",
+    "closed too late": "<!-- --",
+    "declarations": "<!x",
+    "instructions": "<?x",
+    "scripts": "<script></scrip",
+    "titles": "<title>",
+    "titles closed wrongly": "<title></titl ",
+    "hidden parts": "<svg><math>",
+    "tables": "<table><tr><td>x",
+    "references": "&#",
+    "less than": "<",
+}
+
+
+@pytest.mark.parametrize("part", HOSTILE_PAGES.values(), ids=HOSTILE_PAGES.keys())
+async def test_a_page_is_read_in_time_that_grows_with_its_size(part: str) -> None:
+    blocks = await read(f"<p>before</p>{part * MANY}".encode(), HTML)
+    assert blocks[0].text == "before"
+
+
+async def test_a_number_of_a_character_may_have_any_length() -> None:
+    blocks = await read(f"<p>a&#{'9' * MANY};b&#x{'f' * MANY};c &#0065;&amp;</p>".encode(), HTML)
+    assert [block.text for block in blocks] == ["a\ufffdb\ufffdc A&"]
+
+
+async def test_quotes_end_a_value_as_they_do_in_a_browser() -> None:
+    page = """<p title="a > b">one</p><p title='<p>'>two<p data=it's>three</p><img alt="x"/>four < five <!-->six"""
+    assert [block.text for block in await read(page.encode(), HTML)] == ["one", "two", "three", "four < five six"]
+
+
+PARAGRAPH = "<w:p><w:r><w:t>x</w:t></w:r></w:p>"
+
+
+def nested(element: str, times: int, inside: str) -> str:
+    """An element inside itself; several names make one level of several elements."""
+    names = element.split()
+    opened = "".join(f"<w:{name}>" for name in names)
+    closed = "".join(f"</w:{name}>" for name in reversed(names))
+    return opened * times + inside + closed * times
+
+
+@pytest.mark.parametrize("element", ["tbl tr tc", "sdt sdtContent", "p r", "tbl", "tr", "p"])
+async def test_a_word_file_is_read_in_time_that_grows_with_its_size(element: str) -> None:
+    body = "<w:p><w:r><w:t>before</w:t></w:r></w:p>" + nested(element, 60, PARAGRAPH * 200) * 100
+    blocks = await read(docx(body), DOCX)
+    assert blocks[0].text == "before"
+    said = sum(block.text.count("x") for block in blocks)
+    assert said <= 200 * 100, "no paragraph is read twice"
+
+
+@pytest.mark.parametrize("element", ["tbl tr tc", "sdt sdtContent", "p r"])
+async def test_a_file_of_a_few_bytes_that_is_nested_without_end_is_refused(element: str) -> None:
+    with pytest.raises(InvalidInput, match="nested deeper"):
+        await read(docx(nested(element, 20_000, PARAGRAPH)), DOCX)
+
+
+async def test_a_table_in_a_table_is_read_once() -> None:
+    def table(*cells: str) -> str:
+        return "<w:tbl><w:tr>" + "".join(f"<w:tc>{cell}</w:tc>" for cell in cells) + "</w:tr></w:tbl>"
+
+    def say(text: str) -> str:
+        return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+    blocks = await read(docx(table(say("a"), say("b") + table(say("c"), say("d")))), DOCX)
+    assert [block.text for block in blocks] == ["a | b c d"]
+
+
+async def test_slides_and_sheets_that_are_nested_are_read_once() -> None:
+    shapes = "<p:sp>" * 80 + "<a:p><a:r><a:t>x</a:t></a:r></a:p>" * 2_000 + "</p:sp>" * 80
+    slides = packed(
+        {
+            "ppt/presentation.xml": f'<p:presentation {P}><p:sldIdLst><p:sldId r:id="r1"/></p:sldIdLst></p:presentation>',
+            "ppt/_rels/presentation.xml.rels": relation("slides/s.xml"),
+            "ppt/slides/s.xml": f"<p:sld {P}>{shapes * 20}</p:sld>",
+        }
+    )
+    assert sum(block.text.count("x") for block in await read(slides, PPTX)) == 2_000 * 20
+    rows = "<row>" * 80 + "<c><v>7</v></c>" * 2_000 + "</row>" * 80
+    book = packed(
+        {
+            "xl/workbook.xml": f'<workbook {S}><sheets><sheet name="Prices" r:id="r1"/></sheets></workbook>',
+            "xl/_rels/workbook.xml.rels": relation("/xl/s.xml"),
+            "xl/s.xml": f"<worksheet {S}><sheetData>{rows * 20}</sheetData></worksheet>",
+        }
+    )
+    assert sum(block.text.count("7") for block in await read(book, XLSX)) == 2_000 * 20
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        f"<!-- {'x' * 5_000} -->{BILLION}<w:document {W}/>".encode(),
+        f'<?xml version="1.0" encoding="utf-16"?>{BILLION}<w:document {W}/>'.encode("utf-16"),
+        f'<w:document {W} xmlns:q="{"u" * 400_000}"><w:body>{"<q:a/>" * 200_000}</w:body></w:document>'.encode(),
+    ],
+    ids=["entities after a comment", "entities in another encoding", "long namespace"],
+)
+async def test_declarations_that_multiply_a_file_are_refused_wherever_they_stand(document: bytes) -> None:
+    with pytest.raises(InvalidInput, match="declares entities or namespaces"):
+        await read(packed({"word/document.xml": document}), DOCX)
+
+
+async def test_a_file_that_takes_long_holds_up_only_its_own_tenant() -> None:
+    extractor, slow, other = Extractor(), uuid4(), uuid4()
+    limits = ReadingLimits(seconds=600)
+    many = [
+        asyncio.create_task(extractor.extract(b"<p>slow" * 3_000_000, HTML, tenant_id=slow, limits=limits))
+        for _ in range(4)
+    ]
+    try:
+        await asyncio.sleep(0)
+        found = await extractor.extract(b"<p>quick", HTML, tenant_id=other, limits=limits)
+        assert [block.text for block in found.blocks] == ["quick"]
+        assert not any(task.done() for task in many[1:]), "the other files of the slow tenant still wait"
+    finally:
+        for task in many:
+            task.cancel()
+        await asyncio.gather(*many, return_exceptions=True)
 
 
 def test_a_type_is_told_by_what_is_said_then_the_name_then_the_bytes() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -24,7 +24,16 @@ from recordari.lifetime.rules import (
     without_fold,
 )
 from recordari.sessions.rules.sessions import Fold
-from recordari.tenants.rules import PLANS, Quota, Usage, quota_of, require_room, warnings_of
+from recordari.tenants.rules import (
+    PLANS,
+    Quota,
+    Usage,
+    check_plan,
+    check_quotas,
+    quota_of,
+    require_room,
+    warnings_of,
+)
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 LIVE = Ended(
@@ -119,8 +128,9 @@ def test_a_policy_is_read_as_it_is_written() -> None:
     assert retention_policy({}) == (RetentionPolicy(), True)
 
 
-def test_a_sweep_of_too_much_is_one_of_many_rows_and_of_a_large_share() -> None:
-    assert not is_too_much(100, 100, POLICY)
+def test_a_sweep_of_too_much_is_one_of_a_large_share_in_a_tenant_of_any_size() -> None:
+    assert is_too_much(1, 3, POLICY) and not is_too_much(1, 4, POLICY)
+    assert is_too_much(100, 100, POLICY)
     assert is_too_much(101, 400, POLICY)
     assert not is_too_much(101, 404, POLICY)
     assert not is_too_much(10_000, 10_000, replace(POLICY, safety_share=1.0))
@@ -138,19 +148,22 @@ def test_the_folds_that_tell_a_place_are_given_up() -> None:
     assert without_fold([], -1, 5) == ((), -2, ())
 
 
-TODAY = date(2026, 6, 1)
+NOON = datetime(2026, 6, 1, 12, 30, tzinfo=UTC)
+TODAY = NOON.date()
 SMALL = Quota(items=10, bytes=1_000, writes_per_day=5)
 
 
 def test_quotas_warn_near_the_limit_and_refuse_past_it() -> None:
     used = Usage(items=8, bytes=10, writes=2, day=TODAY)
     assert warnings_of(SMALL, used, day=TODAY) == ["80% of the quota of items is used"]
-    require_room(SMALL, used.grown(items=2, bytes=1, day=TODAY), day=TODAY)
-    with pytest.raises(QuotaExceeded, match="10 items is used up; forget something"):
-        require_room(SMALL, used.grown(items=3, bytes=1, day=TODAY), day=TODAY)
-    with pytest.raises(QuotaExceeded, match="tomorrow"):
-        require_room(SMALL, Usage(writes=6, day=TODAY), day=TODAY)
-    require_room(SMALL, Usage(writes=6, day=TODAY), day=TODAY + timedelta(days=1))
+    require_room(SMALL, used.grown(items=2, bytes=1, day=TODAY), now=NOON)
+    with pytest.raises(QuotaExceeded, match="10 items is used up; forget something") as full:
+        require_room(SMALL, used.grown(items=3, bytes=1, day=TODAY), now=NOON)
+    assert full.value.retry_after is None, "waiting does not help"
+    with pytest.raises(QuotaExceeded, match="tomorrow") as daily:
+        require_room(SMALL, Usage(writes=6, day=TODAY), now=NOON)
+    assert daily.value.retry_after == 11.5 * 3600
+    require_room(SMALL, Usage(writes=6, day=TODAY), now=NOON + timedelta(days=1))
 
 
 def test_settings_change_single_limits_of_a_plan() -> None:
@@ -159,4 +172,19 @@ def test_settings_change_single_limits_of_a_plan() -> None:
     assert quota_of("free", {"quotas": "nonsense"}) == PLANS["free"]
     assert quota_of("free", {"quotas": {"items": None}}).items is None
     with pytest.raises(QuotaExceeded):
-        require_room(replace(SMALL, items=0), Usage(items=1), day=TODAY)
+        require_room(replace(SMALL, items=0), Usage(items=1), now=NOON)
+
+
+@pytest.mark.parametrize("wrong", [7, "none", [], {"items": -1}, {"items": True}, {"items": 1.5}, {"writes": 3}])
+def test_limits_that_mean_nothing_are_refused(wrong: object) -> None:
+    with pytest.raises(InvalidInput, match="quotas"):
+        check_quotas(wrong)
+
+
+def test_plans_are_known_by_name() -> None:
+    check_quotas({"items": 5, "writes_per_day": None})
+    for plan in PLANS:
+        check_plan(plan)
+    for wrong in ("gold", "", "Free"):
+        with pytest.raises(InvalidInput, match="one of free, standard, unlimited"):
+            check_plan(wrong)

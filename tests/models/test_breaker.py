@@ -50,6 +50,18 @@ def test_a_success_in_between_starts_the_count_again(breaker: CircuitBreaker) ->
     assert breaker.state is BreakerState.CLOSED
 
 
+def test_one_call_that_hung_opens_it_until_a_probe_is_answered(breaker: CircuitBreaker, clock: Clock) -> None:
+    breaker.check()
+    breaker.failed(hung=True)
+    with pytest.raises(ProviderError, match="the service did not answer in time"):
+        breaker.check()
+    clock.now += 10
+    breaker.check()
+    breaker.succeeded()
+    fail(breaker, 2)
+    assert breaker.state is BreakerState.CLOSED
+
+
 def test_lets_exactly_one_probe_through_after_the_cool_down(breaker: CircuitBreaker, clock: Clock) -> None:
     fail(breaker, 3)
     clock.now += 10

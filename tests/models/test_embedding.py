@@ -496,3 +496,14 @@ async def test_callers_that_give_up_on_a_hanging_service_open_the_breaker(start:
                     await embedder.embed_query("text")
         with pytest.raises(ProviderError, match="left alone"):
             await embedder.embed_query("text")
+
+
+@SERVICES
+async def test_one_caller_that_waited_in_vain_is_enough(make: Make, answer: Answer, start: Start) -> None:
+    with json_server(lambda _request: Reply(hang=True)) as server:
+        embedder = start(make(EmbeddingSpec(model="m", base_url=server.url, timeout=0.2, attempts=1)))
+        with pytest.raises(ProviderError, match="Timeout"):
+            await embedder.embed_query("first")
+        with pytest.raises(ProviderError, match="did not answer in time and is left alone"):
+            await embedder.embed_query("second")
+        assert len(server.requests) == 1

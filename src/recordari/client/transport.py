@@ -13,7 +13,7 @@ from recordari import errors
 from recordari.client.routes import Wire
 from recordari.core.cache import each
 from recordari.core.checks import json_text
-from recordari.errors import InvalidInput, Overloaded, ProviderError, RecordariError, TimedOut
+from recordari.errors import InvalidInput, Overloaded, ProviderError, QuotaExceeded, RecordariError, TimedOut
 from recordari.knowledge.ingest import file_of
 from recordari.transfer.import_export import Lines
 
@@ -142,6 +142,8 @@ def problem_of(response: httpx2.Response) -> RecordariError:
         details["field"] = faults[0]["field"].removeprefix("body.")
     if issubclass(kind, Overloaded):
         return kind(message, retry_after=_retry_after(response) or 1.0, **details)
+    if issubclass(kind, QuotaExceeded):
+        return kind(message, retry_after=_retry_after(response), **details)
     return _error(kind, message, **details)
 
 

@@ -56,6 +56,10 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
+OPERATORS = frozenset({"library", "cli", "operator"})
+"""The actors that need access to the machine or its database; no door gives them to a request."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """The caller: the tenant always; user, agent, session and run where known."""
@@ -83,6 +87,11 @@ class Identity:
         ids = {"user_id": user_id, "agent_id": agent_id, "session_id": session_id, "run_id": run_id}
         changes: dict[str, Any] = {name: checked_id(name, value) for name, value in ids.items() if value is not None}
         return replace(self, **changes)
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether the caller works on the machine itself, and did not come with a key or token of a tenant."""
+        return self.actor in OPERATORS
 
     @property
     def viewpoint(self) -> Identity:

@@ -145,6 +145,9 @@ async def _try(
     finally:
         details = {
             "outcome": outcome,
+            # One key may serve many users and agents: the actor alone does not tell who asked.
+            "user_id": identity.user_id,
+            "agent_id": identity.agent_id,
             # A hash, because a statement quotes the values that it looks for.
             "sql_sha256": hashlib.sha256(statement.sql.encode("utf-8", "surrogatepass")).hexdigest(),
             "tables": list(tables),

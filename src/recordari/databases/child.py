@@ -110,6 +110,7 @@ class Postgres:
             "SET LOCAL IntervalStyle = 'postgres'; SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL jit = off;"
             "SET LOCAL work_mem = '32MB'"
         )
+        run(request["find_extensions"])
         if self._connection.info.server_version >= 170000:
             run(f"SET LOCAL transaction_timeout = {2 * milliseconds}")
         try:  # only a role with the right to set it may

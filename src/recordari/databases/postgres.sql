@@ -27,3 +27,17 @@ SELECT r.rolsuper AS is_superuser, r.rolcreaterole AS creates_roles, r.rolreplic
         WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
             AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')) AS writes_tables
 FROM pg_roles r WHERE r.rolname = current_user
+
+-- name: find_extensions
+-- Put the schemas on the search path that hold functions and operators of these extensions and no others: nobody can plant one there.
+SELECT set_config('search_path', concat_ws(', ', 'pg_catalog', string_agg(quote_ident(n.nspname), ', ')), true)
+FROM pg_namespace n
+WHERE n.oid IN (SELECT x.extnamespace FROM pg_extension x WHERE x.extname IN ('pg_trgm', 'fuzzystrmatch', 'unaccent'))
+    AND NOT EXISTS (
+        SELECT FROM (
+            SELECT 'pg_proc'::regclass AS class, p.oid FROM pg_proc p WHERE p.pronamespace = n.oid
+            UNION ALL SELECT 'pg_operator'::regclass, o.oid FROM pg_operator o WHERE o.oprnamespace = n.oid) AS made
+        WHERE NOT EXISTS (
+            SELECT FROM pg_depend d JOIN pg_extension x ON x.oid = d.refobjid
+            WHERE d.classid = made.class AND d.objid = made.oid AND d.refclassid = 'pg_extension'::regclass
+                AND d.deptype = 'e' AND x.extname IN ('pg_trgm', 'fuzzystrmatch', 'unaccent')))

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from recordari.databases.targets import Target
+from recordari.db.queries import Queries
 from recordari.errors import ConfigurationError, DatabaseUnavailable, InvalidInput, TimedOut
+
+_postgres = Queries(f"{__package__}.postgres")
 
 CHILD = Path(__file__).with_name("child.py")
 GRACE_SECONDS = 0.6
@@ -71,6 +74,7 @@ async def read(
         "connect_seconds": limits.connect_seconds,
         "rows": limits.rows,
         "bytes": limits.bytes,
+        "find_extensions": _postgres.find_extensions.sql,
     }
     try:
         assert process.stdin is not None

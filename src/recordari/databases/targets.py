@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from recordari.core.addresses import outgoing_address
 from recordari.databases.rules.databases import Engine
 from recordari.errors import Forbidden, InvalidInput
 
@@ -112,13 +111,12 @@ async def checked(target: Target, allowed: AllowedTargets) -> Target:
         return Target(engine=target.engine, connection=_at(target, host))
     port = int(target.connection.get("port") or 5432)
     try:
-        entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError:
+        address = await outgoing_address(host, port, allow_private=allowed.allow_private)
+    except LookupError:
         raise InvalidInput("the host of the DSN is not known", field="dsn") from None
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
-    if not allowed.allow_private and not all(_is_public(address) for address in addresses):
-        raise _private()
-    return Target(engine=target.engine, connection=_at(target, addresses[0]))
+    except PermissionError:
+        raise _private() from None
+    return Target(engine=target.engine, connection=_at(target, address))
 
 
 def _private() -> Forbidden:
@@ -126,12 +124,6 @@ def _private() -> Forbidden:
         "this database is at a private address; the operator of Recordari can allow that with "
         "RECORDARI_ALLOW_PRIVATE_DATABASES=true"
     )
-
-
-def _is_public(address: str) -> bool:
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    mapped = getattr(ip, "ipv4_mapped", None) or getattr(ip, "sixtofour", None)
-    return (mapped or ip).is_global and ip.is_global and not ip.is_multicast
 
 
 def _at(target: Target, address: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -23,7 +22,6 @@ MOST_WEBHOOKS = 20
 MAX_URL = 2000
 SECRET_PREFIX = "whsec_"  # noqa: S105 - how such a secret begins, not one
 SECRET_BYTES = 32
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _PORTS = range(1, 65536)
 
 
@@ -98,18 +96,6 @@ def checked_url(url: str) -> str:
     if not is_good or len(url) > MAX_URL:
         raise InvalidInput("url must be an http or https address without a user name or a fragment", field="url")
     return url
-
-
-def is_public(address: str) -> bool:
-    """Return whether an address is outside this machine and outside every private or special network."""
-    ip = ipaddress.ip_address(address)
-    if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        if inner is None and ip in _NAT64:
-            inner = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
-        if inner is not None:
-            return is_public(str(inner))
-    return ip.is_global and not ip.is_multicast and not ip.is_reserved and not ip.is_unspecified
 
 
 def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:

@@ -11,7 +11,6 @@ import asyncio
 import base64
 import json
 import secrets
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from recordari.core.addresses import outgoing_address
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity
 from recordari.core.ids import new_id
@@ -34,7 +34,6 @@ from recordari.events.rules import (
     Webhook,
     checked_types,
     checked_url,
-    is_public,
     signature,
 )
 from recordari.kit.resources import Resources
@@ -202,18 +201,14 @@ async def find_address(url: str, *, allow_private: bool) -> str:
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]
     try:
-        entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
+        return await outgoing_address(host, port, allow_private=allow_private)
+    except LookupError:
         raise ProviderError("the host name of the webhook cannot be looked up", service="the webhook") from None
-    addresses = [str(entry[4][0]).partition("%")[0] for entry in entries]
-    if not addresses:
-        raise ProviderError("the host name of the webhook has no address", service="the webhook")
-    if not allow_private and not all(is_public(address) for address in addresses):
+    except PermissionError:
         raise InvalidInput(
             "the address of a webhook must be public; set RECORDARI_WEBHOOK_ALLOW_PRIVATE to allow private addresses",
             field="url",
-        )
-    return addresses[0]
+        ) from None
 
 
 async def post(url: str, body: bytes, headers: Mapping[str, str], *, allow_private: bool) -> None:

@@ -110,8 +110,8 @@ def _headers(error: RecordariError) -> dict[str, str]:
             return {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
         case DatabaseUnavailable():
             return {"Retry-After": "1"}
-        case QuotaExceeded():
-            return {"Retry-After": "60"}
+        case QuotaExceeded(retry_after=float(seconds)):
+            return {"Retry-After": str(max(1, math.ceil(seconds)))}
         case _:
             return {}
 

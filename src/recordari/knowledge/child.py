@@ -1,14 +1,17 @@
 """The process that reads one PDF, Office or HTML file: bytes on standard input, blocks of text on standard output.
 
 `recordari.knowledge.reader` starts it, and no server imports it: whatever goes wrong here ends with this process. Office
-files are zipped XML. Only their text is read, within limits that no archive can lift.
+files are zipped XML. Only their text is read, within limits that no archive can lift, and each element once: time grows
+with the size of a file, however its elements are nested.
 """
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import posixpath
+import re
 import struct
 import sys
 import zipfile
@@ -23,6 +26,9 @@ _LENGTH = struct.Struct(">I")
 MOST_UNPACKED = 400 * 2**20  # bytes of all members that are read
 MOST_MEMBERS = 20_000
 MOST_CELLS = 2_000_000
+MOST_NESTED = 256  # elements inside each other; a table in a table takes three
+# Every name carries its namespace, so that a long one would be copied with each element.
+_LONG_NAMESPACE = re.compile(r"""xmlns(?::[^\s=]*+)?+\s*+=\s*+(?:"[^"]{500}|'[^']{500})""")
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -33,6 +39,7 @@ _REL = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationsh
 
 Read = tuple[int, int, list[Block]]
 MOST_BOOKMARKS = 2_000
+DEEPEST_BOOKMARK = 9  # deeper ones count as this level
 
 
 class Unreadable(Exception):
@@ -128,7 +135,7 @@ def _bookmarks(reader: Any) -> dict[int, list[tuple[int, str]]]:
             page = reader.get_destination_page_number(entry)
             title = clean(str(entry.title or "")).strip()
             if count <= MOST_BOOKMARKS and page is not None and title:
-                bookmarks.setdefault(page + 1, []).append((level, title))
+                bookmarks.setdefault(page + 1, []).append((min(level, DEEPEST_BOOKMARK), title))
 
     try:
         walk(reader.outline, 1)
@@ -171,12 +178,18 @@ class _Archive:
         self._left -= len(body)
         if self._left < 0:
             raise Unreadable("this file unpacks to more than can be read; split it")
-        if b"<!DOCTYPE" in body[:4096] or b"<!ENTITY" in body[:4096]:
-            raise Unreadable("this file declares entities, which no Office document does")
         try:
-            return ElementTree.fromstring(body)  # noqa: S314
-        except ElementTree.ParseError as error:
+            # Decoded here, so that what is checked is what is parsed, whatever the file says of its encoding.
+            is_wide = body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            text = body.decode("utf-16" if is_wide else "utf-8-sig")
+            del body
+            if "<!DOCTYPE" in text or _LONG_NAMESPACE.search(text) is not None:
+                raise Unreadable("this file declares entities or namespaces that no Office document has")
+            root = ElementTree.fromstring(text)  # noqa: S314
+        except (ElementTree.ParseError, UnicodeError) as error:
             raise Unreadable("this Office file is damaged and cannot be read") from error
+        _check_nesting(root)
+        return root
 
     def related(self, name: str) -> dict[str, str]:
         """The members that a member refers to, by the id of the relationship."""
@@ -188,6 +201,26 @@ class _Archive:
             relation.get("Id", ""): posixpath.normpath(posixpath.join(folder, relation.get("Target", ""))).lstrip("/")
             for relation in self.xml(relations).iter(_REL)
         }
+
+
+def _check_nesting(root: ElementTree.Element) -> None:
+    level = [root]
+    for _ in range(MOST_NESTED):
+        level = [child for element in level for child in element]
+        if not level:
+            return
+    raise Unreadable(f"this file is nested deeper than {MOST_NESTED} levels, which no Office document is")
+
+
+def _outermost(element: ElementTree.Element, tag: str) -> Iterator[ElementTree.Element]:
+    """The elements of a tag below an element, in order, without those inside each other."""
+    waiting = list(reversed(element))
+    while waiting:
+        below = waiting.pop()
+        if below.tag == tag:
+            yield below
+        else:
+            waiting += reversed(below)
 
 
 def read_docx(data: bytes) -> Iterator[Read]:
@@ -236,8 +269,8 @@ def _of_docx(element: ElementTree.Element, levels: dict[str, int]) -> Iterator[B
             yield Block(kind=BlockKind.PARAGRAPH, text=text)
     elif element.tag == f"{_W}tbl":
         rows = [
-            " | ".join(" ".join(filter(None, map(_paragraph, cell.iter(f"{_W}p")))) for cell in row.iter(f"{_W}tc"))
-            for row in element.iter(f"{_W}tr")
+            " | ".join(" ".join(_paragraph(cell).split()) for cell in _outermost(row, f"{_W}tc"))
+            for row in _outermost(element, f"{_W}tr")
         ]
         yield Block(kind=BlockKind.TABLE, text="\n".join(row for row in rows if row.strip(" |")))
     elif element.tag == f"{_W}sdt":
@@ -245,9 +278,19 @@ def _of_docx(element: ElementTree.Element, levels: dict[str, int]) -> Iterator[B
             yield from _of_docx(inner, levels)
 
 
+_CHARACTERS = {
+    f"{_W}tab": " ",
+    f"{_W}br": "\n",
+    f"{_W}cr": "\n",
+    f"{_W}noBreakHyphen": "-",
+    f"{_W}p": "\n",
+    f"{_W}tc": "\n",
+}
+
+
 def _paragraph(element: ElementTree.Element) -> str:
-    characters = {f"{_W}tab": " ", f"{_W}br": "\n", f"{_W}cr": "\n", f"{_W}noBreakHyphen": "-"}
-    parts = (run.text or "" if run.tag == f"{_W}t" else characters.get(run.tag, "") for run in element.iter())
+    """The text of an element; what is inside it, such as a text box or another table, begins on a new line."""
+    parts = (run.text or "" if run.tag == f"{_W}t" else _CHARACTERS.get(run.tag, "") for run in element.iter())
     return "".join(parts).strip()
 
 
@@ -259,21 +302,26 @@ def read_pptx(data: bytes) -> Iterator[Read]:
     slides = [related.get(slide.get(_R, ""), "") for slide in archive.xml(presentation).iter(f"{_P}sldId")]
     for number, name in enumerate(slides, start=1):
         blocks = []
-        for shape in archive.xml(name).iter(f"{_P}sp"):
+        slide = archive.xml(name)
+        for shape in _outermost(slide, f"{_P}sp"):
             placeholder = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
             is_title = placeholder is not None and placeholder.get("type") in {"title", "ctrTitle"}
             if text := _slide_text(shape):
                 kind = BlockKind.HEADING if is_title else BlockKind.PARAGRAPH
                 blocks.append(Block(kind=kind, text=text, level=1 if is_title else 0, page=number))
-        for table in archive.xml(name).iter(f"{_A}tbl"):
-            rows = [" | ".join(_slide_text(cell) for cell in row.iter(f"{_A}tc")) for row in table.iter(f"{_A}tr")]
+        for table in _outermost(slide, f"{_A}tbl"):
+            rows = [
+                " | ".join(" ".join(_slide_text(cell).split()) for cell in _outermost(row, f"{_A}tc"))
+                for row in _outermost(table, f"{_A}tr")
+            ]
             blocks.append(Block(kind=BlockKind.TABLE, text="\n".join(rows), page=number))
         yield number, len(slides), sorted(blocks, key=lambda block: block.kind is not BlockKind.HEADING)
 
 
 def _slide_text(element: ElementTree.Element) -> str:
-    lines = ("".join(run.text or "" for run in paragraph.iter(f"{_A}t")) for paragraph in element.iter(f"{_A}p"))
-    return "\n".join(line.strip() for line in lines if line.strip())
+    characters = {f"{_A}p": "\n", f"{_A}br": "\n"}
+    parts = (run.text or "" if run.tag == f"{_A}t" else characters.get(run.tag, "") for run in element.iter())
+    return "\n".join(line.strip() for line in "".join(parts).split("\n") if line.strip())
 
 
 def read_xlsx(data: bytes) -> Iterator[Read]:
@@ -286,8 +334,8 @@ def read_xlsx(data: bytes) -> Iterator[Read]:
     cells = 0
     for number, sheet in enumerate(sheets, start=1):
         rows = []
-        for row in archive.xml(related.get(sheet.get(_R, ""), "")).iter(f"{_S}row"):
-            values = [_cell(cell, strings) for cell in row.iter(f"{_S}c")]
+        for row in _outermost(archive.xml(related.get(sheet.get(_R, ""), "")), f"{_S}row"):
+            values = [_cell(cell, strings) for cell in _outermost(row, f"{_S}c")]
             cells += len(values)
             if cells > MOST_CELLS:
                 raise Unreadable(f"a workbook may have at most {MOST_CELLS:,} cells; split it")
@@ -301,7 +349,7 @@ def read_xlsx(data: bytes) -> Iterator[Read]:
 def _shared_strings(archive: _Archive) -> list[str]:
     if "xl/sharedStrings.xml" not in archive:
         return []
-    return [_joined_text(entry) for entry in archive.xml("xl/sharedStrings.xml").iter(f"{_S}si")]
+    return [_joined_text(entry) for entry in _outermost(archive.xml("xl/sharedStrings.xml"), f"{_S}si")]
 
 
 def _joined_text(element: ElementTree.Element) -> str:

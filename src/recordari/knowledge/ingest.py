@@ -153,7 +153,12 @@ async def _read(
 ) -> ReadDocument:
     """Read the file, cut it into chunks, and mask what the tenant does not want stored."""
     extracted = await resources.get(Extractor).extract(
-        given.body, given.media_type, charset=given.declared_type, limits=ReadingLimits(), progress=progress
+        given.body,
+        given.media_type,
+        tenant_id=identity.tenant_id,
+        charset=given.declared_type,
+        limits=ReadingLimits(),
+        progress=progress,
     )
     title, chunks = await asyncio.to_thread(_cut, extracted, given)
     if not chunks:

@@ -17,6 +17,8 @@ import zipfile
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
+from uuid import UUID
+from weakref import WeakValueDictionary
 
 from recordari.core.checks import Progress
 from recordari.errors import ConfigurationError, InvalidInput, TooLarge
@@ -130,16 +132,18 @@ def decoded(data: bytes, given: str | None = None) -> str:
 
 
 class Extractor:
-    """Reads files, two at a time."""
+    """Reads files, two at a time and one of each tenant, so that no tenant's files hold up another's."""
 
     def __init__(self) -> None:
         self._places = asyncio.Semaphore(AT_ONCE)
+        self._turns: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
 
     async def extract(
         self,
         data: bytes,
         media_type: str,
         *,
+        tenant_id: UUID,
         charset: str | None = None,
         limits: ReadingLimits,
         progress: Progress | None = None,
@@ -154,7 +158,9 @@ class Extractor:
             raise ConfigurationError("reading PDF needs a package; install it with: pip install 'recordari[docs]'")
         if media_type == HTML:
             data = decoded(data, charset).encode()
-        async with self._places:
+        # Whoever waits or reads holds the lock of its tenant, so that it lives as long as it is needed.
+        turn = self._turns.setdefault(tenant_id, asyncio.Lock())
+        async with turn, self._places:
             return await _read_apart(data, media_type, limits, progress)
 
 

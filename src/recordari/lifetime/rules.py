@@ -116,8 +116,6 @@ def _hours(trace: Trace, now: datetime) -> float:
 SETTING = "memory_retention"
 """The key of the policy in a tenant's settings."""
 MOST_DAYS = 36_500
-SAFE_ROWS = 100
-"""A sweep of fewer rows is never refused: in a small tenant any number is a large share."""
 
 
 class DecayOutcome(StrEnum):
@@ -216,7 +214,7 @@ def verdict(item: Ended, policy: RetentionPolicy, *, now: datetime) -> DecayOutc
 
 def is_too_much(ending: int, total: int, policy: RetentionPolicy) -> bool:
     """Whether a sweep would end so many items that a person should look first."""
-    return ending > SAFE_ROWS and ending > policy.safety_share * total
+    return ending > policy.safety_share * total
 
 
 def without_fold(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 RETRY_AFTER_LIMIT = 5.0  # a service that asks for a longer pause is treated as failed
 CONNECT_SECONDS = 3.0
+HANG_SECONDS = 1.0  # who waited so long for nothing has waited for all: the next callers do not wait
 REFUSED_CONTENT = frozenset({400, 413, 422})  # the service works; it does not take this request
 
 
@@ -37,7 +38,8 @@ class JsonService:
     """Posts JSON to one service and returns the decoded answer, or raises `ProviderError`.
 
     Retries after time-outs, broken connections, 408, 429 and 5xx, up to `attempts` tries in all. A caller that
-    cancels counts as a failure for the breaker: a service that hangs must not cost every recall its whole time budget.
+    cancels counts as a failure for the breaker, and one that waited in vain opens it: a service that hangs must not
+    cost more than one recall its time budget.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class JsonService:
         import stamina
 
         self.breaker.check()
+        began = time.monotonic()
         try:
             async for attempt in stamina.retry_context(
                 on=_retry,
@@ -91,7 +94,10 @@ class JsonService:
                     answer = await self._post_once(path, body)
         except (ProviderError, asyncio.CancelledError) as error:
             refused = isinstance(error, ProviderError) and error.details.get("status") in REFUSED_CONTENT
-            (self.breaker.succeeded if refused else self.breaker.failed)()
+            if refused:
+                self.breaker.succeeded()
+            else:
+                self.breaker.failed(hung=time.monotonic() - began >= min(HANG_SECONDS, 0.9 * self._timeout))
             raise
         self.breaker.succeeded()
         return answer
@@ -165,9 +171,10 @@ class CircuitBreaker:
             waits_since = self._opened_at if self._probe_at is None else self._probe_at
             remaining = self._cool_down - (now - waits_since)
             if remaining > 0:
+                has_failed = self._failed >= self._limit
+                what = f"failed {self._failed} times in a row" if has_failed else "did not answer in time"
                 raise ProviderError(
-                    f"{self.name} failed {self._failed} times in a row and is left alone; "
-                    f"the next attempt is in {remaining:.0f} s.",
+                    f"{self.name} {what} and is left alone; the next attempt is in {remaining:.0f} s.",
                     retry_after=remaining,
                     service=self.name,
                 )
@@ -179,10 +186,10 @@ class CircuitBreaker:
             self._failed = 0
             self._opened_at = self._probe_at = None
 
-    def failed(self) -> None:
-        """A call failed: past the limit, or after a failed probe, the breaker opens."""
+    def failed(self, *, hung: bool = False) -> None:
+        """A call failed: past the limit, after a failed probe, or if it waited in vain, the breaker opens."""
         with self._lock:
             self._failed += 1
-            if self._opened_at is not None or self._failed >= self._limit:
+            if hung or self._opened_at is not None or self._failed >= self._limit:
                 self._opened_at = self._clock()
                 self._probe_at = None

@@ -32,6 +32,7 @@ async def make_daily_brief(resources: Resources, identity: Identity) -> Report:
     require_admin(identity)
     now = resources.clock()
     since = now - timedelta(days=1)
+    quota = await quota_usage(resources, identity)
     async with resources.database.transaction(identity) as tx:
         tenant = existing(await tenants_storage.find_tenant(tx), "tenant")
         pending, parked = await outbox.count_by_topic(tx)
@@ -43,6 +44,7 @@ async def make_daily_brief(resources: Resources, identity: Identity) -> Report:
             costs=await storage.sum_costs(tx, since=since),
             dead_letters=by_status.get(JobStatus.FAILED, 0) + sum(parked.values()),
             waiting=by_status.get(JobStatus.TODO, 0) + sum(pending.values()),
+            quotas=quota.warnings,
         )
         figures = {
             **day.counts,

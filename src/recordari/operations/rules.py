@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -38,10 +38,12 @@ class Day:
     costs: Mapping[str, Decimal]
     dead_letters: int
     waiting: int
+    quotas: Sequence[str] = ()
+    """Limits of the plan that are nearly used."""
 
 
 def warnings_of(day: Day) -> list[str]:
-    warnings = []
+    warnings = [f"{quota}. Forget something, or ask for another plan." for quota in day.quotas]
     episodes = day.counts["episodes"]
     if episodes >= WARN_EPISODES:
         warnings.append(

@@ -15,13 +15,14 @@ from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, Yes, ask, ask_as_
 from recordari.kit.output import Answer, Commands, Hint, Record, Table, confirm, record
 from recordari.kit.verbs import Caller
 from recordari.tenants import tenants
+from recordari.tenants.rules import PLANS
 from recordari.tenants.rules import Tenant as TenantRecord
 
 tenant_commands = Commands()
 
 Name = Annotated[str, typer.Argument(help="Name of the tenant.")]
 Language = Annotated[str | None, typer.Option(help="Language of its texts, such as english or swedish.")]
-Plan = Annotated[str | None, typer.Option(help="Name of its plan.")]
+Plan = Annotated[str | None, typer.Option(help=f"Its plan: {', '.join(PLANS)}.")]
 
 
 @tenant_commands.command("create")

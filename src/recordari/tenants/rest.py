@@ -51,7 +51,7 @@ async def get_tenant(caller: AgentCaller) -> Tenant:
 
 @tenants_router.patch("/tenant", operation_id="update_tenant")
 async def update_tenant(caller: AdminCaller, change: TenantChange) -> Tenant:
-    """Change the tenant's language or settings. Only the operator changes its plan."""
+    """Change the tenant's language or settings. Only the operator changes its plan and `quotas`."""
     return await tenants.update_tenant(*caller, **change.model_dump())
 
 

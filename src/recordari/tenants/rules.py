@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from pydantic import Field
 
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import AgentId, Role, TenantId, UserId
-from recordari.errors import QuotaExceeded
+from recordari.errors import InvalidInput, QuotaExceeded
 
 KEY_PREFIX = "rcd"
 SECRET_BYTES = 32
@@ -154,6 +154,23 @@ class Usage:
         )
 
 
+def check_plan(plan: str) -> None:
+    """Raise `InvalidInput` unless there is such a plan."""
+    if plan not in PLANS:
+        raise InvalidInput(f"there is no such plan; it must be one of {', '.join(PLANS)}", field="plan")
+
+
+def check_quotas(overrides: object) -> None:
+    """Raise `InvalidInput` unless these are limits: whole numbers, or null for no limit; null alone removes them all."""
+    names = [field.name for field in fields(Quota)]
+    if overrides is None:
+        return
+    if not isinstance(overrides, Mapping) or not overrides.keys() <= set(names):
+        raise InvalidInput(f"{SETTING} must be an object with {', '.join(names)}, or null", field=SETTING)
+    if not all(limit is None or _is_limit(limit) for limit in overrides.values()):
+        raise InvalidInput(f"each limit in {SETTING} must be a whole number from 0, or null for none", field=SETTING)
+
+
 def quota_of(plan: str, settings: Mapping[str, Any]) -> Quota:
     """Return the limits of a plan with the overrides of the tenant's settings; invalid overrides are ignored."""
     quota = PLANS.get(plan, PLANS[DEFAULT_PLAN])
@@ -186,17 +203,24 @@ def warnings_of(quota: Quota, usage: Usage, *, day: date) -> list[str]:
     ]
 
 
-def require_room(quota: Quota, after: Usage, *, day: date) -> None:
+def require_room(quota: Quota, after: Usage, *, now: datetime) -> None:
     """Raise `QuotaExceeded` if the usage after a write would exceed a limit."""
-    for name, share in shares(quota, after, day=day).items():
+    for name, share in shares(quota, after, day=now.date()).items():
         if share > 1:
             limit = getattr(quota, name)
-            advice = "it is free again tomorrow (UTC)" if name == "writes_per_day" else "forget something"
+            is_daily = name == "writes_per_day"
+            advice = "it is free again tomorrow (UTC)" if is_daily else "forget something"
             raise QuotaExceeded(
                 f"the quota of {limit:,} {name.replace('_', ' ')} is used up; {advice}, or ask for another plan",
+                retry_after=_rest_of_day(now) if is_daily else None,
                 quota=name,
                 limit=limit,
             )
+
+
+def _rest_of_day(now: datetime) -> float:
+    midnight = datetime.combine(now.date() + timedelta(days=1), time.min, tzinfo=now.tzinfo or UTC)
+    return (midnight - now).total_seconds()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,11 +24,14 @@ from recordari.kit.verbs import existing
 from recordari.tenants import storage
 from recordari.tenants.rules import (
     SECRET_BYTES,
+    SETTING,
     Agent,
     AgentDefinition,
     ApiKey,
     Tenant,
     User,
+    check_plan,
+    check_quotas,
     key_hash,
     read_key,
     written_key,
@@ -61,6 +64,7 @@ async def ensure_tenant(
     resources: Resources, name: str, *, language: str = "english", plan: str = "standard", actor: str = "library"
 ) -> Tenant:
     """Return the tenant called `name`; it is created if it is missing."""
+    check_plan(plan)
     identity = Identity(tenant_id=tenant_id_of(name), role=Role.ADMIN, actor=actor)
     async with resources.database.transaction(identity) as tx:
         tenant = await storage.find_tenant(tx)
@@ -93,8 +97,13 @@ async def update_tenant(
     plan: str | None = None,
     settings: dict[str, Any] | None = None,
 ) -> Tenant:
-    """Change the tenant's language, plan or settings (merged key by key)."""
+    """Change the tenant's language or settings (merged key by key), and as the operator its plan and quotas."""
     require_admin(identity)
+    if (plan is not None or SETTING in (settings or {})) and not identity.is_operator:
+        raise Forbidden("the operator sets plans and quotas, with `recordari tenant set`")
+    if plan is not None:
+        check_plan(plan)
+    check_quotas((settings or {}).get(SETTING))
     for name, read in resources.tenant_settings.items():
         read((settings or {}).get(name))
     async with resources.database.transaction(identity) as tx:

@@ -62,13 +62,13 @@ class Usages:
         current = await self._look(tenant_id, day)
         after = current.usage.grown(items=items, bytes=size, day=day)
         try:
-            require_room(current.quota, after, day=day)
+            require_room(current.quota, after, now=now)
         except QuotaExceeded:
             if time.monotonic() - current.counted_at < current.usage.items / COUNTED_PER_SECOND:
                 raise
             current = await self._counted(tenant_id, day)
             after = current.usage.grown(items=items, bytes=size, day=day)
-            require_room(current.quota, after, day=day)
+            require_room(current.quota, after, now=now)
         current.usage = after
         self._warn(tenant_id, current, day)
         self._add(tenant_id, day, items, size)

@@ -20,10 +20,15 @@ from recordari.databases.rules.readonly_names import (
     FORMATS,
     FUNCTION_NAMES,
     FUNCTION_NODES,
+    GLUE,
     MAX_SIZE,
     NODES,
+    OPENING_WORDS,
+    OPERATOR_CHARACTERS,
+    OPERATORS,
     PARTS,
     SESSION_WORDS,
+    SIGNS,
     SIZED_NAMES,
     SIZED_NODES,
     SYSTEM_COLUMNS,
@@ -42,6 +47,7 @@ MAX_DEPTH = 60
 MAX_BRACKETS = 400
 MAX_NAME = 200
 _OPENERS = frozenset(["SELECT", "WITH", "VALUES", "L_PAREN"])
+_BEFORE_TABLE = frozenset(["L_PAREN", "R_PAREN", "UNION", "EXCEPT", "INTERSECT", "ALL", "DISTINCT"])
 _MODIFIED_WIDTH = re.compile(r"\*|\d{4}")
 _RUNNING_COMMENT = re.compile(r"/\*M?!")
 _GLUED_DASHES = re.compile(r"--(?![ \t\n\r]|$)")
@@ -99,7 +105,10 @@ def _parsed(sql: str, engine: Engine) -> exp.Expr:
     dialect = Dialect.get_or_raise(engine.value)
     try:
         tokens = dialect.tokenize(sql)
+        if engine is not Engine.SQLITE and (plain := _with_tables_selected(sql, tokens)) != sql:
+            sql, tokens = plain, dialect.tokenize(plain)
         _check_tokens(sql, tokens, engine)
+        _check_operators(sql, tokens, engine)
         trees = dialect.parser().parse(tokens, sql)
     except (errors.SqlglotError, ValueError) as error:
         # The parser's message quotes the statement and colours it for a terminal; only its position is used.
@@ -142,6 +151,48 @@ def _check_tokens(sql: str, tokens: Sequence[Any], engine: Engine) -> None:
         raise refuse("its comments are ambiguous; leave them out")
     if engine is Engine.MYSQL and _RUNNING_COMMENT.search(text):
         raise refuse("it has a comment that MySQL would execute; leave it out")
+
+
+def _with_tables_selected(sql: str, tokens: Sequence[Any]) -> str:
+    """Write `TABLE name` as `SELECT * FROM name`, which it means wherever a SELECT may begin; the parser does not know it."""
+    parts, done = [], 0
+    for number, token in enumerate(tokens[:-1]):
+        begins = number == 0 or tokens[number - 1].token_type.name in _BEFORE_TABLE
+        if token.token_type.name == "TABLE" and begins and tokens[number + 1].token_type.name != "L_PAREN":
+            parts += [sql[done : token.start], "SELECT * FROM"]
+            done = token.end + 1
+    return "".join([*parts, sql[done:]])
+
+
+def _check_operators(sql: str, tokens: Sequence[Any], engine: Engine) -> None:
+    """Refuse operators that the parser and the database would read differently: something else would run."""
+    run: list[str] = []
+    before = ""  # the kind of the token on the left of the run
+    for number, token in enumerate(tokens):
+        text = sql[token.start : token.end + 1]
+        if not OPERATOR_CHARACTERS.issuperset(text):
+            continue
+        if not run:
+            before = tokens[number - 1].token_type.name
+        run.append(text)
+        following = tokens[number + 1] if number + 1 < len(tokens) else token
+        if following.start == token.end + 1 and sql[following.start] in OPERATOR_CHARACTERS:
+            continue
+        joined = "".join(run)
+        is_negated = joined.startswith("!") and len(joined) > 1
+        if not _is_read_alike(run, engine) or (is_negated and before in OPENING_WORDS):
+            raise refuse(f"the operator {joined[:20]} is not known; write blanks between operators")
+        run = []
+
+
+def _is_read_alike(run: Sequence[str], engine: Engine) -> bool:
+    known, joined = OPERATORS[engine.value], "".join(run)
+    if joined in known:
+        return True
+    if engine in {Engine.POSTGRES, Engine.DUCKDB}:
+        rest = joined.rstrip("+-")
+        return not GLUE.intersection(joined) and (not rest or rest in known)
+    return run[0] in known and all(text in SIGNS for text in run[1:])
 
 
 def _drop(tree: exp.Expr, name: str, parts: Sequence[str]) -> None:
@@ -203,12 +254,18 @@ def _check_function(node: exp.Func, engine: Engine) -> None:
         if called.lower() in FORMATS:
             _check_format(node.expressions[0] if node.expressions else None)
         return
-    if name not in FUNCTION_NODES:
+    if name not in FUNCTION_NODES and not _is_written_as_allowed(node, engine):
         raise refuse(f"the function {_readable(name)} is not on the list of allowed functions")
     if (part := SIZED_NODES.get(name)) is not None:
         _check_size(node.args.get(part))
     if name == "Format":
         _check_format(node.this)
+
+
+def _is_written_as_allowed(node: exp.Func, engine: Engine) -> bool:
+    """Whether a function that the parser has a node of its own for is on the list by the name that will run."""
+    written = node.sql(dialect=engine.value).partition("(")[0].lower()
+    return written in FUNCTION_NAMES[engine.value] and written not in SIZED_NAMES and written not in FORMATS
 
 
 def _check_size(size: object) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from recordari.core.described import DESCRIBED
-from recordari.core.tokens import cut_to_tokens, estimated_tokens
+from recordari.core.tokens import CHARACTERS_PER_TOKEN, cut_to_tokens, estimated_tokens
 
 TARGET_TOKENS = 280
 MOST_TOKENS = 350
@@ -24,6 +24,7 @@ FEW_TOKENS = 200  # a shorter chunk is joined by the next section
 SCRAP_TOKENS = 60  # a shorter piece gets no chunk of its own
 MOST_CHARACTERS = 4_000  # of a chunk, whatever the estimate of its tokens
 MOST_HEADING = 120  # characters of one heading in a path
+_WINDOW = int(TARGET_TOKENS * CHARACTERS_PER_TOKEN) + 8  # characters; more are never estimated at so few tokens
 SEPARATOR = "\n\n"
 PATH = " › "
 
@@ -195,13 +196,15 @@ def _packed(units: Sequence[str], glue: str) -> Iterator[str]:
 
 
 def _cut(text: str) -> Iterator[str]:
-    rest = text
-    while rest:
-        head = cut_to_tokens(rest[:MOST_CHARACTERS], TARGET_TOKENS)
-        if len(head) < len(rest) and (space := head.rfind(" ")) > len(head) // 2:
+    start = 0
+    while start < len(text):
+        # A window is copied and measured, never the rest: time grows with the length of the text.
+        head = cut_to_tokens(text[start : start + _WINDOW], TARGET_TOKENS)
+        if start + len(head) < len(text) and (space := head.rfind(" ")) > len(head) // 2:
             head = head[:space]
-        yield head.strip()
-        rest = rest[len(head) :].lstrip()
+        if part := head.strip():
+            yield part
+        start += len(head)
 
 
 def _fits(text: str) -> bool:

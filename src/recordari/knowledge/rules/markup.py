@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
-from html.parser import HTMLParser
 
 from recordari.knowledge.rules.chunks import Block, BlockKind, clean
 
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
-_HEADING = re.compile(r"^ {0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*$")
-_CLOSING_MARKS = re.compile(r"[ \t]+#+$")
+_HEADING = re.compile(r"^ {0,3}(#{1,6})(?:[ \t]|$)")
 _UNDERLINE = re.compile(r"^ {0,3}(=+|-{2,})[ \t]*$")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _LIST_MARK = re.compile(r"^\s{0,12}(?:[-*+]|\d{1,9}[.)])\s")
-_TABLE_RULE = re.compile(r"^[ \t]*\|?[ \t:|-]+\|?[ \t]*$")
+_TABLE_RULE = frozenset(" \t:|-")
 
 
 def blocks_of_text(text: str, *, page: int | None = None) -> list[Block]:
@@ -44,7 +43,7 @@ class _Markdown:
                 number = end
             elif heading := _HEADING.match(line):
                 yield from self._closed()
-                if title := _CLOSING_MARKS.sub("", heading[2] or "").strip("# \t"):
+                if title := line[heading.end() :].strip("# \t"):
                     yield Block(kind=BlockKind.HEADING, text=title, level=len(heading[1]))
             elif len(self._open) == 1 and (mark := _UNDERLINE.match(line)) and "|" not in self._open[0]:
                 level = 1 if mark[1][0] == "=" else 2
@@ -67,7 +66,7 @@ class _Markdown:
         lines, self._open = self._open, []
         if not lines:
             return
-        if len(lines) > 1 and "|" in lines[0] and "-" in lines[1] and _TABLE_RULE.match(lines[1]):
+        if len(lines) > 1 and "|" in lines[0] and "-" in lines[1] and _TABLE_RULE.issuperset(lines[1]):
             rows = [" | ".join(cell.strip() for cell in line.strip().strip("|").split("|")) for line in lines]
             yield Block(kind=BlockKind.TABLE, text="\n".join([rows[0], *rows[2:]]))
         elif any(_LIST_MARK.match(line) for line in lines):
@@ -78,11 +77,63 @@ class _Markdown:
 
 def blocks_of_html(text: str) -> list[Block]:
     """Headings, paragraphs, lists, tables and code that a page shows, without scripts and styles."""
-    parser = _Html()
-    parser.feed(clean(text))
-    parser.close()
-    parser.end_block()
-    return parser.blocks
+    page = _Html()
+    text = clean(text)
+    position = 0
+    while position < len(text):
+        position = _read_markup(text, position, page) if text[position] == "<" else _read_text(text, position, page)
+    page.end_block()
+    return page.blocks
+
+
+# A tag is read as a browser reads it: quotes count only around a value, and a tag that nothing ends hides the rest. So
+# no part of a page is searched twice. The parser of the standard library begins again at every `<`.
+_TAG = re.compile(r"</?([A-Za-z][^\s/>]*+)")
+_REST_OF_TAG = re.compile(r"""(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+'|[^\s"'>][^\s>]*+|(?=>)))*+>""")
+_COMMENT_END = re.compile(r"--!?>")
+_LONG_REFERENCE = re.compile(r"&#(?:[0-9]{9,}+|[xX][0-9A-Fa-f]{9,}+);?+")  # no character has such a number
+_RAW = frozenset("script style xmp iframe noembed noframes textarea title".split())
+
+
+def _read_text(text: str, position: int, page: _Html) -> int:
+    end = text.find("<", position)
+    end = len(text) if end < 0 else end
+    page.add_text(html.unescape(_LONG_REFERENCE.sub("\ufffd", text[position:end])))
+    return end
+
+
+def _read_markup(text: str, position: int, page: _Html) -> int:
+    """Read what begins with `<`, and return where it ends."""
+    if text.startswith("<!--", position):
+        end = _COMMENT_END.search(text, position + 2)
+        return end.end() if end is not None else len(text)
+    tag = _TAG.match(text, position)
+    if tag is None:
+        if text.startswith(("<!", "<?", "</"), position):
+            end_of_note = text.find(">", position)
+            return end_of_note + 1 if end_of_note >= 0 else len(text)
+        page.add_text("<")
+        return position + 1
+    rest = _REST_OF_TAG.match(text, tag.end())
+    if rest is None:
+        return len(text)
+    name = tag[1].lower()
+    if text[position + 1] == "/":
+        page.close_tag(name)
+        return rest.end()
+    page.open_tag(name)
+    if text[rest.end() - 2] == "/":
+        page.close_tag(name)
+        return rest.end()
+    return _read_raw(text, rest.end(), name, page) if name in _RAW else rest.end()
+
+
+def _read_raw(text: str, position: int, name: str, page: _Html) -> int:
+    """Read an element whose content is no markup, up to its closing tag."""
+    closing = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(text, position)
+    end = closing.start() if closing is not None else len(text)
+    page.add_text(html.unescape(_LONG_REFERENCE.sub("\ufffd", text[position:end])))
+    return end
 
 
 _HIDDEN = frozenset({"script", "style", "template", "noscript", "svg", "math", "iframe", "object", "head"})
@@ -94,11 +145,10 @@ _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
 
 
-class _Html(HTMLParser):
+class _Html:
     """Collects the visible text, block by block."""
 
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
         self.blocks: list[Block] = []
         self._text: list[str] = []
         self._kind = BlockKind.PARAGRAPH
@@ -107,7 +157,7 @@ class _Html(HTMLParser):
         self._rows: list[list[str]] | None = None
         self._tables = 0
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def open_tag(self, tag: str) -> None:
         if self._hidden or tag in _HIDDEN:
             if tag not in _VOID and (not self._hidden or tag == self._hidden[-1]):
                 self._hidden.append(tag)
@@ -140,7 +190,7 @@ class _Html(HTMLParser):
         elif tag in _BREAKING and self._kind is not BlockKind.CODE:
             self.end_block()
 
-    def handle_endtag(self, tag: str) -> None:
+    def close_tag(self, tag: str) -> None:
         if self._hidden:
             if tag == self._hidden[-1]:
                 self._hidden.pop()
@@ -155,7 +205,7 @@ class _Html(HTMLParser):
         elif tag in _HEADINGS or tag == "pre" or tag in _BREAKING:
             self.end_block()
 
-    def handle_data(self, data: str) -> None:
+    def add_text(self, data: str) -> None:
         if not self._hidden:
             self._text.append(data if self._kind is BlockKind.CODE else data.replace("\n", " "))
 
