@@ -68,6 +68,8 @@ class Identity:
     session_id: SessionId | None = None
     run_id: RunId | None = None
     role: Role = Role.AGENT
+    users: frozenset[UserId] | None = None
+    """The users that the credential may act for; None: any of the tenant."""
     actor: str = "library"
     """The credential that acts (a key's id, a token's subject, `library`, `cli`, `job`): written to the audit."""
 
@@ -79,15 +81,30 @@ class Identity:
         session_id: str | None = None,
         run_id: str | None = None,
     ) -> Identity:
-        """The same tenant and role, with these ids; an id that is None stays."""
+        """The same tenant and role, with these ids; an id that is None stays.
+
+        `Forbidden` for a user that the credential may not act for.
+        """
+        if user_id is not None and self.users is not None and user_id not in self.users:
+            raise Forbidden("this credential may not act for that user; name one that it is limited to, or none")
         ids = {"user_id": user_id, "agent_id": agent_id, "session_id": session_id, "run_id": run_id}
         changes: dict[str, Any] = {name: checked_id(name, value) for name, value in ids.items() if value is not None}
         return replace(self, **changes)
 
     @property
+    def crosses_owners(self) -> bool:
+        """Whether it acts for the whole tenant: an administrator or a job that names no user."""
+        return self.role is Role.ADMIN and self.user_id is None
+
+    @property
     def viewpoint(self) -> Identity:
         """The same without the run and the credential, which do not decide what may be seen."""
-        return replace(self, run_id=None, actor="")
+        return replace(self, run_id=None, users=None, actor="")
+
+
+def job_identity(tenant_id: TenantId, job: str) -> Identity:
+    """The identity of our own work in a tenant, which is for all its users."""
+    return Identity(tenant_id=tenant_id, role=Role.ADMIN, actor=f"job:{job}")
 
 
 def checked_id(field: str, value: str) -> str:

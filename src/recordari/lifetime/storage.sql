@@ -292,6 +292,9 @@ WHERE tenant_id = %(tenant_id)s AND owner_kind = 'session' AND user_id = %(user_
 WITH closed AS (
     UPDATE api_keys SET user_id = NULL, name = %(redacted)s, revoked_at = COALESCE(revoked_at, now())
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND created_at <= %(before)s
+), struck AS (
+    UPDATE api_keys SET users = array_remove(users, %(user_id)s::text)
+    WHERE tenant_id = %(tenant_id)s AND %(user_id)s::text = ANY(users)
 ), owned AS (
     DELETE FROM state_owners WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND written_at <= %(before)s
 ), put AS (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -29,6 +29,7 @@ from recordari.tenants.rules import (
     ApiKey,
     Tenant,
     User,
+    checked_users,
     key_hash,
     read_key,
     written_key,
@@ -193,10 +194,14 @@ async def create_key(
     *,
     role: Role | str = Role.AGENT,
     user_id: str | None = None,
+    users: Sequence[str] | None = None,
     agent_id: str | None = None,
     expires_at: datetime | None = None,
 ) -> NewKey:
-    """Create an API key; only this answer contains its text."""
+    """Create an API key; only this answer contains its text.
+
+    It acts for any user of the tenant, unless you bind it to one (`user_id`) or limit it to some (`users`; empty: none).
+    """
     role = checked_choice("role", Role, role)
     require_admin(identity)
     checked_id("name", name)
@@ -211,6 +216,7 @@ async def create_key(
             name=name,
             role=role,
             user_id=bound.user_id if user_id else None,
+            users=checked_users(users, role=role, user_id=user_id) if users is not None else None,
             agent_id=bound.agent_id if agent_id else None,
             created_at=now,
             expires_at=expires_at,
@@ -244,7 +250,9 @@ async def authenticate_key(resources: Resources, text: str) -> Identity:
     if parts is None:
         raise Unauthenticated("this key is not valid")
     tenant_id, key_id, secret = parts
-    async with resources.database.transaction(Identity(tenant_id=tenant_id)) as tx:
+    # Whose key it is, is known only when it was found.
+    finding = Identity(tenant_id=tenant_id, role=Role.ADMIN, actor="authentication")
+    async with resources.database.transaction(finding) as tx:
         key = await storage.find_key(tx, key_id)
     is_right = key is not None and hmac.compare_digest(key.key_hash, key_hash(secret))
     if key is None or not is_right or not key.valid_at(resources.clock()):
@@ -254,6 +262,7 @@ async def authenticate_key(resources: Resources, text: str) -> Identity:
         user_id=key.user_id,
         agent_id=key.agent_id,
         role=Role(key.role),
+        users=frozenset(key.users) if key.users is not None else None,
         actor=f"key:{key_id}",
     )
 
