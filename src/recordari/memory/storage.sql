@@ -101,8 +101,8 @@ WITH made AS MATERIALIZED (
     ON CONFLICT (tenant_id, key) DO UPDATE SET name = entities.name
     RETURNING entity_id
 ), mentioned AS (
-    INSERT INTO mentions (tenant_id, entity_id, item_id)
-    SELECT %(tenant_id)s::uuid, e.entity_id, made.item_id
+    INSERT INTO mentions (tenant_id, entity_id, item_id, user_id)
+    SELECT %(tenant_id)s::uuid, e.entity_id, made.item_id, CASE WHEN made.scope IN ('user', 'session') THEN made.user_id END
     FROM made, ready, (SELECT entity_id FROM known UNION ALL SELECT entity_id FROM met) e
 )
 SELECT (SELECT ready.topic FROM ready), EXISTS (SELECT FROM ready) FROM made

@@ -118,7 +118,9 @@ class TenantViews:
         view = await self.get(database, identity)
         unknown = [term for term in dict.fromkeys(terms) if term not in view.frequencies]
         if unknown:
-            counts = await memory_storage.document_frequencies(database, job_identity(identity.tenant_id, "view"), unknown)
+            counts = await memory_storage.document_frequencies(
+                database, job_identity(identity.tenant_id, "view"), unknown
+            )
             if len(view.frequencies) > MOST_TERMS:
                 view.frequencies.clear()
             view.frequencies |= {term: _uncapped(count, view.distinct_items) for term, count in counts.items()}

@@ -162,8 +162,10 @@ ON CONFLICT (tenant_id, model_id, item_id) DO NOTHING
 
 -- name: copy_mentions
 -- Copies mention the entities of their originals.
-INSERT INTO mentions (tenant_id, entity_id, item_id)
-SELECT m.tenant_id, m.entity_id, g.copy_id FROM unnest(%(item_ids)s::uuid[], %(copy_ids)s::uuid[]) AS g (item_id, copy_id)
+INSERT INTO mentions (tenant_id, entity_id, item_id, user_id)
+SELECT m.tenant_id, m.entity_id, g.copy_id, CASE WHEN c.scope IN ('user', 'session') THEN c.user_id END
+FROM unnest(%(item_ids)s::uuid[], %(copy_ids)s::uuid[]) AS g (item_id, copy_id)
+JOIN items c ON c.tenant_id = %(tenant_id)s AND c.item_id = g.copy_id
 JOIN mentions m ON m.tenant_id = %(tenant_id)s AND m.item_id = g.item_id
 ON CONFLICT DO NOTHING
 
