@@ -73,6 +73,10 @@ class Identity:
     actor: str = "library"
     """The credential that acts (a key's id, a token's subject, `library`, `cli`, `job`): written to the audit."""
 
+    def __post_init__(self) -> None:
+        if self.users is not None and self.user_id is not None and self.user_id not in self.users:
+            raise Forbidden("this credential may not act for that user; name one that it is limited to, or none")
+
     def narrowed(
         self,
         *,
@@ -81,12 +85,7 @@ class Identity:
         session_id: str | None = None,
         run_id: str | None = None,
     ) -> Identity:
-        """The same tenant and role, with these ids; an id that is None stays.
-
-        `Forbidden` for a user that the credential may not act for.
-        """
-        if user_id is not None and self.users is not None and user_id not in self.users:
-            raise Forbidden("this credential may not act for that user; name one that it is limited to, or none")
+        """The same tenant and role, with these ids; an id that is None stays."""
         ids = {"user_id": user_id, "agent_id": agent_id, "session_id": session_id, "run_id": run_id}
         changes: dict[str, Any] = {name: checked_id(name, value) for name, value in ids.items() if value is not None}
         return replace(self, **changes)

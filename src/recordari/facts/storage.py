@@ -76,7 +76,7 @@ async def list_items(tx: Transaction, **filters: Any) -> list[Item]:
         user_id=caller.user_id,
         agent_id=caller.agent_id,
         session_ids=await line_of(tx, caller.session_id),
-        sees_all=caller.role is Role.ADMIN,
+        is_admin=caller.role is Role.ADMIN,
         **filters,
     )
 

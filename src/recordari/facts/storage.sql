@@ -76,11 +76,14 @@ WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND (pinned_at IS NULL
 UPDATE items SET confidence = %(confidence)s WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
 
 -- name: list_items
--- Items that the identity may see, by filters, newest first, a page at a time.
+-- Items that the identity may see, by filters, newest first, a page at a time. An administrator sees everything of the user
+-- and agent that it names, and of all of them where it names none.
 SELECT {item_columns} FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id < %(before)s AND deleted_at IS NULL AND anonymized_at IS NULL
     AND (scope = 'tenant' OR (scope = 'user' AND user_id = %(user_id)s) OR (scope = 'agent' AND agent_id = %(agent_id)s)
-        OR (scope = 'session' AND session_id = ANY(%(session_ids)s)) OR %(sees_all)s)
+        OR (scope = 'session' AND session_id = ANY(%(session_ids)s))
+        OR (%(is_admin)s AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+            AND (%(agent_id)s::text IS NULL OR agent_id = %(agent_id)s)))
     AND kind = ANY(%(kinds)s)
     AND (%(scope)s::text IS NULL OR scope = %(scope)s)
     AND (%(category)s::text IS NULL OR category = %(category)s)
