@@ -20,6 +20,7 @@ UserId = NewType("UserId", str)
 AgentId = NewType("AgentId", str)
 SessionId = NewType("SessionId", str)
 RunId = NewType("RunId", str)
+Owner = NewType("Owner", str)
 Choice = TypeVar("Choice", bound=StrEnum)
 
 MAX_ID_LENGTH = 200
@@ -85,9 +86,31 @@ class Identity:
         return replace(self, **changes)
 
     @property
+    def owned_by(self) -> Owner:
+        """The owner of what this identity writes, and of the ids that it chooses."""
+        return owned_by(self.user_id, self.agent_id)
+
+    @property
+    def crosses_owners(self) -> bool:
+        """Whether an id may mean another owner's thing: for an administrator who names neither user nor agent."""
+        return self.role is Role.ADMIN and self.user_id is None and self.agent_id is None
+
+    @property
     def viewpoint(self) -> Identity:
         """The same without the run and the credential, which do not decide what may be seen."""
         return replace(self, run_id=None, actor="")
+
+
+def owned_by(user_id: str | None, agent_id: str | None) -> Owner:
+    """The owner in one text: the user; without a user the agent; without either the tenant. Like `owner_of` in SQL."""
+    if user_id is not None:
+        return Owner(f"user:{user_id}")
+    return Owner(f"agent:{agent_id}" if agent_id is not None else "tenant")
+
+
+def session_thread(owner: Owner, session_id: SessionId) -> str:
+    """The thread of an owner's session, like `session_thread` in SQL; no id contains the separator."""
+    return f"session:{owner}\x1f{session_id}"
 
 
 def checked_id(field: str, value: str) -> str:
