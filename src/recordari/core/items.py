@@ -17,6 +17,7 @@ from recordari.core.described import DESCRIBED
 from recordari.core.identity import (
     AgentId,
     Identity,
+    Owner,
     RunId,
     Scope,
     SessionId,
@@ -24,6 +25,7 @@ from recordari.core.identity import (
     checked_choice,
     checked_id,
     optional_choice,
+    owned_by,
 )
 from recordari.errors import InvalidInput, Unauthenticated
 
@@ -299,6 +301,16 @@ class Prepared:
     payload_key: str | None
     metadata: dict[str, Any]
 
+    @property
+    def owned_by(self) -> Owner:
+        """The owner of its reference."""
+        return item_owner(self.kind, self.scope, self.user_id, self.agent_id)
+
+    @property
+    def session_owner(self) -> Owner:
+        """The owner of its session and run."""
+        return owned_by(self.user_id, self.agent_id)
+
 
 READ_COLUMNS = tuple(column.name for column in fields(Item))
 """The columns of an item that queries return; SQL files write `{item_columns}`."""
@@ -323,7 +335,7 @@ def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool)
     """Apply the kind's rules to a new item, or raise the error in it."""
     new = _checked(new)
     rule = KINDS[new.kind]
-    scope = new.scope or _default_scope(rule, identity)
+    scope = new.scope or _default_scope(new.kind, rule, identity)
     tier = new.tier or rule.default_tier
     _check_combination(new.kind, rule, scope, tier)
     if scope is Scope.TENANT and not is_admin:
@@ -340,6 +352,7 @@ def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool)
     lasting = new.kind is Kind.FACT and tier is Tier.PERSISTENT
     user_id = identity.user_id if scope is not Scope.TENANT else None
     source_ref = new.source_ref or derived_ref(new, scope, identity, content, event_time)
+    owner = item_owner(new.kind, scope, user_id, identity.agent_id)
     copy, payload = elided(content)
     return Prepared(
         kind=new.kind,
@@ -362,7 +375,7 @@ def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool)
         confidence=new.confidence,
         category=new.category,
         payload=payload,
-        payload_key=payload_key(new.kind, source_ref) if payload is not None else None,
+        payload_key=payload_key(owner, new.kind, source_ref) if payload is not None else None,
         metadata=new.metadata,
     )
 
@@ -403,7 +416,9 @@ def _content_hash(kind: Kind, content: str) -> bytes:
     return hashlib.sha256((normalised(content) if kind is Kind.FACT else content).encode()).digest()
 
 
-def _default_scope(rule: KindRule, identity: Identity) -> Scope:
+def _default_scope(kind: Kind, rule: KindRule, identity: Identity) -> Scope:
+    if kind is Kind.EPISODE and identity.user_id is not None:
+        return Scope.USER  # what an agent did for a user is that user's
     if rule.default_scope is Scope.USER and identity.user_id is None and identity.agent_id is not None:
         return Scope.AGENT
     return rule.default_scope
@@ -456,8 +471,20 @@ def cut_to_bytes(text: str, limit: int) -> str:
     return text.encode()[:limit].decode(errors="ignore")
 
 
-def payload_key(kind: Kind, source_ref: str) -> str:
-    return "tout_" + hashlib.sha256(f"{kind}\x1f{source_ref}".encode()).hexdigest()[:32]
+def item_owner(kind: Kind, scope: Scope, user_id: str | None, agent_id: str | None) -> Owner:
+    """The owner of an item's reference, like the column `items.owned_by`.
+
+    Many users teach an agent and a tenant: a fact of the agent is its own, whoever stated it.
+    """
+    if scope is Scope.TENANT:
+        return owned_by(None, None)
+    if scope is Scope.AGENT and kind in {Kind.FACT, Kind.PROCEDURE}:
+        return owned_by(None, agent_id)
+    return owned_by(user_id, agent_id)
+
+
+def payload_key(owner: Owner, kind: Kind, source_ref: str) -> str:
+    return "tout_" + hashlib.sha256(f"{owner}\x1f{kind}\x1f{source_ref}".encode()).hexdigest()[:32]
 
 
 def derived_ref(new: NewItem, scope: Scope, identity: Identity, content: str, event_time: datetime) -> str:

@@ -2,7 +2,7 @@
 
 `transaction(identity)` is the way to tenant data; `execute`, `pipeline` and `read_batch` are whole transactions in one
 round trip. Each first sets `app.tenant_id` and `app.user_id`, which row-level security reads, until it ends. Without a user
-nothing of any user is there. Who acts for all users of a tenant (`Identity.crosses_owners`) does so under a role of its own,
+nothing of any user is there. Who acts for all users of a tenant (`Identity.spans_users`) does so under a role of its own,
 which the transaction takes when it begins.
 """
 
@@ -337,7 +337,7 @@ def _bind(identity: Identity, thread: str | None = None) -> Part:
 
 def _role_of(identity: Identity) -> str | None:
     """The database role that an identity acts under; None: the application's own."""
-    return TENANT_ROLE if identity.crosses_owners else None
+    return TENANT_ROLE if identity.spans_users else None
 
 
 async def _roll_back(connection: Connection) -> None:

@@ -75,7 +75,8 @@ async def list_items(tx: Transaction, **filters: Any) -> list[Item]:
         Item,
         user_id=caller.user_id,
         agent_id=caller.agent_id,
-        session_ids=await line_of(tx, caller.session_id),
+        owned_by=caller.owned_by,
+        session_ids=await line_of(tx, caller.owned_by, caller.session_id),
         is_admin=caller.role is Role.ADMIN,
         **filters,
     )

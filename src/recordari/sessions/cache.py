@@ -20,7 +20,7 @@ from typing import Any
 
 import structlog
 
-from recordari.core.identity import SessionId, TenantId
+from recordari.core.identity import Owner, SessionId, TenantId
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.models.http import CircuitBreaker
 
@@ -36,9 +36,9 @@ MOST_FAILURES = 3
 COOL_DOWN = 5.0
 
 
-def session_key(tenant_id: TenantId, session_id: SessionId) -> str:
-    """The key of a session's hash (W7). A tenant id has no colon, so that no two sessions share a key."""
-    return f"mem:session:{tenant_id}:{session_id}"
+def session_key(tenant_id: TenantId, owner: Owner, session_id: SessionId) -> str:
+    """The key of a session's hash (W7). No id contains the separator before the session's, so that no two share a key."""
+    return f"mem:session:{tenant_id}:{owner}\x1f{session_id}"
 
 
 class SessionCache:
@@ -79,6 +79,7 @@ class SessionCache:
     async def read(
         self,
         tenant_id: TenantId,
+        owner: Owner,
         session_id: SessionId,
         field: str,
         *,
@@ -90,7 +91,7 @@ class SessionCache:
         `field` names everything that the text depends on besides the session: two readers with different permissions
         must not use the same field. `version` comes from the database, before this call.
         """
-        key, head = session_key(tenant_id, session_id), f"{version}\n".encode()
+        key, head = session_key(tenant_id, owner, session_id), f"{version}\n".encode()
         try:
             copy = await self._ask("find", lambda: self._client.hget(key, field))
         except ProviderError:
@@ -106,11 +107,11 @@ class SessionCache:
         await self._try("fill", copies.execute)
         return text
 
-    async def drop(self, tenant_id: TenantId, session_id: SessionId) -> None:
+    async def drop(self, tenant_id: TenantId, owner: Owner, session_id: SessionId) -> None:
         """Remove every copy of a session after its data was deleted; if Redis fails, the copies expire."""
         if self.is_on:
             self._counts["drops"] += 1
-            key = session_key(tenant_id, session_id)
+            key = session_key(tenant_id, owner, session_id)
             await self._try("drop", lambda: self._client.delete(key))
 
     def statistics(self) -> dict[str, int]:

@@ -148,7 +148,7 @@ CROSS JOIN LATERAL jsonb_populate_record(i, jsonb_build_object(
     'source_ref', g.source_ref, 'thread', NULL, 'payload_key', NULL,
     'metadata', i.metadata || jsonb_build_object('template', %(template)s::text, 'copied_from', i.item_id))) c
 ORDER BY i.item_id
-ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
+ON CONFLICT (tenant_id, owned_by, kind, source_ref) DO NOTHING
 RETURNING item_id
 
 -- name: copy_vectors

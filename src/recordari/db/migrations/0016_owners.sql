@@ -25,6 +25,9 @@ CREATE FUNCTION session_thread(owned_by text, session_id text) RETURNS text LANG
 CREATE FUNCTION is_shown(owned_by text) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
     RETURN left(owned_by, 5) <> 'user:' OR current_app_user() IS NULL OR owned_by = 'user:' || current_app_user();
 
+CREATE FUNCTION is_erased_owner(owned_by text, moment timestamptz) RETURNS boolean LANGUAGE sql STABLE
+    RETURN left(owned_by, 5) = 'user:' AND is_erased_user(substr(owned_by, 6), moment);
+
 -- Rows are filled in by the owner of the tables, whom their policies would show none.
 DO $$
 DECLARE
@@ -37,9 +40,10 @@ BEGIN
 END $$;
 
 -- Sessions.
-ALTER TABLE sessions ADD COLUMN owned_by text NOT NULL GENERATED ALWAYS AS (
-    COALESCE('user:' || user_id, 'agent:' || agent_id, 'tenant')) STORED;
-ALTER TABLE sessions DROP CONSTRAINT sessions_pkey CASCADE, ADD PRIMARY KEY (tenant_id, session_id, owned_by);
+ALTER TABLE sessions ADD COLUMN owned_by text;
+UPDATE sessions SET owned_by = owner_of(user_id, agent_id);
+ALTER TABLE sessions ALTER COLUMN owned_by SET NOT NULL, ADD CHECK (owned_by = owner_of(user_id, agent_id)),
+    DROP CONSTRAINT sessions_pkey CASCADE, ADD PRIMARY KEY (tenant_id, session_id, owned_by);
 DROP INDEX sessions_open_in_line, sessions_by_line;
 CREATE UNIQUE INDEX sessions_open_in_line ON sessions (tenant_id, root_id, owned_by) WHERE status = 'open';
 CREATE INDEX sessions_by_line ON sessions (tenant_id, root_id, owned_by, session_ref);
@@ -51,10 +55,14 @@ ALTER TABLE notes ALTER COLUMN owned_by SET NOT NULL, DROP CONSTRAINT notes_pkey
     ADD PRIMARY KEY (tenant_id, session_id, owned_by, note_id),
     ADD FOREIGN KEY (tenant_id, session_id, owned_by) REFERENCES sessions ON DELETE CASCADE;
 
--- Runs belong to the owner of their session.
+-- Runs have the owner of their session.
+UPDATE runs r SET user_id = s.user_id, agent_id = CASE WHEN s.user_id IS NULL THEN s.agent_id ELSE r.agent_id END
+FROM sessions s
+WHERE s.tenant_id = r.tenant_id AND s.session_id = r.session_id AND s.owned_by <> owner_of(r.user_id, r.agent_id);
 ALTER TABLE runs ADD COLUMN owned_by text;
-UPDATE runs r SET owned_by = s.owned_by FROM sessions s WHERE s.tenant_id = r.tenant_id AND s.session_id = r.session_id;
-ALTER TABLE runs ALTER COLUMN owned_by SET NOT NULL, DROP CONSTRAINT runs_pkey CASCADE,
+UPDATE runs SET owned_by = owner_of(user_id, agent_id);
+ALTER TABLE runs ALTER COLUMN owned_by SET NOT NULL, ADD CHECK (owned_by = owner_of(user_id, agent_id)),
+    DROP CONSTRAINT runs_pkey CASCADE,
     ADD PRIMARY KEY (tenant_id, run_id, owned_by),
     ADD FOREIGN KEY (tenant_id, session_id, owned_by) REFERENCES sessions ON DELETE CASCADE;
 DROP INDEX runs_by_session;
