@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -23,6 +24,7 @@ from recordari.app import Memory
 from recordari.core.identity import Identity
 from recordari.db.database import Database
 from recordari.db.queries import Query
+from recordari.facts.storage import Link, insert_links
 from recordari.recall.accesses import AccessCounts
 from recordari.sessions.rules.runs import NewToolCall
 from recordari.sessions.rules.window import NewMessage
@@ -241,3 +243,21 @@ async def test_a_pooled_connection_forgets_the_role_it_had(lived_in: Memory) -> 
                 assert (await tx.dicts(who)) == [{"role": "recordari", "notes": 0}]
     finally:
         await database.close()
+
+
+async def test_what_an_agent_learned_from_one_user_can_be_corrected_for_another_and_keeps_its_source(
+    memory: Memory,
+) -> None:
+    plain = memory.bound(Identity(tenant_id=memory.identity.tenant_id))
+    ana, ben = (plain.acting_as(user=user, agent="support") for user in (ANA, "ben"))
+    said = await ana.add_messages([NewMessage(content="Send reports on Friday")], session_id="monday")
+    known = await ana.remember_fact("Reports are sent on Friday", scope="agent")
+    async with memory.resources.database.transaction(memory.identity) as tx:
+        source = said.messages[0].id
+        await insert_links(tx, [Link(item_id=known.id, source_item_id=source, event_time=datetime.now(UTC))])
+    for agent in (ben, plain.acting_as(agent="support")):
+        known = await agent.edit_item(known.id, f"Reports are sent on Monday, said {agent.identity.user_id}")
+    linked = rows(memory.resources.settings, "SELECT source_item_id FROM evidence WHERE item_id = %s", known.id)
+    assert [row["source_item_id"] for row in linked] == [source]
+    await memory.erase_user(ANA)
+    assert not (await ben.list_items(kinds=["fact"])).items, "it rested on Ana's words alone"

@@ -59,6 +59,12 @@ SELECT pg_temp.wall('payloads', 'is_shown(owned_by) OR EXISTS (
 SELECT pg_temp.wall('profile_changes', 'EXISTS (
     SELECT FROM profiles p WHERE p.tenant_id = current_tenant() AND p.profile_id = profile_changes.profile_id)');
 
+-- What an agent knows may rest on the words of a user. Who corrects it for another user keeps that link without seeing the
+-- source, which is locked as the owner of the tables.
+CREATE POLICY sources ON items FOR SELECT TO recordari_owner USING (tenant_id = current_tenant());
+CREATE POLICY sources_locked ON items FOR UPDATE TO recordari_owner USING (tenant_id = current_tenant());
+ALTER FUNCTION keep_source() SECURITY DEFINER SET search_path = recordari, pg_temp;
+
 -- The audit names users. The application adds to it; only administrators read it.
 DROP POLICY tenant ON audit;
 CREATE POLICY append ON audit FOR INSERT TO recordari_app WITH CHECK (tenant_id = current_tenant());
