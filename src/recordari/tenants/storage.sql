@@ -69,7 +69,7 @@ DELETE FROM agents WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s
 -- name: insert_key
 -- A new API key, by the hash of its secret.
 INSERT INTO api_keys (tenant_id, key_id, name, key_hash, role, user_id, users, agent_id, expires_at)
-VALUES (%(tenant_id)s, %(key_id)s, %(name)s, %(key_hash)s, %(role)s, %(user_id)s, %(users)s, %(agent_id)s, %(expires_at)s)
+VALUES (%(tenant_id)s, %(key_id)s, %(name)s, %(key_hash)s, %(role)s, %(user_id)s, %(users)s::text[], %(agent_id)s, %(expires_at)s)
 RETURNING key_id, name, key_hash, role, user_id, users, agent_id, created_at, expires_at, revoked_at
 
 -- name: find_key
