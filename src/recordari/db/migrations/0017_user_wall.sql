@@ -47,9 +47,11 @@ SELECT pg_temp.wall('entries', 'scope <> ''user'' OR owner_id = current_app_user
 -- By scope: what an agent or the tenant knows is shown to all of them, whoever said it.
 SELECT pg_temp.wall('items', 'scope NOT IN (''user'', ''session'') OR user_id = current_app_user()
     OR (scope = ''session'' AND user_id IS NULL)');
--- For vectors the rule uses only a column of vectors_by_owner, so that counting in it need not read the rows.
-SELECT pg_temp.wall('vectors', 'left(owner, 5) <> ''user:'' AND left(owner, 13) <> ''session:user:''
-    OR owner = ''user:'' || current_app_user() OR starts_with(owner, ''session:user:'' || current_app_user() || chr(31))');
+-- For vectors the rule uses only a column of vectors_by_owner, so that counting in it need not read the rows; and it names the
+-- user once for all of them, because thousands are compared in one recall.
+SELECT pg_temp.wall('vectors', 'owner = (SELECT ''user:'' || current_app_user())
+    OR starts_with(owner, (SELECT ''session:user:'' || current_app_user() || chr(31)))
+    OR (left(owner, 5) <> ''user:'' AND left(owner, 13) <> ''session:user:'')');
 
 -- By the item that a row is about. An agent's episode may have a body although it was written for a user.
 SELECT pg_temp.wall(name, format('EXISTS (SELECT FROM items i WHERE i.tenant_id = current_tenant() AND i.item_id = %I.item_id)',
