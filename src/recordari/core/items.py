@@ -152,7 +152,7 @@ KINDS: dict[Kind, KindRule] = {
     ),
     Kind.EPISODE: KindRule(
         typology=Typology.EPISODIC,
-        default_scope=Scope.AGENT,
+        default_scope=Scope.USER,  # what an agent did for a user is that user's
         scopes=_ALL_SCOPES - {Scope.TENANT},
         default_tier=Tier.RECENT,
         tiers=frozenset({Tier.RUN, Tier.SESSION, Tier.RECENT}),
@@ -335,7 +335,7 @@ def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool)
     """Apply the kind's rules to a new item, or raise the error in it."""
     new = _checked(new)
     rule = KINDS[new.kind]
-    scope = new.scope or _default_scope(new.kind, rule, identity)
+    scope = new.scope or _default_scope(rule, identity)
     tier = new.tier or rule.default_tier
     _check_combination(new.kind, rule, scope, tier)
     if scope is Scope.TENANT and not is_admin:
@@ -416,9 +416,7 @@ def _content_hash(kind: Kind, content: str) -> bytes:
     return hashlib.sha256((normalised(content) if kind is Kind.FACT else content).encode()).digest()
 
 
-def _default_scope(kind: Kind, rule: KindRule, identity: Identity) -> Scope:
-    if kind is Kind.EPISODE and identity.user_id is not None:
-        return Scope.USER  # what an agent did for a user is that user's
+def _default_scope(rule: KindRule, identity: Identity) -> Scope:
     if rule.default_scope is Scope.USER and identity.user_id is None and identity.agent_id is not None:
         return Scope.AGENT
     return rule.default_scope
