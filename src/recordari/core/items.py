@@ -476,7 +476,7 @@ def item_owner(kind: Kind, scope: Scope, user_id: str | None, agent_id: str | No
     """
     if scope is Scope.TENANT:
         return owned_by(None, None)
-    if scope is Scope.AGENT and kind in {Kind.FACT, Kind.PROCEDURE}:
+    if scope is Scope.AGENT and kind in {Kind.FACT, Kind.PROCEDURE, Kind.ENTRY}:
         return owned_by(None, agent_id)
     return owned_by(user_id, agent_id)
 
