@@ -28,7 +28,8 @@ VALUES ('{TENANT}', 'monday', gen_random_uuid(), 'note', 'a note', 0.5, now());
 INSERT INTO runs (tenant_id, run_id, run_ref, session_id, user_id, agent_id, started_at)
 VALUES ('{TENANT}', 'nightly', gen_random_uuid(), 'batch', 'ana', 'helper', now()),
     ('{TENANT}', 'hers', gen_random_uuid(), 'monday', 'ana', 'helper', now());
-INSERT INTO turns (tenant_id, run_id, number, started_at) VALUES ('{TENANT}', 'nightly', 1, now()), ('{TENANT}', 'hers', 1, now());
+INSERT INTO turns (tenant_id, run_id, number, started_at)
+VALUES ('{TENANT}', 'nightly', 1, now()), ('{TENANT}', 'hers', 1, now());
 INSERT INTO turn_states (tenant_id, session_id, run_id, number, status, created_at, updated_at)
 VALUES ('{TENANT}', 'monday', 'hers', 1, 'running', now(), now());
 INSERT INTO tool_calls (tenant_id, run_id, number, turn, name, arguments, started_at)
@@ -40,10 +41,11 @@ INSERT INTO state (tenant_id, owner_kind, owner_id, key, user_id, value, bytes, 
 VALUES ('{TENANT}', 'session', 'monday', 'x', 'ana', '1', 1, 1, now());
 INSERT INTO items (tenant_id, item_id, kind, scope, tier, user_id, agent_id, session_id, source_ref, thread, position, content,
     content_hash, trust, event_time, valid_at, anonymized_at, tsv, terms, tokens, traits)
-VALUES ('{TENANT}', '{SAID}', 'chat_message', 'session', 'recent', 'ana', 'helper', 'monday', 'm-1', 'session:monday', 1, 'said', '',
-        'user', now(), now(), NULL, '', '', '', 0),
-    ('{TENANT}', '{GONE}', 'chat_message', 'session', 'recent', NULL, NULL, NULL, 'gone', 'session:monday', 2, '[REDACTED]', '',
-        'user', now(), now(), now(), '', '', '', 0),
+VALUES ('{TENANT}', '{SAID}', 'chat_message', 'session', 'recent', 'ana', 'helper', 'monday', 'm-1',
+        'session:monday', 1, 'said',
+        '', 'user', now(), now(), NULL, '', '', '', 0),
+    ('{TENANT}', '{GONE}', 'chat_message', 'session', 'recent', NULL, NULL, NULL, 'gone', 'session:monday', 2, '[REDACTED]',
+        '', 'user', now(), now(), now(), '', '', '', 0),
     ('{TENANT}', '{TOLD}', 'fact', 'agent', 'persistent', 'ana', 'helper', NULL, 'f-1', NULL, NULL, 'told', '',
         'user', now(), now(), NULL, '', '', '', 0);
 INSERT INTO payloads (tenant_id, payload_key, item_id, bytes, sha256, body) VALUES ('{TENANT}', 'k', '{SAID}', 1, '', 'x');

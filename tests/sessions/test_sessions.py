@@ -423,7 +423,7 @@ async def test_what_is_said_in_a_users_session_is_shown_to_no_other_user_who_kno
     await ben.add_messages([NewMessage(content="It is ben's now")], session_id="visit")
     assert [one.content for one in await ben.list_messages("visit")] == ["It is ben's now"]
     assert [one.content for one in await ana.list_messages("visit")] == ["The alarm code is zebra"]
-    assert (await ben.recall("alarm code zebra", scope="session")).items[0].content == "It is ben's now"
+    assert (await ben.recall("whose is it now", scope="session")).items[0].content == "It is ben's now"
 
 
 async def test_the_messages_of_an_agents_session_are_as_hidden_as_the_session(memory: Memory) -> None:
