@@ -306,11 +306,6 @@ class Prepared:
         """The owner of its reference."""
         return item_owner(self.kind, self.scope, self.user_id, self.agent_id)
 
-    @property
-    def session_owner(self) -> Owner:
-        """The owner of its session and run."""
-        return owned_by(self.user_id, self.agent_id)
-
 
 READ_COLUMNS = tuple(column.name for column in fields(Item))
 """The columns of an item that queries return; SQL files write `{item_columns}`."""
@@ -458,22 +453,14 @@ def elided(content: str) -> tuple[str, str | None]:
     """The content of an item, and the whole body if the content is only a preview of it."""
     if len(content.encode()) <= MAX_CONTENT_BYTES:
         return content, None
-    head = cut_to_bytes(content, PREVIEW_BYTES * 3 // 4)
+    head = content.encode()[: PREVIEW_BYTES * 3 // 4].decode(errors="ignore")
     tail = content.encode()[-(PREVIEW_BYTES // 4) :].decode(errors="ignore")
     left_out = len(content) - len(head) - len(tail)
     return f"{head}\n… [{left_out} characters left out] …\n{tail}", content
 
 
-def cut_to_bytes(text: str, limit: int) -> str:
-    """The longest beginning of `text` that has at most `limit` bytes of UTF-8."""
-    return text.encode()[:limit].decode(errors="ignore")
-
-
 def item_owner(kind: Kind, scope: Scope, user_id: str | None, agent_id: str | None) -> Owner:
-    """The owner of an item's reference, like the column `items.owned_by`.
-
-    Many users teach an agent and a tenant: a fact of the agent is its own, whoever stated it.
-    """
+    """The owner of an item's reference, like `items.owned_by`: what many users teach an agent is the agent's own."""
     if scope is Scope.TENANT:
         return owned_by(None, None)
     if scope is Scope.AGENT and kind in {Kind.FACT, Kind.PROCEDURE, Kind.ENTRY}:
