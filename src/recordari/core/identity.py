@@ -103,8 +103,8 @@ class Identity:
 
     @property
     def crosses_owners(self) -> bool:
-        """Whether an id may mean another owner's thing: for an administrator who names neither user nor agent."""
-        return self.role is Role.ADMIN and self.user_id is None and self.agent_id is None
+        """Whether an id may mean another owner's thing: for an administrator who names no user."""
+        return self.role is Role.ADMIN and self.user_id is None
 
     @property
     def viewpoint(self) -> Identity:

@@ -152,7 +152,7 @@ KINDS: dict[Kind, KindRule] = {
     ),
     Kind.EPISODE: KindRule(
         typology=Typology.EPISODIC,
-        default_scope=Scope.AGENT,
+        default_scope=Scope.USER,  # what an agent did for a user is that user's
         scopes=_ALL_SCOPES - {Scope.TENANT},
         default_tier=Tier.RECENT,
         tiers=frozenset({Tier.RUN, Tier.SESSION, Tier.RECENT}),
@@ -306,11 +306,6 @@ class Prepared:
         """The owner of its reference."""
         return item_owner(self.kind, self.scope, self.user_id, self.agent_id)
 
-    @property
-    def session_owner(self) -> Owner:
-        """The owner of its session and run."""
-        return owned_by(self.user_id, self.agent_id)
-
 
 READ_COLUMNS = tuple(column.name for column in fields(Item))
 """The columns of an item that queries return; SQL files write `{item_columns}`."""
@@ -335,7 +330,7 @@ def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool)
     """Apply the kind's rules to a new item, or raise the error in it."""
     new = _checked(new)
     rule = KINDS[new.kind]
-    scope = new.scope or _default_scope(new.kind, rule, identity)
+    scope = new.scope or _default_scope(rule, identity)
     tier = new.tier or rule.default_tier
     _check_combination(new.kind, rule, scope, tier)
     if scope is Scope.TENANT and not is_admin:
@@ -416,9 +411,7 @@ def _content_hash(kind: Kind, content: str) -> bytes:
     return hashlib.sha256((normalised(content) if kind is Kind.FACT else content).encode()).digest()
 
 
-def _default_scope(kind: Kind, rule: KindRule, identity: Identity) -> Scope:
-    if kind is Kind.EPISODE and identity.user_id is not None:
-        return Scope.USER  # what an agent did for a user is that user's
+def _default_scope(rule: KindRule, identity: Identity) -> Scope:
     if rule.default_scope is Scope.USER and identity.user_id is None and identity.agent_id is not None:
         return Scope.AGENT
     return rule.default_scope
@@ -460,25 +453,17 @@ def elided(content: str) -> tuple[str, str | None]:
     """The content of an item, and the whole body if the content is only a preview of it."""
     if len(content.encode()) <= MAX_CONTENT_BYTES:
         return content, None
-    head = cut_to_bytes(content, PREVIEW_BYTES * 3 // 4)
+    head = content.encode()[: PREVIEW_BYTES * 3 // 4].decode(errors="ignore")
     tail = content.encode()[-(PREVIEW_BYTES // 4) :].decode(errors="ignore")
     left_out = len(content) - len(head) - len(tail)
     return f"{head}\n… [{left_out} characters left out] …\n{tail}", content
 
 
-def cut_to_bytes(text: str, limit: int) -> str:
-    """The longest beginning of `text` that has at most `limit` bytes of UTF-8."""
-    return text.encode()[:limit].decode(errors="ignore")
-
-
 def item_owner(kind: Kind, scope: Scope, user_id: str | None, agent_id: str | None) -> Owner:
-    """The owner of an item's reference, like the column `items.owned_by`.
-
-    Many users teach an agent and a tenant: a fact of the agent is its own, whoever stated it.
-    """
+    """The owner of an item's reference, like `items.owned_by`: what many users teach an agent is the agent's own."""
     if scope is Scope.TENANT:
         return owned_by(None, None)
-    if scope is Scope.AGENT and kind in {Kind.FACT, Kind.PROCEDURE}:
+    if scope is Scope.AGENT and kind in {Kind.FACT, Kind.PROCEDURE, Kind.ENTRY}:
         return owned_by(None, agent_id)
     return owned_by(user_id, agent_id)
 

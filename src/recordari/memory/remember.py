@@ -14,7 +14,7 @@ from uuid import UUID
 from recordari.core.cache import each
 from recordari.core.checks import Progress
 from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
-from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice, session_thread
+from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice, owned_by, session_thread
 from recordari.core.ids import new_id
 from recordari.core.items import (
     EXTRACT_TOPIC,
@@ -335,7 +335,7 @@ async def _rows(
     texts = [(searched_text(item.kind, item.content, item.metadata), item.speaker) for item in items]
     columns = await derive(resources, texts, language=view.language)
     threads = [
-        session_thread(item.session_owner, item.session_id)
+        session_thread(owned_by(item.user_id, item.agent_id), item.session_id)
         if KINDS[item.kind].is_threaded and item.session_id
         else None
         for item in items
@@ -374,7 +374,8 @@ async def _save_existing(tx: Transaction, row: Row, key: Key | None, object_key:
         await storage.discard_object(tx, object_key)
         return await storage.find_buried(tx, row.item) or row.item_id, False
     if not key.belongs_to(row.item):
-        line = await storage.line_of(tx, row.item.session_owner, row.item.session_id)
+        owner = owned_by(row.item.user_id, row.item.agent_id)
+        line = await storage.line_of(tx, owner, row.item.session_id)
         if not key.belongs_to(row.item, line=line):
             raise Conflict(TAKEN, field="source_ref")
     if key.content_hash == row.item.content_hash:

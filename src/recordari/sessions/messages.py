@@ -147,7 +147,7 @@ def _in_session(ready: Ready, session: Session) -> Ready:
     rows = []
     for row in ready.rows:
         metadata = {**row.item.metadata, "tokens": message_tokens(row.item.content)}
-        # The owner of the session, also if an administrator writes to it who names nobody.
+        # The owner of the session, also if an administrator writes to it who names no user.
         agent_id = row.item.agent_id if session.user_id is not None else session.agent_id
         owner: dict[str, Any] = {"user_id": session.user_id, "agent_id": agent_id}
         item = replace(row.item, session_id=session.session_id, metadata=metadata, **owner)

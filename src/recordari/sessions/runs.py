@@ -96,7 +96,8 @@ async def start_run(
                 session_id=session.session_id,
                 owned_by=session.owned_by,
                 user_id=session.user_id,
-                agent_id=identity.agent_id or session.agent_id,
+                # A session without a user is its agent's, and so are its runs.
+                agent_id=(identity.agent_id if session.user_id is not None else None) or session.agent_id,
                 input=run_input(input, ids),
                 currency=currency,
                 metadata=checked_json("metadata", metadata),
@@ -143,7 +144,7 @@ async def _started_before(resources: Resources, identity: Identity, run_id: RunI
 
 
 async def _find(tx: Transaction, run_id: RunId) -> Run | None:
-    """The identity's run with this id; an administrator who names nobody finds the only one of that id."""
+    """The identity's run with this id; an administrator who names no user finds the only one of that id."""
     own = tx.identity.owned_by
     run = await run_storage.find_run(tx, own, run_id)
     if run is None and tx.identity.crosses_owners:
@@ -368,9 +369,8 @@ def _numbered(row: CallRow, number: int, result: Remembered | None) -> CallRow:
 
 
 async def _ready_results(resources: Resources, identity: Identity, run: Run, calls: Sequence[NewToolCall]) -> Ready:
-    identity = identity.narrowed(
-        user_id=run.user_id, agent_id=run.agent_id, session_id=run.session_id, run_id=run.run_id
-    )
+    ids: dict[str, Any] = {name: getattr(run, name) for name in ("user_id", "agent_id", "session_id", "run_id")}
+    identity = replace(identity, **ids)  # the result belongs to the owner of the run
     news = [
         NewItem(
             content=call.result or "",

@@ -137,7 +137,7 @@ async def _enter(
 
 
 async def _owner_of(tx: Transaction, session_id: SessionId) -> Owner:
-    """Whose session an administrator means who names neither user nor agent."""
+    """Whose session an administrator means who names no user."""
     return sole_owner(tx.identity.owned_by, await storage.list_session_owners(tx, session_id), noun="session")
 
 
@@ -276,7 +276,7 @@ def own_only(identity: Identity, *, agent_id: str | None, user_id: str | None) -
 
 def listed_owner(identity: Identity) -> Owner | None:
     """Whose sessions and runs a list shows: one's own; everybody's to an administrator who acts for no user."""
-    return None if identity.role is Role.ADMIN and identity.user_id is None else identity.owned_by
+    return None if identity.crosses_owners else identity.owned_by
 
 
 async def resume_session(resources: Resources, identity: Identity, session_id: str) -> ResumedSession:

@@ -200,6 +200,6 @@ async def _cached(resources: Resources, identity: Identity, owner: StateOwner) -
             return snapshot_text(await run_storage.list_entries(tx, owner, now=resources.clock()))
 
     text = await resources.get(SessionCache).read(
-        identity.tenant_id, owner.owned_by, SessionId(owner.owner_id), "state", version=version, load=load
+        identity.tenant_id, owner.owned_by, SessionId(owner.owner_id), version=version, load=load
     )
     return live(read_snapshot(text), resources.clock())

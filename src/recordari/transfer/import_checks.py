@@ -40,8 +40,11 @@ def is_of_user(kind: str, row: Mapping[str, Any], user_id: str) -> bool:
         case "user" | "session" | "run":
             return bool(row.get("user_id") == user_id)
         case "item":
-            is_of_session = str(row.get("thread")).startswith(session_thread(owner, SessionId("")))
-            return is_of_session or (row.get("user_id") == user_id and row.get("thread") is None)
+            thread = row.get("thread")
+            in_session = str(thread).startswith(session_thread(owner, SessionId("")))
+            return bool(row.get("user_id") == user_id and (thread is None or in_session)) or (
+                row.get("user_id") is None and in_session
+            )
         case "entry":
             return (row.get("scope"), row.get("owner_id")) == (Scope.USER, user_id)
         case "feedback":

@@ -4,7 +4,7 @@
 -- `owned_by` names that owner in one text, `user:…`, `agent:…` or `tenant`, and is part of every key that holds an id
 -- of the caller's choice (session, run, reference, outcome, state). So the same id of another owner is another thing.
 -- What belongs to a session or run (notes, turns, turn states, tool calls) repeats its owner, by foreign key.
--- One exception: a fact or procedure of an agent belongs to the agent, and whatever has the scope tenant to the tenant,
+-- One exception: a fact, procedure or entry of an agent belongs to the agent, and whatever has the scope tenant to the tenant,
 -- because many users teach it.
 
 CREATE FUNCTION owner_of(user_id text, agent_id text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -14,7 +14,7 @@ CREATE FUNCTION item_owner(kind text, scope text, user_id text, agent_id text) R
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE
         WHEN scope = 'tenant' THEN 'tenant'
-        WHEN scope = 'agent' AND kind IN ('fact', 'procedure') THEN COALESCE('agent:' || agent_id, 'tenant')
+        WHEN scope = 'agent' AND kind IN ('fact', 'procedure', 'entry') THEN COALESCE('agent:' || agent_id, 'tenant')
         ELSE COALESCE('user:' || user_id, 'agent:' || agent_id, 'tenant') END;
 
 -- The thread of a session, which is also the owner of its vectors. No id contains U+001F.
@@ -109,7 +109,7 @@ CREATE INDEX state_owners_by_owner ON state_owners (tenant_id, owned_by);
 ALTER TABLE items DISABLE TRIGGER USER;
 ALTER TABLE items ADD COLUMN owned_by text NOT NULL GENERATED ALWAYS AS (CASE
     WHEN scope = 'tenant' THEN 'tenant'
-    WHEN scope = 'agent' AND kind IN ('fact', 'procedure') THEN COALESCE('agent:' || agent_id, 'tenant')
+    WHEN scope = 'agent' AND kind IN ('fact', 'procedure', 'entry') THEN COALESCE('agent:' || agent_id, 'tenant')
     ELSE COALESCE('user:' || user_id, 'agent:' || agent_id, 'tenant') END) STORED;
 ALTER TABLE items DROP CONSTRAINT items_tenant_id_kind_source_ref_key,
     ADD CONSTRAINT items_by_ref UNIQUE (tenant_id, owned_by, kind, source_ref);
