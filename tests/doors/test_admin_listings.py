@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.doors.test_mcp import called
 from tests.doors.test_mcp import connected as mcp_client
 
 from recordari.app import Memory
+from recordari.config import Settings
 from recordari.kit.resources import Resources
 
 OF_ANA = {"Ana drinks tea", "Ana's report goes to Kim"}
@@ -31,11 +33,11 @@ async def furnish(memory: Memory) -> None:
     await memory.remember("The office opens at eight", kind="fact", scope="tenant")
 
 
-@pytest.fixture
-async def door(resources: Resources) -> AsyncIterator[Door]:
-    async with open_door(resources) as opened:
-        await furnish(opened.memory)
-        yield opened
+@asynccontextmanager
+async def furnished(resources: Resources) -> AsyncIterator[Door]:
+    async with open_door(resources) as door:
+        await furnish(door.memory)
+        yield door
 
 
 ASKED = [
@@ -50,25 +52,29 @@ ASKED = [
 
 @pytest.mark.parametrize(("asked", "shown"), ASKED)
 async def test_the_list_of_items_is_of_whom_the_administrator_names(
-    door: Door, asked: dict[str, str], shown: set[str]
+    resources: Resources, asked: dict[str, str], shown: set[str]
 ) -> None:
     headers = {f"Recordari-{noun.capitalize()}": name for noun, name in asked.items()}
-    answer = await door.request("GET", "/v1/items", params={"kinds": "fact"}, headers=headers)
-    assert {item["content"] for item in answer.json()["items"]} == shown
-    async with mcp_client(door, key="admin", headers=headers) as client:
-        told = await called(client, "list_memories")
-    assert {memory["content"] for memory in told["items"]} == shown
-    assert {item.content for item in (await door.memory.acting_as(**asked).list_items(kinds=["fact"])).items} == shown
+    async with furnished(resources) as door:
+        answer = await door.request("GET", "/v1/items", params={"kind": "fact"}, headers=headers)
+        assert {item["content"] for item in answer.json()["items"]} == shown
+        async with mcp_client(door, key="admin", headers=headers) as client:
+            told = await called(client, "list_memories")
+        assert {memory["content"] for memory in told["items"]} == shown
+        page = await door.memory.acting_as(**asked).list_items(kinds=["fact"])
+        assert {item.content for item in page.items} == shown
 
 
-async def test_the_command_line_lists_of_whom_it_is_told(door: Door, tmp_path: Path) -> None:
-    command = connected(door.memory.resources.settings, tmp_path)
+async def test_the_command_line_lists_of_whom_it_is_told(memory: Memory, settings: Settings, tmp_path: Path) -> None:
+    await furnish(memory)
+    command = connected(settings, tmp_path)
     for asked, shown in ASKED:
         options = [part for noun, name in asked.items() for part in (f"--{noun}", name)]
         listed = command.json("facts", "list", "--tenant", "test", *options)
         assert {item["content"] for item in listed["items"]} == shown, asked
 
 
-async def test_a_plain_key_sees_no_other_users_agent_facts_than_those_of_its_agent(door: Door) -> None:
-    answer = await door.request("GET", "/v1/items", key="agent", headers={"Recordari-User": "ana"})
+async def test_a_plain_key_sees_no_other_agent_facts_than_those_of_its_agent(resources: Resources) -> None:
+    async with furnished(resources) as door:
+        answer = await door.request("GET", "/v1/items", key="agent", headers={"Recordari-User": "ana"})
     assert {item["content"] for item in answer.json()["items"]} == {"Ana drinks tea"} | OF_ALL

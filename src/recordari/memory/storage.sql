@@ -25,7 +25,7 @@ WITH given AS (
     SELECT %(tenant_id)s::uuid, f.user_id FROM fresh f LEFT JOIN LATERAL (
         SELECT true AS is_known FROM users u
         WHERE u.tenant_id = %(tenant_id)s AND u.user_id = f.user_id OFFSET 0) k ON true
-    WHERE f.user_id IS NOT NULL AND k.is_known IS NULL
+    WHERE f.user_id IS NOT NULL AND k.is_known IS NULL AND acts_for(f.user_id)
     GROUP BY f.user_id HAVING NOT is_erased_user(f.user_id, max(f.event_time))
     ON CONFLICT (tenant_id, user_id) DO NOTHING
 ), made AS (
@@ -49,7 +49,7 @@ SELECT item_id FROM made
 WITH noted AS (
     INSERT INTO users (tenant_id, user_id)
     SELECT %(tenant_id)s::uuid, %(user_id)s::text
-    WHERE %(user_id)s::text IS NOT NULL
+    WHERE %(user_id)s::text IS NOT NULL AND acts_for(%(user_id)s::text)
         AND NOT EXISTS (SELECT FROM users u WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s::text)
         AND NOT is_erased_user(%(user_id)s::text, %(event_time)s::timestamptz)
     ON CONFLICT (tenant_id, user_id) DO NOTHING

@@ -11,6 +11,10 @@ ALTER TABLE api_keys ADD COLUMN users text[],
 CREATE OR REPLACE FUNCTION is_shown(owned_by text) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
     RETURN left(owned_by, 5) <> 'user:' OR owned_by = 'user:' || current_app_user();
 
+-- Whether the transaction may write that user's own row. Another's is known already where something of an agent names it.
+CREATE FUNCTION acts_for(who text) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN who = current_app_user() OR current_user = 'recordari_tenant';
+
 -- Names are followed from item to item in every recall. So a mention says itself who sees its item, and the index says it too.
 ALTER TABLE mentions NO FORCE ROW LEVEL SECURITY, ADD COLUMN user_id text;  -- NULL: not one user's alone
 ALTER TABLE items NO FORCE ROW LEVEL SECURITY;
