@@ -234,7 +234,7 @@ async def test_erasing_one_user_leaves_the_same_ids_of_the_other(memory: Memory,
         "WHERE n.nspname = 'recordari' AND relkind = 'r'",
     )
     for table in (row["relname"] for row in tables):
-        (found,) = rows(settings, f"SELECT count(*) AS n FROM {table} t WHERE t::text LIKE '%ana-canary%'")
+        (found,) = rows(settings, f"SELECT count(*) AS n FROM {table} t WHERE t::text LIKE %s", "%ana-canary%")
         assert found["n"] == 0, table
 
 
