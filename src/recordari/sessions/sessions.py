@@ -157,8 +157,10 @@ async def _new_session(
     policy = session_policy(tenant.settings if tenant is not None else {})
     ref = new_id()
     session_id = SessionId(str(ref)) if named is None or predecessor is not None else named
-    user_id = tx.identity.user_id or (predecessor.user_id if predecessor else None)
-    agent_id = tx.identity.agent_id or (predecessor.agent_id if predecessor else None)
+    user_id, agent_id = tx.identity.user_id, tx.identity.agent_id
+    if predecessor is not None:  # a successor has the same owner
+        user_id = predecessor.user_id
+        agent_id = (agent_id if user_id is not None else None) or predecessor.agent_id
     limit = checked_limit(idle) if idle else policy.idle_limit(user_id=user_id, agent_id=agent_id)
     return NewSession(
         session_id=session_id,
