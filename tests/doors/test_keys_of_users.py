@@ -115,7 +115,7 @@ async def test_a_limit_that_makes_no_sense_is_refused_and_makes_no_key(memory: M
         {"users": [f"u{number}" for number in range(1_001)]},
     ):
         with pytest.raises(InvalidInput) as caught:
-            await memory.create_key("bot", **wrong)  # type: ignore[arg-type]
+            await memory.create_key("bot", **wrong)
         assert caught.value.details["field"] == "users"
     assert await memory.list_keys() == []
 
