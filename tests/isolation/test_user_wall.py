@@ -184,6 +184,8 @@ def _broken_in(
                 done.append(what)
         except psycopg.errors.InsufficientPrivilege:
             pass  # the application may not do it at all
+        except psycopg.Error as error:  # only what it saw can be in the way
+            done.append(f"{what}: {type(error).__name__}")
         connection.rollback()
     insert = sql.SQL("INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM jsonb_populate_record(NULL::{}, %s)")
     try:
