@@ -97,7 +97,7 @@ async def test_what_was_there_before_belongs_to_somebody(empty: str, monkeypatch
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute("SET search_path = recordari, public")
         for table, owners in OWNERS.items():
-            found = connection.execute(f"SELECT owned_by FROM {table}").fetchall()  # type: ignore[call-overload]
+            found = connection.execute(f"SELECT owned_by FROM {table}").fetchall()
             assert sorted({owner for (owner,) in found}) == owners, table
         threads = connection.execute("SELECT DISTINCT thread FROM items WHERE thread IS NOT NULL").fetchall()
         assert threads == [("session:user:ana\x1fmonday",)], "also of what was forgotten"

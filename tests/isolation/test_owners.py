@@ -113,7 +113,7 @@ async def test_nothing_differs_for_a_user_whose_ids_another_has_too(resources: R
             assert with_ana[1] < 500 and "ana" not in with_ana[2]
         assert {status for _, status, _ in before} >= {200, 201, 404, 409}
         # Ana's are as she left them.
-        ana = {"key": f"{shared}:ana", "headers": {"Recordari-Agent": agent} if agent else {}}
+        ana: dict[str, Any] = {"key": f"{shared}:ana", "headers": {"Recordari-Agent": agent} if agent else {}}
         run = (await door.request("GET", "/v1/runs/nightly", **ana)).json()
         assert run["output"] == "ana" and run["user_id"] == "ana"
         first = (await door.request("GET", "/v1/sessions/monday/messages", **ana)).json()["items"]
