@@ -18,7 +18,7 @@ import procrastinate
 from procrastinate import retry
 from procrastinate.jobs import Job as QueuedJob
 
-from recordari.core.identity import Identity, Role, TenantId
+from recordari.core.identity import Identity, TenantId, job_identity
 from recordari.core.telemetry import get_log
 from recordari.db.jobs import open_queue, retry_delay
 from recordari.db.outbox import listen
@@ -159,7 +159,7 @@ def _budget(resources: Resources, job: Job) -> int:
 
 def _register(app: procrastinate.App, resources: Resources, name: str, job: Job, freed: asyncio.Event) -> None:
     async def run(context: procrastinate.JobContext, /, *, tenant_id: str, **args: Any) -> None:
-        identity = Identity(tenant_id=TenantId(UUID(tenant_id)), role=Role.ADMIN, actor=f"job:{name}")
+        identity = job_identity(TenantId(UUID(tenant_id)), name)
         failure = None
         try:
             async with asyncio.timeout(job.timeout):

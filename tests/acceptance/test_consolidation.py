@@ -66,7 +66,7 @@ async def test_a_closed_session_leaves_patterns_behind_and_its_source_episodes_a
     assert {item.tier for item in items.values()} == {"persistent"}
     assert (items[WISH].scope, items[WISH].user_id) == ("user", "ana")
     way = items["Checked the invoice before refunding order …"]
-    assert (way.scope, way.agent_id) == ("agent", "ops")
+    assert (way.scope, way.user_id, way.agent_id) == ("user", "ana", "ops"), "it was done for ana"
     assert len((await memory.item_provenance(way.item_id)).sources) == 2, "each pattern links to its sources"
     archived = await memory.list_items(kinds=[Kind.EPISODE], state="archived")
     assert sorted(item.content for item in archived.items) == done

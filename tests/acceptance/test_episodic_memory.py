@@ -107,8 +107,8 @@ async def test_a_turn_starts_with_the_last_ten_episodes_of_its_agent_type(agent:
 
 async def test_an_episode_meant_for_one_user_is_not_given_to_another(memory: Memory) -> None:
     ana, bob = (memory.acting_as(agent="sdr", user=user) for user in ("ana", "bob"))
-    await ana.append_episode("Ana's salary was discussed.", scope="user")
-    await ana.append_episode("The price list was updated.")
+    await ana.append_episode("Ana's salary was discussed.")
+    await ana.append_episode("The price list was updated.", scope="agent")
     assert [one.content for one in (await bob.start_run()).episodes] == ["The price list was updated."]
     assert len((await ana.start_run()).episodes) == 2
 

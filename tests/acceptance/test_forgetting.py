@@ -489,7 +489,8 @@ def test_every_table_that_names_a_user_is_known_to_erasure(settings: Settings) -
         settings,
         """SELECT DISTINCT c.relname AS name FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
            JOIN pg_namespace n ON n.oid = c.relnamespace
-           WHERE n.nspname IN ('recordari', 'recordari_queue') AND c.relkind IN ('r', 'p') AND a.attname = 'user_id'""",
+           WHERE n.nspname IN ('recordari', 'recordari_queue') AND c.relkind IN ('r', 'p')
+               AND a.attname IN ('user_id', 'owned_by') AND NOT a.attisdropped""",
     )
     assert {row["name"] for row in found} == ERASED_TABLES
 

@@ -191,13 +191,14 @@ async def test_the_number_of_keys_is_bounded(agent: Memory) -> None:
             Query(
                 "tests.many",
                 "Many keys at once.",
-                """WITH owner AS (INSERT INTO state_owners (tenant_id, owner_kind, owner_id, version, written_at)
-                       VALUES (%(tenant_id)s, 'session', 'instance-1', 1, now()))
-                   INSERT INTO state (tenant_id, owner_kind, owner_id, key, value, bytes, version, updated_at)
-                   SELECT %(tenant_id)s, 'session', 'instance-1', 'k' || n, '1', 1, 1, now()
+                """WITH owner AS (INSERT INTO state_owners (tenant_id, owner_kind, owner_id, owned_by, version, written_at)
+                       VALUES (%(tenant_id)s, 'session', 'instance-1', %(owner)s, 1, now()))
+                   INSERT INTO state (tenant_id, owner_kind, owner_id, owned_by, key, value, bytes, version, updated_at)
+                   SELECT %(tenant_id)s, 'session', 'instance-1', %(owner)s, 'k' || n, '1', 1, 1, now()
                    FROM generate_series(1, %(keys)s) n""",
             ),
             keys=MAX_KEYS,
+            owner=agent.identity.owned_by,
         )
     with pytest.raises(QuotaExceeded, match="keys"):
         await agent.set_state("one more", 1)
@@ -299,10 +300,13 @@ async def test_another_tenant_and_another_user_find_nothing(agent: Memory) -> No
         assert await stranger.list_state() == []
         with pytest.raises(NotFound):
             await stranger.delete_state("key")
-    with pytest.raises(NotFound):
-        await bob.set_state("key", "Bob's")
+    nobody = agent.acting_as(session="s")
+    assert (await nobody.get_state("key")).value == "Ada's", "an administrator finds the only one"
+    await bob.set_state("key", "Bob's", if_version=0)
     assert (await ada.get_state("key")).value == "Ada's"
-    assert (await agent.acting_as(session="s").get_state("key")).value == "Ada's"
+    assert (await bob.get_state("key")).value == "Bob's"
+    with pytest.raises(Conflict, match="name the one you mean"):
+        await nobody.get_state("key")
 
 
 async def test_what_has_expired_is_swept_in_the_background(agent: Memory, clock: Clock) -> None:
@@ -328,7 +332,7 @@ async def test_delegated_context_lives_and_dies_with_its_run(agent: Memory, cloc
     assert await agent.delegated() == {"goal": {"lead": 42}, "tone": "friendly"}
     assert await agent.delegated(run_id="another") == {}
     async with agent.resources.database.transaction(agent.identity) as tx:
-        await state_verbs.drop_state_of_run(tx, agent.resources, RunId("run-1"))
+        await state_verbs.drop_state_of_run(tx, agent.resources, agent.identity.owned_by, RunId("run-1"))
     assert await agent.delegated() == {} and await agent.list_state(owner="run") == []
     for late in (agent.delegate("late", 1), agent.set_state("late", 1, owner="run")):
         with pytest.raises(Conflict, match="ended"):
@@ -338,7 +342,7 @@ async def test_delegated_context_lives_and_dies_with_its_run(agent: Memory, cloc
 async def test_a_run_that_closes_while_its_state_is_written_leaves_nothing(agent: Memory) -> None:
     async def close() -> None:
         async with agent.resources.database.transaction(agent.identity) as tx:
-            await state_verbs.drop_state_of_run(tx, agent.resources, RunId("run-1"))
+            await state_verbs.drop_state_of_run(tx, agent.resources, agent.identity.owned_by, RunId("run-1"))
 
     async def write(number: int) -> None:
         with suppress(Conflict):

@@ -206,7 +206,8 @@ async def test_a_connection_that_dies_at_work_is_replaced_and_the_work_done_once
         tries.append(1)
         yield end, {"first": len(tries) == 1}
 
-    await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, following)
+    # As the login itself, which may end its own processes.
+    await database.pipeline(memory.acting_as(user="ana").identity, NOTE, {"user_id": "ana"}, following)
     assert len(tries) == 2 and await noted(database, memory) == ["ana"]
 
 

@@ -305,6 +305,6 @@ async def test_what_is_said_at_once_in_one_session_stands_in_places_of_its_own(m
             )
         )
     assert {row["thread"]: row["places"] for row in rows} == {
-        "session:talk": list(range(1, 17)),
-        **{f"session:talk-{number}": [1, 2, 3, 4] for number in range(3)},
+        "session:user:ana\x1ftalk": list(range(1, 17)),
+        **{f"session:user:ana\x1ftalk-{number}": [1, 2, 3, 4] for number in range(3)},
     }

@@ -193,7 +193,7 @@ async def test_hostile_ids_stay_data(memory: Memory) -> None:
     assert seen["usr"] == hostile.user_id and seen["tenant"] == str(memory.identity.tenant_id)
 
 
-@pytest.mark.parametrize("role", ["superuser", "bypassrls", "owner", "truncate"])
+@pytest.mark.parametrize("role", ["superuser", "bypassrls", "owner", "truncate", "tenant"])
 async def test_a_role_that_could_bypass_isolation_is_refused(role: str, resources: Resources) -> None:
     owner = resources.settings.database_owner_url
     assert owner is not None
@@ -223,6 +223,8 @@ async def _make_unsafe(owner: str, login: str, power: str) -> str:
             await admin.execute(sql.SQL("ALTER ROLE {} BYPASSRLS").format(name))
         if power == "owner":
             await admin.execute(sql.SQL("GRANT recordari_owner TO {}").format(name))
+        if power == "tenant":
+            await admin.execute(sql.SQL("GRANT recordari_tenant TO {}").format(name))
         if power == "truncate":
             await admin.execute(sql.SQL("GRANT TRUNCATE ON recordari.agents TO {}").format(name))
     return psycopg.conninfo.make_conninfo(owner, user=login)

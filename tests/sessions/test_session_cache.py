@@ -151,7 +151,7 @@ async def test_a_read_that_overlaps_a_write_leaves_no_old_copy(here: Memory, the
     await becomes_cached(here, settings, "old")
     await here.set_state("other", 1)  # the next read has to make a new copy
     tenant_id, session_id = here.identity.tenant_id, SessionId("s")
-    owner = StateOwner(kind=OwnerKind.SESSION, owner_id=session_id)
+    owner = StateOwner(kind=OwnerKind.SESSION, owner_id=session_id, owned_by=here.identity.owned_by)
     async with here.resources.database.transaction(here.identity) as tx:
         version = await find_owner_version(tx, owner)
     assert version is not None
@@ -161,7 +161,8 @@ async def test_a_read_that_overlaps_a_write_leaves_no_old_copy(here: Memory, the
         assert (await there.get_state("key")).value == "new"  # whose copy the slow reader overwrites
         return "what was there before the write"
 
-    await here.resources.get(SessionCache).read(tenant_id, session_id, "state:", version=version, load=slow_read)
+    cache = here.resources.get(SessionCache)
+    await cache.read(tenant_id, owner.owned_by, session_id, version=version, load=slow_read)
     for memory in (here, there, here):
         assert (await memory.get_state("key")).value == "new"
 
@@ -174,11 +175,13 @@ async def test_the_state_of_a_closed_session_is_gone_though_its_copy_is_not(
     await becomes_cached(here, settings, "old")
     name = f"mem:session:{here.identity.tenant_id}:s"
     async with from_url(redis.url) as client:
-        copy = await client.hget(name, "state:")
+        copy = await client.hget(name, here.identity.owned_by)
         await here.close_session("s")
         assert not await client.exists(name)
         assert copy is not None
-        await client.hset(name, "state:", copy)  # as if Redis had not been there when the session was closed
+        await client.hset(
+            name, here.identity.owned_by, copy
+        )  # as if Redis had not been there when the session was closed
     assert await here.list_state() == []
 
 
@@ -287,7 +290,12 @@ async def test_one_breaker_keeps_every_caller_from_a_redis_that_is_away(
 ) -> None:
     memory = await process(stack, settings, NOBODY)
     cache = memory.resources.get(SessionCache)
-    await asyncio.gather(*(cache.drop(memory.identity.tenant_id, SessionId(f"s-{number}")) for number in range(5)))
+    await asyncio.gather(
+        *(
+            cache.drop(memory.identity.tenant_id, memory.identity.owned_by, SessionId(f"s-{number}"))
+            for number in range(5)
+        )
+    )
     assert cache.breaker.state == "open"
     failures = cache.statistics()["failures"]
     await memory.set_state("key", 1)

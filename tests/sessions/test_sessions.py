@@ -143,14 +143,16 @@ async def test_sessions_are_listed_by_agent_status_and_page(memory: Memory) -> N
 
 
 async def test_a_users_session_is_missing_for_another_user(memory: Memory) -> None:
-    await memory.acting_as(user="ana").open_session("private")
+    hers = await memory.acting_as(user="ana").open_session("private")
     bob = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(user="bob")
-    for attempt in (bob.get_session, bob.resume_session, bob.open_session, bob.close_session, bob.get_window):
+    for attempt in (bob.get_session, bob.resume_session, bob.close_session, bob.get_window):
         with pytest.raises(NotFound, match="there is no such session"):
             await attempt("private")
-    with pytest.raises(NotFound):
-        await bob.add_messages(said("Let me in"), session_id="private")
     assert await bob.list_sessions() == []
+    his = await bob.open_session("private")
+    assert his.was_new and his.session.session_ref != hers.session.session_ref
+    await bob.add_messages(said("My own"), session_id="private")
+    assert (await memory.acting_as(user="ana").get_session("private")).messages == 0
     nobody = memory.bound(Identity(tenant_id=memory.identity.tenant_id))
     with pytest.raises(Forbidden):
         await nobody.list_sessions()
@@ -397,15 +399,11 @@ async def test_recall_follows_a_session_into_its_successor(memory: Memory) -> No
         await elsewhere.get_item(output.id)
 
 
-@pytest.mark.parametrize("writer", ["the user", "a service without a user"])
-async def test_what_is_said_in_a_users_session_is_shown_to_no_other_user_who_knows_its_id(
-    memory: Memory, writer: str
-) -> None:
+async def test_what_is_said_in_a_users_session_is_shown_to_no_other_user_who_knows_its_id(memory: Memory) -> None:
     plain = memory.bound(replace(memory.identity, role=Role.AGENT, user_id=None))
     ana, ben = plain.acting_as(user="ana", session="visit"), plain.acting_as(user="ben", session="visit")
     await ana.open_session("visit")
-    speaks = ana if writer == "the user" else plain.acting_as(session="visit")
-    added = await speaks.add_messages([NewMessage(content="The alarm code is zebra")], session_id="visit")
+    added = await ana.add_messages([NewMessage(content="The alarm code is zebra")], session_id="visit")
     output = await ana.remember("zebra " * 5_000, kind="tool_output", session_id="visit")
     assert output.payload_key is not None
     assert (await ana.recall("alarm code", scope="session")).items[0].content == "The alarm code is zebra"
@@ -419,10 +417,13 @@ async def test_what_is_said_in_a_users_session_is_shown_to_no_other_user_who_kno
         ben.read_tool_output(output.payload_key),
         ben.get_window("visit"),
         ben.list_messages("visit"),
-        ben.add_messages([NewMessage(content="It is ben's now")], session_id="visit"),
     ):
         with pytest.raises(NotFound):
             await refused
+    await ben.add_messages([NewMessage(content="It is ben's now")], session_id="visit")
+    assert [one.content for one in await ben.list_messages("visit")] == ["It is ben's now"]
+    assert [one.content for one in await ana.list_messages("visit")] == ["The alarm code is zebra"]
+    assert (await ben.recall("whose is it now", scope="session")).items[0].content == "It is ben's now"
 
 
 async def test_the_messages_of_an_agents_session_are_as_hidden_as_the_session(memory: Memory) -> None:

@@ -153,7 +153,7 @@ async def test_an_older_export_does_not_bring_back_an_erased_user(
     ("line", "said"),
     [
         ('{"format": "other"}', "another format"),
-        ('{"format": "recordari-export", "version": 99}', "version 1 and 2 only"),
+        ('{"format": "recordari-export", "version": 99}', "version 3 only"),
         ("nonsense", "not a JSON object"),
         ("[1]", "not a JSON object"),
     ],

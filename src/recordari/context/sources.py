@@ -111,12 +111,12 @@ class _Reader:
         if identity.agent_id is not None and {SectionName.CORE, SectionName.CHARACTERISTICS} & shares.keys():
             self.agent = self._ask(tenants_storage.ask_agent(identity.agent_id))
         if identity.session_id is not None and _OF_SESSION & shares.keys():
-            self.newest = self._ask(sessions_storage.ask_newest(identity.session_id))
+            self.newest = self._ask(sessions_storage.ask_newest(identity.owned_by, identity.session_id))
         if SectionName.KNOWLEDGE_MAP in shares:
             self.entries = self._ask(knowledge_storage.ask_entries())
         if SectionName.DELEGATED in shares:
             assert identity.run_id is not None
-            owner = StateOwner(kind=OwnerKind.RUN, owner_id=identity.run_id)
+            owner = StateOwner(kind=OwnerKind.RUN, owner_id=identity.run_id, owned_by=identity.owned_by)
             self.delegated = self._ask(run_storage.ask_entries(owner, prefix=DELEGATED_PREFIX, now=self.now))
         if SectionName.DAILY_LOG in shares:
             self.activity = self._ask_activity()
@@ -140,16 +140,16 @@ class _Reader:
         self.current = current
         if SectionName.SUMMARY in self.plan.shares:
             if session.continues:
-                self.predecessor = self._ask(sessions_storage.ask_session(session.continues))
+                self.predecessor = self._ask(sessions_storage.ask_session(session.owned_by, session.continues))
             if session.has_notes(self.now):
-                self.notes = self._ask(sessions_storage.ask_notes(session.session_id))
+                self.notes = self._ask(sessions_storage.ask_notes(session))
         if session.status is not SessionStatus.CLOSED and not session.is_idle(self.now):
             first = session.window_from
             self.messages = self._ask(
                 sessions_storage.ask_newest_messages(session, first=first, limit=MAX_WINDOW_MESSAGES)
             )
             if self._waits_for_epoch:
-                self.epoch_began = self._ask(storage.ask_written_at(session.session_id, session.epoch_to or 1))
+                self.epoch_began = self._ask(storage.ask_written_at(session, session.epoch_to or 1))
 
     async def base(self) -> Base:
         """All answers, as sections."""

@@ -7,11 +7,11 @@ from datetime import datetime
 from uuid import UUID
 
 from recordari.context.rules.profiles import KnownFact, Profile
-from recordari.core.identity import AgentId, Identity, SessionId, UserId
+from recordari.core.identity import AgentId, Identity, UserId
 from recordari.core.items import Item
 from recordari.db.database import BatchedQuery, Record, Transaction, all_as, first_as
 from recordari.db.queries import Queries, columns_of
-from recordari.memory.storage import thread_of
+from recordari.sessions.rules.sessions import Session
 
 queries = Queries(__name__)
 
@@ -26,14 +26,16 @@ def ask_shared_as_of(*, as_of: datetime, limit: int) -> BatchedQuery[list[Item]]
 
 def ask_activity(identity: Identity, *, since: datetime, until: datetime, limit: int) -> BatchedQuery[list[Item]]:
     ids = {"agent_id": identity.agent_id, "user_id": identity.user_id, "session_id": identity.session_id}
-    return BatchedQuery(queries.activity, all_as(Item), **ids, since=since, until=until, limit=limit)
+    return BatchedQuery(
+        queries.activity, all_as(Item), **ids, owned_by=identity.owned_by, since=since, until=until, limit=limit
+    )
 
 
-def ask_written_at(session_id: SessionId, position: int) -> BatchedQuery[datetime | None]:
+def ask_written_at(session: Session, position: int) -> BatchedQuery[datetime | None]:
     def read(rows: list[Record]) -> datetime | None:
         return rows[0]["created_at"] if rows else None
 
-    return BatchedQuery(queries.written_at, read, thread=thread_of(session_id), position=position)
+    return BatchedQuery(queries.written_at, read, thread=session.thread, position=position)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,8 @@ ORDER BY pinned_at IS NULL, item_id DESC LIMIT %(limit)s
 SELECT {item_columns} FROM items
 WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND agent_id = %(agent_id)s AND live
     AND event_time >= %(since)s AND event_time < %(until)s
-    AND (scope = 'agent' OR (scope = 'user' AND user_id = %(user_id)s) OR (scope = 'session' AND session_id = %(session_id)s))
+    AND (scope = 'agent' OR (scope = 'user' AND user_id = %(user_id)s)
+        OR (scope = 'session' AND owned_by = %(owned_by)s AND session_id = %(session_id)s))
 ORDER BY event_time DESC, item_id DESC LIMIT %(limit)s
 
 -- name: written_at

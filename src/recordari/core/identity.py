@@ -20,6 +20,7 @@ UserId = NewType("UserId", str)
 AgentId = NewType("AgentId", str)
 SessionId = NewType("SessionId", str)
 RunId = NewType("RunId", str)
+Owner = NewType("Owner", str)
 Choice = TypeVar("Choice", bound=StrEnum)
 
 MAX_ID_LENGTH = 200
@@ -72,8 +73,14 @@ class Identity:
     session_id: SessionId | None = None
     run_id: RunId | None = None
     role: Role = Role.AGENT
+    users: frozenset[UserId] | None = None
+    """The users that the credential may act for; None: any of the tenant."""
     actor: str = "library"
     """The credential that acts (a key's id, a token's subject, `library`, `cli`, `job`): written to the audit."""
+
+    def __post_init__(self) -> None:
+        if self.users is not None and self.user_id is not None and self.user_id not in self.users:
+            raise Forbidden("this credential may not act for that user; name one that it is limited to, or none")
 
     def narrowed(
         self,
@@ -94,9 +101,41 @@ class Identity:
         return self.actor in OPERATORS
 
     @property
+    def spans_users(self) -> bool:
+        """Whether it acts for all users of the tenant: an administrator or a job that names none."""
+        return self.role is Role.ADMIN and self.user_id is None
+
+    @property
+    def owned_by(self) -> Owner:
+        """The owner of what this identity writes, and of the ids that it chooses."""
+        return owned_by(self.user_id, self.agent_id)
+
+    @property
+    def crosses_owners(self) -> bool:
+        """Whether an id may mean another owner's thing: for an administrator who names no user."""
+        return self.role is Role.ADMIN and self.user_id is None
+
+    @property
     def viewpoint(self) -> Identity:
         """The same without the run and the credential, which do not decide what may be seen."""
-        return replace(self, run_id=None, actor="")
+        return replace(self, run_id=None, users=None, actor="")
+
+
+def job_identity(tenant_id: TenantId, job: str) -> Identity:
+    """The identity of our own work in a tenant, which is for all its users."""
+    return Identity(tenant_id=tenant_id, role=Role.ADMIN, actor=f"job:{job}")
+
+
+def owned_by(user_id: str | None, agent_id: str | None) -> Owner:
+    """The owner in one text: the user; without a user the agent; without either the tenant. Like `owner_of` in SQL."""
+    if user_id is not None:
+        return Owner(f"user:{user_id}")
+    return Owner(f"agent:{agent_id}" if agent_id is not None else "tenant")
+
+
+def session_thread(owner: Owner, session_id: SessionId) -> str:
+    """The thread of an owner's session, like `session_thread` in SQL; no id contains the separator."""
+    return f"session:{owner}\x1f{session_id}"
 
 
 def checked_id(field: str, value: str) -> str:

@@ -18,6 +18,7 @@ from recordari.core.described import DESCRIBED
 from recordari.core.identity import (
     AgentId,
     Identity,
+    Owner,
     RunId,
     Scope,
     SessionId,
@@ -25,6 +26,7 @@ from recordari.core.identity import (
     checked_choice,
     checked_id,
     optional_choice,
+    owned_by,
 )
 from recordari.errors import InvalidInput, Unauthenticated
 
@@ -157,7 +159,7 @@ KINDS: dict[Kind, KindRule] = {
     ),
     Kind.EPISODE: KindRule(
         typology=Typology.EPISODIC,
-        default_scope=Scope.AGENT,
+        default_scope=Scope.USER,  # what an agent did for a user is that user's
         scopes=_ALL_SCOPES - {Scope.TENANT},
         default_tier=Tier.RECENT,
         tiers=frozenset({Tier.RUN, Tier.SESSION, Tier.RECENT}),
@@ -306,6 +308,11 @@ class Prepared:
     payload_key: str | None
     metadata: dict[str, Any]
 
+    @property
+    def owned_by(self) -> Owner:
+        """The owner of its reference."""
+        return item_owner(self.kind, self.scope, self.user_id, self.agent_id)
+
 
 READ_COLUMNS = tuple(column.name for column in fields(Item))
 """The columns of an item that queries return; SQL files write `{item_columns}`."""
@@ -347,6 +354,7 @@ def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool)
     lasting = new.kind is Kind.FACT and tier is Tier.PERSISTENT
     user_id = identity.user_id if scope is not Scope.TENANT else None
     source_ref = new.source_ref or derived_ref(new, scope, identity, content, event_time)
+    owner = item_owner(new.kind, scope, user_id, identity.agent_id)
     copy, payload = elided(content)
     return Prepared(
         kind=new.kind,
@@ -369,7 +377,7 @@ def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool)
         confidence=new.confidence,
         category=new.category,
         payload=payload,
-        payload_key=payload_key(new.kind, source_ref) if payload is not None else None,
+        payload_key=payload_key(owner, new.kind, source_ref) if payload is not None else None,
         metadata=new.metadata,
     )
 
@@ -452,19 +460,23 @@ def elided(content: str) -> tuple[str, str | None]:
     """The content of an item, and the whole body if the content is only a preview of it."""
     if len(content.encode()) <= MAX_CONTENT_BYTES:
         return content, None
-    head = cut_to_bytes(content, PREVIEW_BYTES * 3 // 4)
+    head = content.encode()[: PREVIEW_BYTES * 3 // 4].decode(errors="ignore")
     tail = content.encode()[-(PREVIEW_BYTES // 4) :].decode(errors="ignore")
     left_out = len(content) - len(head) - len(tail)
     return f"{head}\n… [{left_out} characters left out] …\n{tail}", content
 
 
-def cut_to_bytes(text: str, limit: int) -> str:
-    """The longest beginning of `text` that has at most `limit` bytes of UTF-8."""
-    return text.encode()[:limit].decode(errors="ignore")
+def item_owner(kind: Kind, scope: Scope, user_id: str | None, agent_id: str | None) -> Owner:
+    """The owner of an item's reference, like `items.owned_by`: what many users teach an agent is the agent's own."""
+    if scope is Scope.TENANT:
+        return owned_by(None, None)
+    if scope is Scope.AGENT and kind in {Kind.FACT, Kind.PROCEDURE, Kind.ENTRY}:
+        return owned_by(None, agent_id)
+    return owned_by(user_id, agent_id)
 
 
-def payload_key(kind: Kind, source_ref: str) -> str:
-    return "tout_" + hashlib.sha256(f"{kind}\x1f{source_ref}".encode()).hexdigest()[:32]
+def payload_key(owner: Owner, kind: Kind, source_ref: str) -> str:
+    return "tout_" + hashlib.sha256(f"{owner}\x1f{kind}\x1f{source_ref}".encode()).hexdigest()[:32]
 
 
 def derived_ref(new: NewItem, scope: Scope, identity: Identity, content: str, event_time: datetime) -> str:

@@ -4,11 +4,15 @@ DO $$
 DECLARE
     role_name text;
 BEGIN
-    FOREACH role_name IN ARRAY ARRAY['recordari_owner', 'recordari_app', 'recordari_retention', 'recordari_readonly', 'recordari_search'] LOOP
+    FOREACH role_name IN ARRAY ARRAY[
+        'recordari_owner', 'recordari_app', 'recordari_tenant', 'recordari_retention', 'recordari_readonly', 'recordari_search'
+    ] LOOP
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role_name) THEN
             EXECUTE format('CREATE ROLE %I NOLOGIN NOBYPASSRLS', role_name);
         END IF;
     END LOOP;
+    -- Administrators and jobs act for all users of a tenant; else they may do what the application may.
+    GRANT recordari_app TO recordari_tenant;
     -- The role that runs this must be able to act as the owner, to migrate; a superuser already can.
     IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
         EXECUTE format('GRANT recordari_owner, recordari_search TO %I', current_user);

@@ -1,7 +1,9 @@
 """Transactions bound to an identity.
 
 `transaction(identity)` is the way to tenant data; `execute`, `pipeline` and `read_batch` are whole transactions in one
-round trip. Each first sets `app.tenant_id` and `app.user_id`, which row-level security reads, until it ends.
+round trip. Each first sets `app.tenant_id` and `app.user_id`, which row-level security reads, until it ends. Without a user
+nothing of any user is there. Who acts for all users of a tenant (`Identity.spans_users`) does so under a role of its own,
+which the transaction takes when it begins.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ T = TypeVar("T")
 queries = Queries(__name__)
 
 RETENTION_ROLE = "recordari_retention"
+TENANT_ROLE = "recordari_tenant"  # sees the things of every user of a tenant
 _CONNECTION_ERRORS = (psycopg.OperationalError, psycopg.InterfaceError)
 READ_ONLY = "this memory is shared by another tenant and read-only here; decline its link, or ask them to withdraw it"
 
@@ -57,9 +60,10 @@ def _bound_to(tenant_id: TenantId | None, user_id: UserId | None) -> str:
 class Rows:
     """Runs named queries on one connection inside one transaction."""
 
-    def __init__(self, connection: Connection, bound: Mapping[str, Any]) -> None:
+    def __init__(self, connection: Connection, bound: Mapping[str, Any], role: str | None = None) -> None:
         self._connection = connection
         self._bound = bound
+        self._role = role
 
     def _parameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return with_bound(self._bound, values)
@@ -98,7 +102,7 @@ class Rows:
             (query, self._parameters(parameters)),
             (queries.plan_as_usual, {}),
         ]
-        _, answer, _ = await answers_of(self._connection, parts)
+        _, answer, _ = await answers_of(self._connection, parts, role=self._role)
         return rows_of(self._connection, answer)
 
     async def value(self, query: Query, **parameters: Any) -> Any:
@@ -116,8 +120,8 @@ class Rows:
 class Transaction(Rows):
     """A transaction on tenant data: `tenant_id` of every query is that of its identity."""
 
-    def __init__(self, connection: Connection, identity: Identity) -> None:
-        super().__init__(connection, {"tenant_id": identity.tenant_id})
+    def __init__(self, connection: Connection, identity: Identity, role: str | None = None) -> None:
+        super().__init__(connection, {"tenant_id": identity.tenant_id}, role)
         self.identity = identity
 
     @asynccontextmanager
@@ -129,7 +133,7 @@ class Transaction(Rows):
         """
         await self._connection.execute(_bound_to(identity.tenant_id, identity.user_id))
         try:
-            yield Transaction(self._connection, identity)
+            yield Transaction(self._connection, identity, self._role)
         finally:
             if self._connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS:
                 await self._connection.execute(_bound_to(self.identity.tenant_id, self.identity.user_id))
@@ -192,10 +196,11 @@ class Database:
     async def transaction(self, identity: Identity, *, role: str | None = None) -> AsyncIterator[Transaction]:
         """A transaction that sees and writes only what `identity` may; commits unless the block raises.
 
-        `role` is another database role for its duration (retention, read-only).
+        `role` is another database role for its duration (retention, read-only) than the identity has.
         """
+        role = role or _role_of(identity)
         async with self._begun(_begin(identity.tenant_id, identity.user_id, role)) as connection:
-            yield Transaction(connection, identity)
+            yield Transaction(connection, identity, role)
 
     async def execute(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of one query in a transaction of its own, begun and committed in one round trip.
@@ -224,7 +229,7 @@ class Database:
         async def send(connection: Connection) -> None:
             ready = [_bind(identity, thread), (query, with_bound(bound, parameters))]
             more = ((part, with_bound(bound, values)) for part, values in following()) if following else None
-            rows.extend(rows_of(connection, (await answers_of(connection, ready, more))[-1]))
+            rows.extend(rows_of(connection, (await answers_of(connection, ready, more, role=_role_of(identity)))[-1]))
 
         self._pool.give_back(await self._borrow(send))
         return rows
@@ -235,7 +240,7 @@ class Database:
 
         async def send(connection: Connection) -> None:
             parts = [_bind(identity), *((query.query, query.parameters(bound)) for query in batch)]
-            _, *answers = await answers_of(connection, parts)
+            _, *answers = await answers_of(connection, parts, role=_role_of(identity))
             for query, answer in zip(batch, answers, strict=True):
                 query.rows = records_of(connection, answer)
 
@@ -322,7 +327,17 @@ def _begin(tenant_id: TenantId | None, user_id: UserId | None, role: str | None 
 
 def _bind(identity: Identity, thread: str | None = None) -> Part:
     """The query that binds a transaction sent as a pipeline; plans in it are made for all tenants."""
-    return queries.bind, {"tenant": str(identity.tenant_id), "user": identity.user_id or "", "thread": thread}
+    return queries.bind, {
+        "tenant": str(identity.tenant_id),
+        "user": identity.user_id or "",
+        "role": _role_of(identity) or "none",
+        "thread": thread,
+    }
+
+
+def _role_of(identity: Identity) -> str | None:
+    """The database role that an identity acts under; None: the application's own."""
+    return TENANT_ROLE if identity.spans_users else None
 
 
 async def _roll_back(connection: Connection) -> None:

@@ -11,6 +11,9 @@ SELECT
     COALESCE((SELECT pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles WHERE rolname = 'recordari_owner'), false)
         AS owner_member,
     EXISTS (
+        SELECT FROM pg_roles WHERE rolname IN ('recordari_tenant', 'recordari_retention') AND pg_has_role(current_user, oid, 'USAGE')
+    ) AS inherits_all_users,
+    EXISTS (
         SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = 'recordari' AND c.relkind IN ('r', 'p') AND pg_has_role(current_user, c.relowner, 'MEMBER')
     ) AS owns_tables,
@@ -20,9 +23,10 @@ SELECT
     ) AS truncates_tables
 
 -- name: bind
--- Bind the transaction to a tenant and a user, for row-level security, and make plans for all tenants: they must not
+-- Bind the transaction to a tenant, a user and a role, for row-level security, and make plans for all tenants: they must not
 -- read a whole table, even if there are few tenants at that moment. With a thread, wait for others that write to it.
 SELECT set_config('app.tenant_id', %(tenant)s::text, true), set_config('app.user_id', %(user)s::text, true),
+    set_config('role', %(role)s::text, true),
     set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
     pg_advisory_xact_lock(thread_lock(%(tenant)s::uuid, %(thread)s::text))
 

@@ -63,7 +63,7 @@ def login_script(login: str) -> str:
     """SQL that lets the login role `login` act as the application."""
     grants = sql.SQL(
         "GRANT recordari_app TO {login};\n"
-        "GRANT recordari_retention, recordari_readonly TO {login} WITH INHERIT FALSE, SET TRUE;"
+        "GRANT recordari_tenant, recordari_retention, recordari_readonly TO {login} WITH INHERIT FALSE, SET TRUE;"
     )
     return grants.format(login=sql.Identifier(login)).as_string(None)
 

@@ -34,19 +34,27 @@ _PREPARED: WeakKeyDictionary[Connection, set[str]] = WeakKeyDictionary()
 
 
 async def answers_of(
-    connection: Connection, ready: Iterable[Part], following: Iterable[Part] | None = None
+    connection: Connection,
+    ready: Iterable[Part],
+    following: Iterable[Part] | None = None,
+    *,
+    role: str | None = None,
 ) -> list[PGresult]:
-    """The result of each part, or the error of the first that failed; `following` is made while the server works."""
+    """The result of each part, or the error of the first that failed; `following` is made while the server works.
+
+    `role` is the database role of the transaction: the server plans a statement anew when it runs under another one.
+    So each role has its own.
+    """
     async with connection.lock:
         pgconn = connection.pgconn
-        sent: list[Query | None] = []
+        sent: list[str | None] = []
         try:
             for part in ready:
-                _send(connection, *part, sent)
+                _send(connection, *part, sent, role)
             if following is not None:
                 pgconn.flush()
                 for part in following:
-                    _send(connection, *part, sent)
+                    _send(connection, *part, sent, role)
             pgconn.pipeline_sync()
             results = await connection.wait(_fetched(pgconn))
             pgconn.exit_pipeline_mode()
@@ -56,17 +64,19 @@ async def answers_of(
     return _checked(connection, sent, results)
 
 
-def _send(connection: Connection, query: Query, parameters: Mapping[str, Any], sent: list[Query | None]) -> None:
-    """Send one query, and first prepare it if that was not done; `sent` gets the query for a prepare, None for a run."""
+def _send(
+    connection: Connection, query: Query, parameters: Mapping[str, Any], sent: list[str | None], role: str | None
+) -> None:
+    """Send one query, and first prepare it if that was not done; `sent` gets its name for a prepare, None for a run."""
     statement, names = query.numbered
     values, formats = written([parameters[name] for name in names])
-    pgconn, name = connection.pgconn, query.name.encode()
+    pgconn, name = connection.pgconn, f"{query.name}@{role}" if role else query.name
     if pgconn.pipeline_status == PipelineStatus.OFF:
         pgconn.enter_pipeline_mode()
-    if query.name not in _PREPARED.setdefault(connection, set()) and query not in sent:
-        pgconn.send_prepare(name, statement.encode())
-        sent.append(query)
-    pgconn.send_query_prepared(name, values, formats)
+    if name not in _PREPARED.setdefault(connection, set()) and name not in sent:
+        pgconn.send_prepare(name.encode(), statement.encode())
+        sent.append(name)
+    pgconn.send_query_prepared(name.encode(), values, formats)
     sent.append(None)
 
 
@@ -91,13 +101,13 @@ def _fetched(pgconn: PGconn) -> PQGen[list[PGresult]]:
     return results
 
 
-def _checked(connection: Connection, sent: Sequence[Query | None], results: Sequence[PGresult]) -> list[PGresult]:
+def _checked(connection: Connection, sent: Sequence[str | None], results: Sequence[PGresult]) -> list[PGresult]:
     """Note the new prepared statements; return the results of the queries, or raise the error of the first that failed."""
     answers = []
     for prepared, result in zip(sent, results, strict=False):
         if result.status in {ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK}:
             if prepared is not None:
-                _PREPARED[connection].add(prepared.name)
+                _PREPARED[connection].add(prepared)
             else:
                 answers.append(result)
     for result in results:

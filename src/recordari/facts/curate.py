@@ -109,8 +109,9 @@ async def edit_item(
         raise InvalidInput("the item has this text already", field="content")
     ready = await make_ready(resources, owner_of(identity, old), [_edited(old, content, identity)])
     async with resources.database.transaction(identity) as tx:
-        now, ref = resources.clock(), ready.rows[0].item.source_ref
-        await free_reference(tx, [(ref, now)], await memory_storage.fact_states(tx, [ref], kind=old.kind))
+        now, new = resources.clock(), ready.rows[0].item
+        known = await memory_storage.fact_states(tx, [(new.owned_by, new.source_ref)], kind=old.kind)
+        await free_reference(tx, [(new.source_ref, now)], known)
         (remembered,), _ = await save_ready(tx, ready)
         rows = await memory_storage.lock_items(tx, sorted({item_id, remembered.id}))
         if not rows[item_id].live or not rows[remembered.id].live:

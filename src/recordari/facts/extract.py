@@ -91,7 +91,7 @@ def _new_fact(extracted: ExtractedFact, source: Item, extractor: str) -> NewItem
 
 async def _save(tx: Transaction, facts: Sequence[tuple[Row, Item]]) -> list[UUID]:
     """Write the facts and their links. Return the ids whose text is new."""
-    known = await memory_storage.fact_states(tx, [row.item.source_ref for row, _ in facts])
+    known = await memory_storage.fact_states(tx, [(row.item.owned_by, row.item.source_ref) for row, _ in facts])
     forgotten = {ref for ref, state in known.items() if state.is_forgotten}
     facts = [(row, source) for row, source in facts if row.item.source_ref not in forgotten]
     ended = await free_reference(tx, [(row.item.source_ref, source.event_time) for row, source in facts], known)

@@ -75,8 +75,9 @@ async def list_items(tx: Transaction, **filters: Any) -> list[Item]:
         Item,
         user_id=caller.user_id,
         agent_id=caller.agent_id,
-        session_ids=await line_of(tx, caller.session_id),
-        sees_all=caller.role is Role.ADMIN,
+        owned_by=caller.owned_by,
+        session_ids=await line_of(tx, caller.owned_by, caller.session_id),
+        is_admin=caller.role is Role.ADMIN,
         **filters,
     )
 

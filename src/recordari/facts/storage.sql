@@ -76,11 +76,14 @@ WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND (pinned_at IS NULL
 UPDATE items SET confidence = %(confidence)s WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
 
 -- name: list_items
--- Items that the identity may see, by filters, newest first, a page at a time.
+-- Items that the identity may see, by filters, newest first, a page at a time. An administrator sees everything of the user
+-- and agent that it names, and of all of them where it names none.
 SELECT {item_columns} FROM items
 WHERE tenant_id = %(tenant_id)s AND item_id < %(before)s AND deleted_at IS NULL AND anonymized_at IS NULL
     AND (scope = 'tenant' OR (scope = 'user' AND user_id = %(user_id)s) OR (scope = 'agent' AND agent_id = %(agent_id)s)
-        OR (scope = 'session' AND session_id = ANY(%(session_ids)s)) OR %(sees_all)s)
+        OR (scope = 'session' AND owned_by = %(owned_by)s AND session_id = ANY(%(session_ids)s))
+        OR (%(is_admin)s AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+            AND (%(agent_id)s::text IS NULL OR agent_id = %(agent_id)s)))
     AND kind = ANY(%(kinds)s)
     AND (%(scope)s::text IS NULL OR scope = %(scope)s)
     AND (%(category)s::text IS NULL OR category = %(category)s)
@@ -133,7 +136,7 @@ FROM derived d ORDER BY d.item_id
 UPDATE items i SET tier = 'persistent'
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.kind = 'fact' AND i.tier <> 'persistent'
     AND i.trust = 'user' AND (
-        SELECT count(DISTINCT s.session_id) FROM evidence e
+        SELECT count(DISTINCT session_thread(owner_of(s.user_id, s.agent_id), s.session_id)) FROM evidence e
         JOIN items s ON s.tenant_id = e.tenant_id AND s.item_id = e.source_item_id
         WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id AND s.trust = 'user') >= %(sessions)s
 RETURNING i.item_id

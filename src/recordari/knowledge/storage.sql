@@ -75,8 +75,8 @@ FROM given
 
 -- name: save_original
 -- The file itself, in the row or in the object store; it replaces the one before.
-INSERT INTO payloads (tenant_id, payload_key, document_id, media_type, bytes, sha256, body, object_key)
-VALUES (%(tenant_id)s, %(payload_key)s, %(document_id)s, %(media_type)s, %(bytes)s, %(sha256)s, %(body)s, %(object_key)s)
+INSERT INTO payloads (tenant_id, payload_key, document_id, owned_by, media_type, bytes, sha256, body, object_key)
+VALUES (%(tenant_id)s, %(payload_key)s, %(document_id)s, 'tenant', %(media_type)s, %(bytes)s, %(sha256)s, %(body)s, %(object_key)s)
 ON CONFLICT (tenant_id, payload_key) DO UPDATE SET media_type = excluded.media_type, bytes = excluded.bytes,
     sha256 = excluded.sha256, body = excluded.body, object_key = excluded.object_key
 

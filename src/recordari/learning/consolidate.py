@@ -20,7 +20,7 @@ from recordari.core.items import CORROBORATION, Kind, NewItem, Tier, Trust
 from recordari.core.telemetry import get_log
 from recordari.db import audit
 from recordari.db.database import Transaction
-from recordari.errors import Conflict, NotFound, RecordariError
+from recordari.errors import Conflict, RecordariError
 from recordari.facts import storage as facts_storage
 from recordari.facts.storage import Link
 from recordari.kit.resources import Resources
@@ -34,10 +34,9 @@ from recordari.memory.rules import Retirement
 from recordari.memory.storage import FactState
 from recordari.memory.versions import retire
 from recordari.models.base import fail_open
-from recordari.sessions import storage as sessions_storage
 from recordari.sessions.messages import summarise_session
 from recordari.sessions.rules.sessions import SessionStatus
-from recordari.sessions.sessions import NO_SUCH_SESSION
+from recordari.sessions.sessions import find_session
 from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
@@ -85,11 +84,9 @@ class _Learned:
 async def consolidate_session(resources: Resources, identity: Identity, session_id: str) -> Consolidated:
     """Consolidate a closed session now instead of within the hour after it ended."""
     require_admin(identity)
-    identity = replace(identity, user_id=None)  # acting for a user, an administrator would see only that user's rows
     async with resources.database.transaction(identity) as tx:
-        session = await sessions_storage.find_session(tx, SessionId(session_id))
-    if session is None:
-        raise NotFound(NO_SUCH_SESSION)
+        session = await find_session(tx, session_id)
+    identity = replace(identity, user_id=None)  # acting for a user, an administrator would see only that user's rows
     if session.status is not SessionStatus.CLOSED:
         raise Conflict("the session is open; close it first")
     done = await _consolidate(resources, identity, session.session_ref)
@@ -144,7 +141,7 @@ async def _learn(resources: Resources, identity: Identity, session_ref: UUID) ->
         closed = await storage.lock_closed(tx, session_ref)
         if closed is None:
             return None
-        observed = await storage.list_observed(tx, closed.session_id, limit=MOST_OBSERVED)
+        observed = await storage.list_observed(tx, closed, limit=MOST_OBSERVED)
         earlier = await storage.list_earlier(tx, closed, limit=MOST_EARLIER) if closed.agent_id else []
     observed = [item for item in observed if trusted(item)]
     nothing: Sequence[Pattern] = ()
@@ -217,7 +214,7 @@ async def _save(resources: Resources, identity: Identity, session_ref: UUID, lea
         sources = sorted({item_id for _, pattern in saved for item_id in pattern.sources})
         archived = await storage.archive_sources(tx, sources, now=now)
         summaries = await storage.promote_summaries(tx, closed.summary_ids)
-        corroborated = await storage.promote_session_facts(tx, closed.session_id, sources=CORROBORATION)
+        corroborated = await storage.promote_session_facts(tx, closed, sources=CORROBORATION)
         await storage.mark_consolidated(tx, session_ref, now=now)
         await audit.record(
             tx,
@@ -244,7 +241,7 @@ async def _save(resources: Resources, identity: Identity, session_ref: UUID, lea
 
 async def _save_patterns(tx: Transaction, learned: _Learned) -> tuple[list[tuple[UUID, Pattern]], list[UUID]]:
     """Write the patterns and their evidence. Return those that are live, and the ids whose text is new."""
-    refs = [ref for row in learned.ready.rows for ref in _versions(row.item.source_ref)]
+    refs = [(row.item.owned_by, ref) for row in learned.ready.rows for ref in _versions(row.item.source_ref)]
     known = await memory_storage.fact_states(tx, refs, kind=Kind.PROCEDURE)
     rows = [
         replace(row, item=replace(row.item, source_ref=_placed(row.item.source_ref, row.item.event_time, known)))

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.checks import BEGINNING, END
-from recordari.core.identity import AgentId, SessionId, UserId
+from recordari.core.identity import AgentId, Owner, SessionId, UserId, owned_by, session_thread
 from recordari.core.ids import FIRST, LAST, new_id
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries, Query, columns_of
@@ -24,7 +24,6 @@ from recordari.learning.rules.proposals import (
     ReviewedItem,
 )
 from recordari.learning.rules.workflows import Choice, ChoiceRow, Outcome, Posterior, Workflow
-from recordari.memory.storage import thread_of
 
 queries = Queries(__name__)
 
@@ -48,6 +47,14 @@ class Closed:
     agent_id: AgentId | None
     summary_ids: tuple[UUID, ...]
 
+    @property
+    def owned_by(self) -> Owner:
+        return owned_by(self.user_id, self.agent_id)
+
+    @property
+    def thread(self) -> str:
+        return session_thread(self.owned_by, self.session_id)
+
 
 async def list_due(tx: Transaction, *, before: datetime, after: Due | None, limit: int) -> list[Due]:
     """Sessions that were closed before `before` and are not consolidated, after the session `after`."""
@@ -66,12 +73,12 @@ async def lock_closed(tx: Transaction, session_ref: UUID) -> Closed | None:
     return Closed(**rows[0], summary_ids=tuple(UUID(fold["summary_id"]) for fold in folds))
 
 
-async def list_observed(tx: Transaction, session_id: SessionId, *, limit: int) -> list[Observed]:
-    return await tx.all(queries.list_observed, Observed, thread=thread_of(session_id), limit=limit)
+async def list_observed(tx: Transaction, closed: Closed, *, limit: int) -> list[Observed]:
+    return await tx.all(queries.list_observed, Observed, thread=closed.thread, limit=limit)
 
 
 async def list_earlier(tx: Transaction, closed: Closed, *, limit: int) -> list[Observed]:
-    return await tx.all(queries.list_earlier, Observed, **columns_of(closed), limit=limit)
+    return await tx.all(queries.list_earlier, Observed, **columns_of(closed), thread=closed.thread, limit=limit)
 
 
 async def same_topic(tx: Transaction, item_id: UUID) -> dict[UUID, datetime]:
@@ -89,9 +96,10 @@ async def promote_summaries(tx: Transaction, item_ids: Sequence[UUID]) -> list[U
     return await _item_ids(tx, queries.promote_summaries, item_ids=list(item_ids))
 
 
-async def promote_session_facts(tx: Transaction, session_id: SessionId, *, sources: int) -> list[UUID]:
+async def promote_session_facts(tx: Transaction, closed: Closed, *, sources: int) -> list[UUID]:
     """Make facts of a session persistent that have at least `sources` separate sources. Return their ids."""
-    return await _item_ids(tx, queries.promote_session_facts, session_id=session_id, sources=sources)
+    owner = {"session_id": closed.session_id, "owned_by": closed.owned_by}
+    return await _item_ids(tx, queries.promote_session_facts, **owner, sources=sources)
 
 
 async def mark_consolidated(tx: Transaction, session_ref: UUID, *, now: datetime) -> None:
@@ -277,6 +285,7 @@ async def insert_choice(tx: Transaction, choice: Choice) -> None:
         queries.insert_choice,
         choice_id=choice.choice_id,
         workflow_id=choice.workflow.workflow_id,
+        owned_by=caller.owned_by,
         agent_id=caller.agent_id,
         session_id=caller.session_id,
         run_id=caller.run_id,
@@ -290,19 +299,22 @@ async def find_choice(tx: Transaction, choice_id: UUID) -> ChoiceRow | None:
     return await tx.maybe(queries.find_choice, ChoiceRow, choice_id=choice_id)
 
 
-async def reward(tx: Transaction, outcome: Outcome) -> bool:
-    """Record an outcome and update the posterior; False when an outcome of that id exists."""
-    return await tx.run(queries.reward, **columns_of(outcome)) == 1
+async def reward(tx: Transaction, owner: Owner, outcome: Outcome) -> bool:
+    """Record an outcome and update the posterior; False when the owner has an outcome of that id."""
+    return await tx.run(queries.reward, **columns_of(outcome), owned_by=owner) == 1
 
 
-async def find_outcome(tx: Transaction, outcome_id: str) -> Outcome | None:
-    return await tx.maybe(queries.find_outcome, Outcome, outcome_id=outcome_id)
+async def find_outcome(tx: Transaction, owner: Owner | None, outcome_id: str) -> Outcome | None:
+    return await tx.maybe(queries.find_outcome, Outcome, owned_by=owner, outcome_id=outcome_id)
 
 
-async def list_outcomes(tx: Transaction, workflow_id: UUID, *, before: Outcome | None, limit: int) -> list[Outcome]:
+async def list_outcomes(
+    tx: Transaction, owner: Owner | None, workflow_id: UUID, *, before: Outcome | None, limit: int
+) -> list[Outcome]:
     before_at, before_id = (before.rewarded_at, before.outcome_id) if before else (END, "")
+    position = {"before_at": before_at, "before_id": before_id}
     return await tx.all(
-        queries.list_outcomes, Outcome, workflow_id=workflow_id, before_at=before_at, before_id=before_id, limit=limit
+        queries.list_outcomes, Outcome, owned_by=owner, workflow_id=workflow_id, **position, limit=limit
     )
 
 

@@ -24,7 +24,7 @@ ORDER BY position, item_id LIMIT %(limit)s
 SELECT * FROM (
     SELECT item_id, kind, scope, trust, speaker, content, event_time, session_id AS session FROM items
     WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND agent_id = %(agent_id)s AND trust IN ('user', 'agent')
-        AND session_id IS DISTINCT FROM %(session_id)s AND invalid_at IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL
+        AND thread IS DISTINCT FROM %(thread)s AND invalid_at IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL
         AND (scope = 'agent' OR (scope = 'user' AND user_id = %(user_id)s))
     ORDER BY item_id DESC LIMIT %(limit)s) newest
 ORDER BY event_time, item_id
@@ -58,10 +58,12 @@ RETURNING item_id
 -- name: promote_session_facts
 -- Make facts of a session persistent that have enough separate trusted sources.
 UPDATE items i SET tier = 'persistent', session_id = NULL
-WHERE i.tenant_id = %(tenant_id)s AND i.session_id = %(session_id)s AND i.kind = 'fact' AND i.tier = 'session' AND i.live
+WHERE i.tenant_id = %(tenant_id)s AND i.session_id = %(session_id)s AND owner_of(i.user_id, i.agent_id) = %(owned_by)s
+    AND i.kind = 'fact' AND i.tier = 'session' AND i.live
     AND i.anonymized_at IS NULL  -- repeated, so that the index of transient items is used
     AND i.trust IN ('user', 'agent') AND (
-        SELECT count(DISTINCT COALESCE(s.session_id, s.item_id::text)) FROM evidence e
+        SELECT count(DISTINCT COALESCE(session_thread(owner_of(s.user_id, s.agent_id), s.session_id), s.item_id::text))
+        FROM evidence e
         JOIN items s ON s.tenant_id = e.tenant_id AND s.item_id = e.source_item_id
         WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id AND s.trust IN ('user', 'agent')) >= %(sources)s
 RETURNING i.item_id
@@ -240,37 +242,41 @@ ORDER BY workflow_id LIMIT %(limit)s
 -- name: insert_choice
 -- The workflow that was drawn, and the caller.
 INSERT INTO choices (
-    tenant_id, choice_id, workflow_id, agent_id, session_id, run_id, sample, candidates, chosen_at)
+    tenant_id, choice_id, workflow_id, owned_by, agent_id, session_id, run_id, sample, candidates, chosen_at)
 VALUES (
-    %(tenant_id)s, %(choice_id)s, %(workflow_id)s, %(agent_id)s, %(session_id)s, %(run_id)s, %(sample)s,
+    %(tenant_id)s, %(choice_id)s, %(workflow_id)s, %(owned_by)s, %(agent_id)s, %(session_id)s, %(run_id)s, %(sample)s,
     %(candidates)s, %(chosen_at)s)
 
 -- name: find_choice
 -- One choice.
-SELECT choice_id, workflow_id, agent_id, session_id, run_id, sample, candidates, chosen_at FROM choices
+SELECT choice_id, workflow_id, owned_by, agent_id, session_id, run_id, sample, candidates, chosen_at FROM choices
 WHERE tenant_id = %(tenant_id)s AND choice_id = %(choice_id)s
 
 -- name: reward
 -- Record a new outcome and update the posterior, in one step; nothing when the outcome exists.
 WITH added AS (
-    INSERT INTO outcomes (tenant_id, outcome_id, workflow_id, choice_id, score, rewarded_at)
+    INSERT INTO outcomes (tenant_id, outcome_id, owned_by, workflow_id, choice_id, score, rewarded_at)
     VALUES (
-        %(tenant_id)s, %(outcome_id)s, %(workflow_id)s, %(choice_id)s, %(score)s::float8::numeric, %(rewarded_at)s)
-    ON CONFLICT (tenant_id, outcome_id) DO NOTHING
+        %(tenant_id)s, %(outcome_id)s, %(owned_by)s, %(workflow_id)s, %(choice_id)s, %(score)s::float8::numeric,
+        %(rewarded_at)s)
+    ON CONFLICT (tenant_id, outcome_id, owned_by) DO NOTHING
     RETURNING workflow_id, score
 )
 UPDATE workflows w SET alpha = w.alpha + added.score, beta = w.beta + 1 - added.score, rewards = w.rewards + 1
 FROM added WHERE w.tenant_id = %(tenant_id)s AND w.workflow_id = added.workflow_id
 
 -- name: find_outcome
--- One outcome.
+-- One outcome of an owner, or of any.
 SELECT outcome_id, workflow_id, choice_id, score::float8 AS score, rewarded_at FROM outcomes
 WHERE tenant_id = %(tenant_id)s AND outcome_id = %(outcome_id)s
+    AND (%(owned_by)s::text IS NULL OR owned_by = %(owned_by)s)
+ORDER BY rewarded_at LIMIT 1
 
 -- name: list_outcomes
--- Outcomes of a workflow, newest first, before a position.
+-- Outcomes of a workflow, of an owner or of all, newest first, before a position.
 SELECT outcome_id, workflow_id, choice_id, score::float8 AS score, rewarded_at FROM outcomes
 WHERE tenant_id = %(tenant_id)s AND workflow_id = %(workflow_id)s
+    AND (%(owned_by)s::text IS NULL OR owned_by = %(owned_by)s)
     AND (rewarded_at, outcome_id) < (%(before_at)s, %(before_id)s)
 ORDER BY rewarded_at DESC, outcome_id DESC LIMIT %(limit)s
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from recordari.core.identity import Identity, checked_id
+from recordari.core.identity import Identity, Role, checked_id
 from recordari.core.ids import new_id
 from recordari.core.telemetry import measured
 from recordari.db import audit
@@ -175,9 +175,11 @@ async def reward(
             rewarded_at=resources.clock(),
         )
         await _find(tx, outcome.workflow_id, "there is no such choice or workflow")
-        was_new = await storage.reward(tx, outcome)
+        # Whoever scores a choice gives the outcome of the one who drew it: a choice has one.
+        owner = choice.owned_by if choice is not None else identity.owned_by
+        was_new = await storage.reward(tx, owner, outcome)
         if not was_new:
-            known = await storage.find_outcome(tx, outcome.outcome_id)
+            known = await storage.find_outcome(tx, owner, outcome.outcome_id)
             if known is None or (known.workflow_id, known.score) != (outcome.workflow_id, outcome.score):
                 raise Conflict("this outcome_id belongs to another outcome; use another one", field="outcome_id")
         workflow = await _find(tx, outcome.workflow_id)
@@ -225,12 +227,13 @@ async def list_outcomes(
     before: str | None = None,
     limit: int = 50,
 ) -> list[Outcome]:
-    """Outcomes of a workflow, newest first; `before` is the id of the last one seen."""
+    """Your outcomes of a workflow, newest first; `before` is the id of the last one seen. An administrator sees all."""
+    owner = None if identity.role is Role.ADMIN else identity.owned_by
     async with resources.database.transaction(identity) as tx:
-        position = await storage.find_outcome(tx, before) if before is not None else None
+        position = await storage.find_outcome(tx, owner, before) if before is not None else None
         if before is not None and position is None:
             raise NotFound("there is no such outcome")
-        return await storage.list_outcomes(tx, workflow_id, before=position, limit=min(limit, MAX_PAGE))
+        return await storage.list_outcomes(tx, owner, workflow_id, before=position, limit=min(limit, MAX_PAGE))
 
 
 async def sweep_choices(resources: Resources, identity: Identity, **_: Any) -> None:

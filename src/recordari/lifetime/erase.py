@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from recordari.core.identity import Identity, UserId, checked_id
+from recordari.core.identity import Identity, UserId, checked_id, owned_by
 from recordari.core.ids import new_id
 from recordari.db import audit, jobs
 from recordari.db.database import RETENTION_ROLE
@@ -111,18 +111,15 @@ async def _erase_sessions(resources: Resources, identity: Identity, erasure: Era
     """Remove a batch of the user's sessions with everything in them; False if there are none."""
     assert erasure.user_id is not None
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
-        await storage.unplace_items(tx, erasure.user_id, before=erasure.requested_at)
         sessions = await storage.list_sessions(tx, erasure.user_id, before=erasure.requested_at, limit=SESSIONS_AT_ONCE)
-        run_ids = [run_id for session in sessions for run_id in session.run_ids]
-        run_ids += await storage.list_runs(tx, erasure.user_id, before=erasure.requested_at)
-        if not sessions and not run_ids:
+        if not sessions:
             return False
+        run_ids = [run_id for session in sessions for run_id in session.run_ids]
         await storage.pseudonymise_audit(tx, [*(session.session_id for session in sessions), *run_ids])
-        await storage.delete_runs(tx, run_ids)
-        await storage.delete_sessions(tx, sessions)
+        await storage.delete_sessions(tx, erasure.user_id, sessions)
         await storage.progress(tx, erasure.erasure_id, sessions=len(sessions))
     for session in sessions:
-        await resources.get(SessionCache).drop(identity.tenant_id, session.session_id)
+        await resources.get(SessionCache).drop(identity.tenant_id, owned_by(erasure.user_id, None), session.session_id)
     return True
 
 
@@ -133,6 +130,7 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
         await storage.delete_jobs(tx, erasure.user_id)
     await remove_discarded(resources, identity)
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
+        await storage.unplace_items(tx, erasure.user_id, before=erasure.requested_at)
         cached = await storage.list_state_sessions(tx, erasure.user_id, before=erasure.requested_at)
         await storage.delete_user(tx, erasure.user_id, before=erasure.requested_at)
         await storage.pseudonymise_audit(tx, [erasure.user_id])
@@ -142,7 +140,7 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
                 tx, "user.erase", "erasure", erasure.erasure_id, items=finished.items, sessions=finished.sessions
             )
     for session_id in cached:
-        await resources.get(SessionCache).drop(identity.tenant_id, session_id)
+        await resources.get(SessionCache).drop(identity.tenant_id, owned_by(erasure.user_id, None), session_id)
     await complete_journal(resources, identity)
     resources.forget_tenant(identity.tenant_id)
     return finished or await get_erasure(resources, identity, erasure.erasure_id)

@@ -14,12 +14,12 @@ from datetime import datetime
 from uuid import UUID
 
 from recordari.core.checks import check_reason
-from recordari.core.identity import Identity, Scope, SessionId, checked_id
-from recordari.core.items import Kind
+from recordari.core.identity import Identity, Owner, Role, Scope, SessionId, checked_id
+from recordari.core.items import Item, Kind
 from recordari.core.telemetry import get_log
 from recordari.db import audit, outbox
 from recordari.db.database import RETENTION_ROLE, Transaction
-from recordari.errors import Conflict, NotFound, ProviderError
+from recordari.errors import Conflict, Forbidden, NotFound, ProviderError
 from recordari.facts import storage as facts_storage
 from recordari.kit.resources import Resources
 from recordari.lifetime import storage
@@ -48,10 +48,13 @@ class Forgotten:
     summaries_renewed: int = 0
 
 
+_SessionKey = tuple[Owner, SessionId]
+
+
 @dataclass(slots=True, kw_only=True)
 class _Cascade:
     targets: dict[UUID, RedactionTarget] = field(default_factory=dict)
-    sessions: dict[SessionId, Summaries] = field(default_factory=dict)
+    sessions: dict[_SessionKey, Summaries] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +72,7 @@ async def forget(
 
     Earlier versions of a fact with the same words are redacted too. `dry_run` only reports the items.
     """
-    item = await items.get_item(resources, identity, item_id)
-    refuse_shared(item)
-    if item.scope == Scope.TENANT:
-        require_admin(identity)
+    _require_owner(identity, await items.get_item(resources, identity, item_id))
     check_reason(reason)
     async with resources.database.transaction(identity) as tx:
         item_ids = list(dict.fromkeys([item_id, *await facts_storage.same_words(tx, item_id)]))
@@ -82,6 +82,18 @@ async def forget(
         cascade = await _cascade(tx, item_ids)
     _refuse_held(cascade)
     return Forgotten(item_ids=tuple(cascade.targets), summaries_renewed=len(cascade.sessions))
+
+
+def _require_owner(identity: Identity, item: Item) -> None:
+    """Raise unless the identity may forget or hold an item that it sees: its owner, or an administrator.
+
+    What has the scope agent is seen by all of the agent's users, but it is of the one it was written for.
+    """
+    refuse_shared(item)
+    if item.scope is Scope.TENANT:
+        require_admin(identity)
+    if identity.role is not Role.ADMIN and item.user_id is not None and identity.user_id not in {None, item.user_id}:
+        raise Forbidden("this memory was written for another user; that user or an administrator may do this")
 
 
 async def forget_items(resources: Resources, identity: Identity, item_ids: Sequence[UUID], *, reason: str) -> Forgotten:
@@ -148,20 +160,21 @@ async def _cascade(tx: Transaction, item_ids: Sequence[UUID]) -> _Cascade:
 
 
 async def _summaries_of(
-    tx: Transaction, locked: Sequence[RedactionTarget], sessions: dict[SessionId, Summaries]
+    tx: Transaction, locked: Sequence[RedactionTarget], sessions: dict[_SessionKey, Summaries]
 ) -> list[UUID]:
     """The ids of summaries that include one of these messages; `sessions` gets their sessions without them."""
     messages = [
-        (target.session_id, target.position)
+        ((target.session_owner, target.session_id), target.position)
         for target in locked
         if target.kind == Kind.CHAT_MESSAGE and target.session_id is not None and target.position is not None
     ]
-    unread = dict.fromkeys(session_id for session_id, _ in messages if session_id not in sessions)
-    sessions.update({session.session_id: session for session in await storage.lock_sessions(tx, list(unread))})
+    unread = dict.fromkeys(key for key, _ in messages if key not in sessions)
+    found = await storage.lock_sessions(tx, list(unread))
+    sessions.update({(session.owned_by, session.session_id): session for session in found})
     summary_ids: list[UUID] = []
-    for session_id, position in messages:
-        if session_id in sessions:
-            sessions[session_id], removed = _without(sessions[session_id], position)
+    for key, position in messages:
+        if key in sessions:
+            sessions[key], removed = _without(sessions[key], position)
             summary_ids.extend(removed)
     return summary_ids
 
@@ -222,7 +235,7 @@ async def remove_discarded(resources: Resources, identity: Identity) -> int:
 
 async def hold(resources: Resources, identity: Identity, item_id: UUID, action_id: str) -> bool:
     """Hold an item for an action: nothing may remove it until you release it. False if the action holds it already."""
-    refuse_shared(await items.get_item(resources, identity, item_id))
+    _require_owner(identity, await items.get_item(resources, identity, item_id))
     checked_id("action_id", action_id)
     async with resources.database.transaction(identity) as tx:
         is_new = await storage.insert_hold(tx, item_id, action_id)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recordari.core.identity import RunId, Scope, SessionId, UserId
+from recordari.core.identity import Owner, RunId, Scope, SessionId, UserId, owned_by
 from recordari.core.items import REDACTED, Kind
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
@@ -19,9 +19,10 @@ from recordari.sessions.rules.sessions import Fold
 queries = Queries(__name__)
 
 ERASED_TABLES = frozenset(
-    {"api_keys", "erasures", "items", "profiles", "runs", "sessions", "state", "state_owners", "users", "vectors"}
+    {"api_keys", "erasures", "items", "mentions", "profiles", "runs", "sessions", "users", "vectors"}
+    | {"choices", "notes", "outcomes", "payloads", "state", "state_owners", "tool_calls", "turn_states", "turns"}
 )
-"""Every table with a column `user_id`; a test compares it with the schema, so that no new one is overlooked."""
+"""Every table with a column `user_id` or `owned_by`; a test compares it with the schema: no new one is overlooked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class RedactionTarget:
     kind: Kind
     scope: Scope
     session_id: SessionId | None
+    session_owner: Owner
     thread: str | None
     position: int | None
     is_held: bool
@@ -51,6 +53,7 @@ class Tombstone:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summaries:
     session_id: SessionId
+    owned_by: Owner
     session_ref: UUID
     summary_id: UUID | None
     summarised_to: int
@@ -92,8 +95,9 @@ async def unembed_followers(tx: Transaction, item_ids: Sequence[UUID]) -> list[U
     return [row["item_id"] for row in await tx.dicts(queries.unembed_followers, item_ids=list(item_ids))]
 
 
-async def lock_sessions(tx: Transaction, session_ids: Sequence[SessionId]) -> list[Summaries]:
-    rows = await tx.dicts(queries.lock_sessions, session_ids=list(session_ids))
+async def lock_sessions(tx: Transaction, keys: Sequence[tuple[Owner, SessionId]]) -> list[Summaries]:
+    owners, session_ids = [owner for owner, _ in keys], [session_id for _, session_id in keys]
+    rows = await tx.dicts(queries.lock_sessions, owners=owners, session_ids=session_ids)
     for row in rows:
         row["folds"] = tuple(Fold(**fold | {"summary_id": UUID(fold["summary_id"])}) for fold in row["folds"])
     return [Summaries(**row) for row in rows]
@@ -104,6 +108,7 @@ async def reset_summary(tx: Transaction, session: Summaries) -> None:
     await tx.run(
         queries.reset_summary,
         session_id=session.session_id,
+        owned_by=session.owned_by,
         summary_id=session.summary_id,
         summarised_to=session.summarised_to,
         folded_to=session.folded_to,
@@ -197,36 +202,31 @@ async def list_items(tx: Transaction, user_id: UserId, *, before: datetime, limi
 
 
 async def unplace_items(tx: Transaction, user_id: UserId, *, before: datetime) -> None:
-    await tx.run(queries.unplace_items, user_id=user_id, before=before)
+    await tx.run(queries.unplace_items, owned_by=owned_by(user_id, None), before=before)
 
 
 async def list_sessions(tx: Transaction, user_id: UserId, *, before: datetime, limit: int) -> list[SessionOfUser]:
     return await tx.all(queries.list_sessions, SessionOfUser, user_id=user_id, before=before, limit=limit)
 
 
-async def list_runs(tx: Transaction, user_id: UserId, *, before: datetime) -> list[RunId]:
-    return [row["run_id"] for row in await tx.dicts(queries.list_runs, user_id=user_id, before=before)]
-
-
-async def delete_runs(tx: Transaction, run_ids: Sequence[RunId]) -> None:
-    await tx.run(queries.delete_runs, run_ids=list(run_ids))
-
-
-async def delete_sessions(tx: Transaction, sessions: Sequence[SessionOfUser]) -> None:
+async def delete_sessions(tx: Transaction, user_id: UserId, sessions: Sequence[SessionOfUser]) -> None:
     await tx.run(
         queries.delete_sessions,
+        owned_by=owned_by(user_id, None),
+        run_ids=[run_id for session in sessions for run_id in session.run_ids],
         session_ids=[session.session_id for session in sessions],
         session_refs=[session.session_ref for session in sessions],
     )
 
 
 async def list_state_sessions(tx: Transaction, user_id: UserId, *, before: datetime) -> list[SessionId]:
-    rows = await tx.dicts(queries.list_state_sessions, user_id=user_id, before=before)
+    rows = await tx.dicts(queries.list_state_sessions, owned_by=owned_by(user_id, None), before=before)
     return [SessionId(row["owner_id"]) for row in rows]
 
 
 async def delete_user(tx: Transaction, user_id: UserId, *, before: datetime) -> None:
-    await tx.run(queries.delete_user, user_id=user_id, before=before, redacted=REDACTED)
+    owner = owned_by(user_id, None)
+    await tx.run(queries.delete_user, user_id=user_id, owned_by=owner, before=before, redacted=REDACTED)
 
 
 async def delete_jobs(tx: Transaction, user_id: UserId) -> None:

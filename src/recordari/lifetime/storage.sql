@@ -1,6 +1,6 @@
 -- name: lock_items
 -- Items that are to be forgotten, locked until the end of the transaction, and whether an action rests on each.
-SELECT i.item_id, i.kind, i.scope, i.session_id, i.thread, i.position, EXISTS (
+SELECT i.item_id, i.kind, i.scope, i.session_id, owner_of(i.user_id, i.agent_id) AS session_owner, i.thread, i.position, EXISTS (
     SELECT FROM holds h WHERE h.tenant_id = i.tenant_id AND h.item_id = i.item_id) AS is_held
 FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.anonymized_at IS NULL
@@ -83,15 +83,16 @@ SELECT item_id FROM followers
 
 -- name: lock_sessions
 -- The sessions of these ids as far as their summaries go, locked.
-SELECT session_id, session_ref, summary_id, summarised_to, folded_to, folds FROM sessions
-WHERE tenant_id = %(tenant_id)s AND session_id = ANY(%(session_ids)s) ORDER BY session_id FOR UPDATE
+SELECT session_id, owned_by, session_ref, summary_id, summarised_to, folded_to, folds FROM sessions
+WHERE tenant_id = %(tenant_id)s AND (session_id, owned_by) IN (SELECT * FROM unnest(%(session_ids)s::text[], %(owners)s::text[]))
+ORDER BY session_id, owned_by FOR UPDATE
 
 -- name: reset_summary
 -- Take a session's summaries back to places; where the rolling one tells too much it begins again.
 UPDATE sessions SET summary = CASE WHEN %(summary_id)s::uuid IS NULL THEN '' ELSE summary END, summary_id = %(summary_id)s,
     summary_trust = CASE WHEN %(summary_id)s::uuid IS NULL THEN 'agent' ELSE summary_trust END,
     summarised_to = %(summarised_to)s, folds = %(folds)s, folded_to = %(folded_to)s
-WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
+WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s
 
 -- name: list_discarded
 -- Objects that are to be removed; one that another row still points to is not.
@@ -110,10 +111,13 @@ SELECT i.item_id, i.tier, i.deleted_at,
     i.archived_at,
     CASE i.tier
         WHEN 'run' THEN COALESCE(
-            (SELECT r.ended_at FROM runs r WHERE r.tenant_id = i.tenant_id AND r.run_id = i.run_id),
-            (SELECT s.closed_at FROM sessions s WHERE s.tenant_id = i.tenant_id AND s.session_id = i.session_id))
+            (SELECT r.ended_at FROM runs r
+             WHERE r.tenant_id = i.tenant_id AND r.run_id = i.run_id AND r.owned_by = owner_of(i.user_id, i.agent_id)),
+            (SELECT s.closed_at FROM sessions s
+             WHERE s.tenant_id = i.tenant_id AND s.session_id = i.session_id AND s.owned_by = owner_of(i.user_id, i.agent_id)))
         WHEN 'session' THEN
-            (SELECT s.closed_at FROM sessions s WHERE s.tenant_id = i.tenant_id AND s.session_id = i.session_id)
+            (SELECT s.closed_at FROM sessions s
+             WHERE s.tenant_id = i.tenant_id AND s.session_id = i.session_id AND s.owned_by = owner_of(i.user_id, i.agent_id))
     END AS scope_ended_at,
     i.pinned_at IS NOT NULL AS is_pinned,
     EXISTS (SELECT FROM holds h WHERE h.tenant_id = i.tenant_id AND h.item_id = i.item_id) AS is_held
@@ -158,7 +162,8 @@ SELECT object_key FROM payloads WHERE tenant_id = %(tenant_id)s AND object_key =
 SELECT i.item_id, i.kind, i.tier, i.trust, i.created_at, COALESCE(a.times, 0) AS accesses, a.last_at,
     octet_length(i.terms) / 4 AS terms, i.pinned_at IS NOT NULL AS is_pinned,
     (SELECT count(*) FROM mentions m WHERE m.tenant_id = i.tenant_id AND m.item_id = i.item_id) AS names,
-    (SELECT count(DISTINCT COALESCE(s.session_id, s.item_id::text)) FROM evidence e
+    (SELECT count(DISTINCT COALESCE(session_thread(owner_of(s.user_id, s.agent_id), s.session_id), s.item_id::text))
+     FROM evidence e
      JOIN items s ON s.tenant_id = e.tenant_id AND s.item_id = e.source_item_id AND s.anonymized_at IS NULL
         AND s.trust IN ('user', 'agent')
      WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id) AS sources
@@ -237,64 +242,61 @@ WHERE tenant_id = %(tenant_id)s AND erasure_id = %(erasure_id)s
  WHERE tenant_id = %(tenant_id)s AND scope = ANY('{session,user,agent,tenant}') AND user_id = %(user_id)s
     AND anonymized_at IS NULL AND (created_at <= %(before)s OR event_time <= %(before)s) LIMIT %(limit)s)
 UNION
-(SELECT i.item_id FROM sessions s JOIN items i ON i.tenant_id = s.tenant_id AND i.thread = 'session:' || s.session_id
+(SELECT i.item_id FROM sessions s
+ JOIN items i ON i.tenant_id = s.tenant_id AND i.thread = session_thread(s.owned_by, s.session_id)
  WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.opened_at <= %(before)s AND i.user_id IS NULL
     AND i.anonymized_at IS NULL AND i.created_at <= %(before)s LIMIT %(limit)s)
 
 -- name: unplace_items
--- Remove rows that were redacted earlier from the user's threads.
-UPDATE items i SET thread = NULL, position = NULL FROM sessions s
-WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.opened_at <= %(before)s
-    AND i.tenant_id = s.tenant_id AND i.thread = 'session:' || s.session_id AND i.anonymized_at IS NOT NULL
+-- Remove rows that were redacted earlier from the user's threads, which name the user.
+UPDATE items SET thread = NULL, position = NULL
+WHERE tenant_id = %(tenant_id)s AND anonymized_at IS NOT NULL AND created_at <= %(before)s
+    AND starts_with(thread, session_thread(%(owned_by)s, ''))
 
 -- name: list_sessions
 -- Sessions of a user with the runs in them, some at a time.
 SELECT s.session_id, s.session_ref, ARRAY(
-    SELECT r.run_id FROM runs r WHERE r.tenant_id = s.tenant_id AND r.session_id = s.session_id) AS run_ids
+    SELECT r.run_id FROM runs r
+    WHERE r.tenant_id = s.tenant_id AND r.session_id = s.session_id AND r.owned_by = s.owned_by) AS run_ids
 FROM sessions s
 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.opened_at <= %(before)s
 ORDER BY s.session_ref LIMIT %(limit)s
 
--- name: list_runs
--- Runs of a user in sessions of others.
-SELECT run_id FROM runs WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND started_at <= %(before)s
-
--- name: delete_runs
--- Remove runs with their turns, calls and state, and their ids from what stays.
-WITH owned AS (
-    DELETE FROM state_owners WHERE tenant_id = %(tenant_id)s AND owner_kind = 'run' AND owner_id = ANY(%(run_ids)s)
-), chosen AS (
-    UPDATE choices SET run_id = NULL, session_id = NULL WHERE tenant_id = %(tenant_id)s AND run_id = ANY(%(run_ids)s)
-)
-DELETE FROM runs WHERE tenant_id = %(tenant_id)s AND run_id = ANY(%(run_ids)s)
-
 -- name: delete_sessions
--- Remove sessions with everything that ends with them, and their ids from what stays.
+-- Remove sessions of a user with everything that ends with them, their runs too, and their ids from what stays.
 WITH owned AS (
-    DELETE FROM state_owners WHERE tenant_id = %(tenant_id)s AND owner_kind = 'session' AND owner_id = ANY(%(session_ids)s)
-), chosen AS (
-    UPDATE choices SET session_id = NULL, run_id = NULL
-    WHERE tenant_id = %(tenant_id)s AND session_id = ANY(%(session_ids)s)
+    DELETE FROM state_owners WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND (
+        (owner_kind = 'session' AND owner_id = ANY(%(session_ids)s)) OR (owner_kind = 'run' AND owner_id = ANY(%(run_ids)s)))
 ), waiting AS (
     DELETE FROM outbox WHERE tenant_id = %(tenant_id)s AND ref = ANY(%(session_refs)s)
 ), following AS (
-    UPDATE sessions SET continues = NULL WHERE tenant_id = %(tenant_id)s AND continues = ANY(%(session_ids)s)
-        AND session_id <> ALL(%(session_ids)s)
+    UPDATE sessions SET continues = NULL WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s
+        AND continues = ANY(%(session_ids)s) AND session_id <> ALL(%(session_ids)s)
 )
-DELETE FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = ANY(%(session_ids)s)
+DELETE FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = ANY(%(session_ids)s) AND owned_by = %(owned_by)s
 
 -- name: list_state_sessions
 -- Sessions in which a user keeps state, whether or not anything was said in them.
 SELECT owner_id FROM state_owners
-WHERE tenant_id = %(tenant_id)s AND owner_kind = 'session' AND user_id = %(user_id)s AND written_at <= %(before)s
+WHERE tenant_id = %(tenant_id)s AND owner_kind = 'session' AND owned_by = %(owned_by)s AND written_at <= %(before)s
 
 -- name: delete_user
 -- Remove a user's own row, profile, keys, state, entries and opinions; a key is closed for good and loses its name.
+-- What workflows learnt stays, and names nobody any more.
 WITH closed AS (
     UPDATE api_keys SET user_id = NULL, name = %(redacted)s, revoked_at = COALESCE(revoked_at, now())
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND created_at <= %(before)s
+), struck AS (
+    UPDATE api_keys SET users = array_remove(users, %(user_id)s::text)
+    WHERE tenant_id = %(tenant_id)s AND %(user_id)s::text = ANY(users)
 ), owned AS (
-    DELETE FROM state_owners WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND written_at <= %(before)s
+    DELETE FROM state_owners WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND written_at <= %(before)s
+), chosen AS (
+    UPDATE choices SET owned_by = 'tenant', session_id = NULL, run_id = NULL
+    WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND chosen_at <= %(before)s
+), rewarded AS (
+    UPDATE outcomes SET owned_by = 'erased:' || gen_random_uuid()
+    WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND rewarded_at <= %(before)s
 ), put AS (
     DELETE FROM entries
     WHERE tenant_id = %(tenant_id)s AND scope = 'user' AND owner_id = %(user_id)s AND updated_at <= %(before)s

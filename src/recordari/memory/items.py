@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import Identity, Role, Scope
+from recordari.core.identity import Identity, Role, Scope, owned_by
 from recordari.core.items import Item
 from recordari.core.text import LONGEST_CHARACTER, characters_begun
 from recordari.db.database import READ_ONLY, Transaction
@@ -44,7 +44,8 @@ async def read_tool_output(
     if start < 0 or (length is not None and length < 1):
         raise InvalidInput("start must not be negative, and length must be at least 1")
     async with resources.database.transaction(identity) as tx:
-        payload = await storage.find_payload(tx, key, session_ids=await storage.line_of(tx, identity.session_id))
+        line = await storage.line_of(tx, identity.owned_by, identity.session_id)
+        payload = await storage.find_payload(tx, key, session_ids=line)
     if payload is None:
         raise NotFound(NO_SUCH_OUTPUT)
     rest = max(0, payload.size - start)
@@ -93,4 +94,7 @@ async def _may_see(tx: Transaction, item: Item) -> bool:
         case Scope.AGENT:
             return item.agent_id == identity.agent_id
         case Scope.SESSION:
-            return item.session_id in await storage.line_of(tx, identity.session_id)
+            owner = owned_by(item.user_id, item.agent_id)
+            return owner == identity.owned_by and item.session_id in await storage.line_of(
+                tx, owner, identity.session_id
+            )

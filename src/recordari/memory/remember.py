@@ -14,7 +14,7 @@ from uuid import UUID
 from recordari.core.cache import each
 from recordari.core.checks import Progress
 from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
-from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice
+from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice, owned_by, session_thread
 from recordari.core.ids import new_id
 from recordari.core.items import (
     EXTRACT_TOPIC,
@@ -35,7 +35,7 @@ from recordari.memory import storage
 from recordari.memory.index import EMBED_TOPIC, Threads, derive
 from recordari.memory.objects import Objects
 from recordari.memory.rules import SETTING, Extraction, embedded_text, entities_in, searched_text
-from recordari.memory.storage import Key, Meaning, Row, thread_of
+from recordari.memory.storage import Key, Meaning, Row
 from recordari.memory.tenant_view import TenantViews
 from recordari.memory.versions import free_reference, link_predecessor
 from recordari.models.base import fail_open_now
@@ -213,7 +213,7 @@ async def make_ready(resources: Resources, identity: Identity, news: Sequence[Ne
 
 def with_source_ref(row: Row, source_ref: str) -> Row:
     """The row under another reference, which is known only inside the transaction."""
-    key = payload_key(row.item.kind, source_ref) if row.item.payload is not None else None
+    key = payload_key(row.item.owned_by, row.item.kind, source_ref) if row.item.payload is not None else None
     return replace(row, item=replace(row.item, source_ref=source_ref, payload_key=key))
 
 
@@ -233,7 +233,7 @@ async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], l
         item_id, was_new = row.item_id, row.item_id in inserted
         if not was_new:
             with _naming_item(index):
-                key = known.get((str(row.item.kind), row.item.source_ref))
+                key = known.get((row.item.owned_by, str(row.item.kind), row.item.source_ref))
                 item_id, is_changed = await _save_existing(tx, row, key, objects.get(row.item_id))
             # Its own id: a connection wrote it and was lost before it could answer.
             was_new = key is not None and item_id == row.item_id
@@ -249,8 +249,9 @@ async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], l
 
 async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], again: Sequence[int]) -> list[UUID]:
     """Make facts current again that ended since they were stated. Return the ids of the new versions."""
-    stated = [(ready.rows[index].item.source_ref, ready.rows[index].item.event_time) for index in again]
-    known = await storage.fact_states(tx, [source_ref for source_ref, _ in stated])
+    items = [ready.rows[index].item for index in again]
+    stated = [(item.source_ref, item.event_time) for item in items]
+    known = await storage.fact_states(tx, [(item.owned_by, item.source_ref) for item in items])
     ended = await free_reference(tx, stated, known)
     new_indexes = [index for index in again if ready.rows[index].item.source_ref in ended]
     rows = tuple(ready.rows[index] for index in new_indexes)
@@ -334,7 +335,10 @@ async def _rows(
     texts = [(searched_text(item.kind, item.content, item.metadata), item.speaker) for item in items]
     columns = await derive(resources, texts, language=view.language)
     threads = [
-        thread_of(item.session_id) if KINDS[item.kind].is_threaded and item.session_id else None for item in items
+        session_thread(owned_by(item.user_id, item.agent_id), item.session_id)
+        if KINDS[item.kind].is_threaded and item.session_id
+        else None
+        for item in items
     ]
     return [
         Row(item_id=new_id(), item=item, indexed=indexed, thread=thread, masked=counts)
@@ -366,13 +370,12 @@ def _remembered(row: Row, item_id: UUID, *, was_new: bool) -> Remembered:
 async def _save_existing(tx: Transaction, row: Row, key: Key | None, object_key: str | None) -> tuple[UUID, bool]:
     """Save an item whose key exists. Return the id of its row, and whether its text was changed."""
     if key is None:
-        if await storage.is_taken(tx, row.item):  # by a row that this identity may not see
-            raise Conflict(TAKEN, field="source_ref")
         # It was forgotten: its redacted row is left, or none when its user was erased.
         await storage.discard_object(tx, object_key)
         return await storage.find_buried(tx, row.item) or row.item_id, False
     if not key.belongs_to(row.item):
-        line = await storage.line_of(tx, row.item.session_id)
+        owner = owned_by(row.item.user_id, row.item.agent_id)
+        line = await storage.line_of(tx, owner, row.item.session_id)
         if not key.belongs_to(row.item, line=line):
             raise Conflict(TAKEN, field="source_ref")
     if key.content_hash == row.item.content_hash:

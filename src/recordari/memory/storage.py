@@ -13,7 +13,7 @@ from uuid import UUID
 import numpy as np
 from psycopg.types.json import Jsonb
 
-from recordari.core.identity import Identity, Role, Scope, SessionId
+from recordari.core.identity import Identity, Owner, Role, Scope, SessionId
 from recordari.core.ids import new_id
 from recordari.core.items import WRITTEN_COLUMNS, Item, Kind, Prepared
 from recordari.core.text import tsquery_literal
@@ -37,8 +37,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """The row of a kind and a `source_ref`, and its owner."""
+    """The row of a kind and a `source_ref` of an owner, and who sees it."""
 
+    owned_by: str
     kind: str
     source_ref: str
     item_id: UUID
@@ -49,7 +50,7 @@ class Key:
     session_id: str | None
 
     def belongs_to(self, item: Prepared, *, line: Sequence[SessionId] = ()) -> bool:
-        """Whether the row has the owner of a new item with the same key.
+        """Whether the same people see the row as a new item with the same key.
 
         `line` are the sessions that the item's session continues: a message may come again after its session was closed.
         """
@@ -157,18 +158,12 @@ _READERS = {name: _reader(name) for name in WRITTEN_COLUMNS} | {
 }
 
 
-async def find_keys(tx: Transaction, items: Sequence[Prepared]) -> dict[tuple[str, str], Key]:
+async def find_keys(tx: Transaction, items: Sequence[Prepared]) -> dict[tuple[str, str, str], Key]:
+    """The rows of the same keys, by owner, kind and reference."""
     kinds, source_refs = [str(item.kind) for item in items], [item.source_ref for item in items]
-    keys = await tx.all(queries.find_keys, Key, kinds=kinds, source_refs=source_refs)
-    return {(key.kind, key.source_ref): key for key in keys}
-
-
-async def is_taken(tx: Transaction, item: Prepared) -> bool:
-    """Whether the key of an item exists, also in rows that the identity may not see."""
-    await tx.run(queries.act_for_the_tenant)
-    taken = await tx.value(queries.is_taken, kind=item.kind, source_ref=item.source_ref)
-    await tx.run(queries.act_for_the_user)
-    return bool(taken)
+    owners = [item.owned_by for item in items]
+    keys = await tx.all(queries.find_keys, Key, owners=owners, kinds=kinds, source_refs=source_refs)
+    return {(key.owned_by, key.kind, key.source_ref): key for key in keys}
 
 
 async def replace_item(tx: Transaction, item_id: UUID, row: Row) -> None:
@@ -221,6 +216,7 @@ async def find_payload(tx: Transaction, payload_key: str, *, session_ids: Sequen
         payload_key=payload_key,
         user_id=caller.user_id,
         agent_id=caller.agent_id,
+        owned_by=caller.owned_by,
         session_ids=list(session_ids),
         is_admin=caller.role is Role.ADMIN,
     )
@@ -229,22 +225,24 @@ async def find_payload(tx: Transaction, payload_key: str, *, session_ids: Sequen
 MOST_IN_LINE = 200
 
 
-def thread_of(session_id: SessionId) -> str:
-    return f"session:{session_id}"
-
-
-async def line_of(tx: Transaction, session_id: SessionId | None) -> list[SessionId]:
-    """The sessions that share memory with a session: those it continues, and those that continue it."""
+async def line_of(tx: Transaction, owner: Owner, session_id: SessionId | None) -> list[SessionId]:
+    """The sessions that share memory with an owner's session: those it continues, and those that continue it."""
     if session_id is None:
         return []
-    rows = await tx.dicts(queries.line_of, session_id=session_id, limit=MOST_IN_LINE)
+    rows = await tx.dicts(queries.line_of, owned_by=owner, session_id=session_id, limit=MOST_IN_LINE)
     return [SessionId(row["session_id"]) for row in rows] or [session_id]
 
 
 async def read_line(database: Database, identity: Identity) -> list[SessionId]:
     if identity.session_id is None:
         return []
-    rows = await database.execute(identity, queries.line_of, session_id=identity.session_id, limit=MOST_IN_LINE)
+    rows = await database.execute(
+        identity,
+        queries.line_of,
+        owned_by=identity.owned_by,
+        session_id=identity.session_id,
+        limit=MOST_IN_LINE,
+    )
     return [SessionId(session_id) for (session_id,) in rows] or [identity.session_id]
 
 
@@ -308,9 +306,12 @@ class Locked:
     is_forgotten: bool
 
 
-async def fact_states(tx: Transaction, source_refs: Sequence[str], *, kind: Kind = Kind.FACT) -> dict[str, FactState]:
-    """The states of items by reference."""
-    states = await tx.all(queries.fact_states, FactState, kind=kind, source_refs=list(source_refs))
+async def fact_states(
+    tx: Transaction, refs: Sequence[tuple[Owner, str]], *, kind: Kind = Kind.FACT
+) -> dict[str, FactState]:
+    """The states of items by reference, each of its owner."""
+    owners, source_refs = [owner for owner, _ in refs], [ref for _, ref in refs]
+    states = await tx.all(queries.fact_states, FactState, kind=kind, owners=owners, source_refs=source_refs)
     return {state.source_ref: state for state in states}
 
 

@@ -7,13 +7,15 @@ SELECT pg_advisory_xact_lock(lock.key) FROM (
 -- New items in order, each at the next position of its thread, with outbox entries; existing keys are left alone.
 -- Look-ups by key are in LATERAL … OFFSET 0: a generic plan would otherwise read all rows of a small tenant.
 WITH given AS (
-    SELECT * FROM unnest({written_arrays}) WITH ORDINALITY AS g ({written_columns}, ordinal)
+    SELECT *, item_owner(kind, scope, user_id, agent_id) AS owned_by
+    FROM unnest({written_arrays}) WITH ORDINALITY AS g ({written_columns}, ordinal)
 ), fresh AS (
-    SELECT DISTINCT ON (kind, source_ref) g.* FROM given g LEFT JOIN LATERAL (
+    SELECT DISTINCT ON (owned_by, kind, source_ref) g.* FROM given g LEFT JOIN LATERAL (
         SELECT true AS is_known FROM items i
-        WHERE i.tenant_id = %(tenant_id)s AND i.kind = g.kind AND i.source_ref = g.source_ref OFFSET 0) k ON true
+        WHERE i.tenant_id = %(tenant_id)s AND i.owned_by = g.owned_by AND i.kind = g.kind AND i.source_ref = g.source_ref
+        OFFSET 0) k ON true
     WHERE k.is_known IS NULL
-    ORDER BY kind, source_ref, ordinal
+    ORDER BY owned_by, kind, source_ref, ordinal
 ), last AS (
     SELECT thread, (
         SELECT max(position) FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.thread = t.thread) AS position
@@ -23,7 +25,7 @@ WITH given AS (
     SELECT %(tenant_id)s::uuid, f.user_id FROM fresh f LEFT JOIN LATERAL (
         SELECT true AS is_known FROM users u
         WHERE u.tenant_id = %(tenant_id)s AND u.user_id = f.user_id OFFSET 0) k ON true
-    WHERE f.user_id IS NOT NULL AND k.is_known IS NULL
+    WHERE f.user_id IS NOT NULL AND k.is_known IS NULL AND acts_for(f.user_id)
     GROUP BY f.user_id HAVING NOT is_erased_user(f.user_id, max(f.event_time))
     ON CONFLICT (tenant_id, user_id) DO NOTHING
 ), made AS (
@@ -35,7 +37,7 @@ SELECT
     {f.written_columns}
 FROM fresh f LEFT JOIN last ON last.thread = f.thread
 ORDER BY ordinal
-ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
+ON CONFLICT (tenant_id, owned_by, kind, source_ref) DO NOTHING
 RETURNING item_id
 ), queued AS (
     INSERT INTO outbox (topic, tenant_id, ref) SELECT %(topic)s::text, %(tenant_id)s::uuid, item_id FROM made
@@ -47,7 +49,7 @@ SELECT item_id FROM made
 WITH noted AS (
     INSERT INTO users (tenant_id, user_id)
     SELECT %(tenant_id)s::uuid, %(user_id)s::text
-    WHERE %(user_id)s::text IS NOT NULL
+    WHERE %(user_id)s::text IS NOT NULL AND acts_for(%(user_id)s::text)
         AND NOT EXISTS (SELECT FROM users u WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s::text)
         AND NOT is_erased_user(%(user_id)s::text, %(event_time)s::timestamptz)
     ON CONFLICT (tenant_id, user_id) DO NOTHING
@@ -58,7 +60,7 @@ SELECT
     CASE WHEN %(thread)s::text IS NOT NULL THEN COALESCE((
         SELECT max(i.position) FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.thread = %(thread)s::text), 0) + 1 END,
     {written_values}
-ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
+ON CONFLICT (tenant_id, owned_by, kind, source_ref) DO NOTHING
 
 -- name: insert_meaning
 -- The vector and the entities of an item that this transaction made. The vector holds if it was made by the tenant's only
@@ -101,29 +103,17 @@ WITH made AS MATERIALIZED (
     ON CONFLICT (tenant_id, key) DO UPDATE SET name = entities.name
     RETURNING entity_id
 ), mentioned AS (
-    INSERT INTO mentions (tenant_id, entity_id, item_id)
-    SELECT %(tenant_id)s::uuid, e.entity_id, made.item_id
+    INSERT INTO mentions (tenant_id, entity_id, item_id, user_id)
+    SELECT %(tenant_id)s::uuid, e.entity_id, made.item_id, CASE WHEN made.scope IN ('user', 'session') THEN made.user_id END
     FROM made, ready, (SELECT entity_id FROM known UNION ALL SELECT entity_id FROM met) e
 )
 SELECT (SELECT ready.topic FROM ready), EXISTS (SELECT FROM ready) FROM made
 
 -- name: find_keys
--- The row of each key, its owner, and the hash of its text.
-SELECT i.kind, i.source_ref, i.item_id, i.content_hash, i.scope, i.user_id, i.agent_id, i.session_id
-FROM unnest(%(kinds)s::text[], %(source_refs)s::text[]) AS k (kind, source_ref)
-JOIN items i ON i.tenant_id = %(tenant_id)s AND i.kind = k.kind AND i.source_ref = k.source_ref
-
--- name: act_for_the_tenant
--- See all rows of the tenant, not only the user's.
-SET LOCAL ROLE recordari_retention
-
--- name: is_taken
--- Whether any row of the tenant has a key.
-SELECT EXISTS (SELECT FROM items WHERE tenant_id = %(tenant_id)s AND kind = %(kind)s AND source_ref = %(source_ref)s)
-
--- name: act_for_the_user
--- Back to the application's own role.
-SET LOCAL ROLE NONE
+-- The row of each key, who sees it, and the hash of its text.
+SELECT i.owned_by, i.kind, i.source_ref, i.item_id, i.content_hash, i.scope, i.user_id, i.agent_id, i.session_id
+FROM unnest(%(owners)s::text[], %(kinds)s::text[], %(source_refs)s::text[]) AS k (owned_by, kind, source_ref)
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.owned_by = k.owned_by AND i.kind = k.kind AND i.source_ref = k.source_ref
 
 -- name: replace_item
 -- Give a row another text; rows derived from the old one are deleted.
@@ -152,10 +142,12 @@ WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND deleted_at I
 
 -- name: insert_payload
 -- The whole body behind a preview; the newest body of a key counts.
-INSERT INTO payloads (tenant_id, payload_key, item_id, bytes, sha256, body, object_key)
-VALUES (%(tenant_id)s, %(payload_key)s, %(item_id)s, %(bytes)s, %(sha256)s, %(body)s, %(object_key)s)
+INSERT INTO payloads (tenant_id, payload_key, item_id, owned_by, bytes, sha256, body, object_key)
+SELECT i.tenant_id, %(payload_key)s, i.item_id, i.owned_by, %(bytes)s, %(sha256)s, %(body)s::bytea, %(object_key)s
+FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = %(item_id)s
 ON CONFLICT (tenant_id, payload_key) DO UPDATE SET
     bytes = excluded.bytes, sha256 = excluded.sha256, body = excluded.body, object_key = excluded.object_key
+WHERE payloads.item_id = excluded.item_id
 
 -- name: find_payload
 -- A body that the identity may see, with its item.
@@ -165,13 +157,14 @@ WHERE p.tenant_id = %(tenant_id)s AND p.payload_key = %(payload_key)s
     AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
     AND (i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = %(user_id)s)
         OR (i.scope = 'agent' AND i.agent_id = %(agent_id)s)
-        OR (i.scope = 'session' AND i.session_id = ANY(%(session_ids)s)) OR %(is_admin)s)
+        OR (i.scope = 'session' AND i.owned_by = %(owned_by)s AND i.session_id = ANY(%(session_ids)s)) OR %(is_admin)s)
 
 -- name: line_of
--- Every session of a line, newest first: a session continues in its successor.
+-- Every session of an owner's line, newest first: a session continues in its successor.
 SELECT session_id FROM sessions
-WHERE tenant_id = %(tenant_id)s AND root_id = (
-    SELECT root_id FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s)
+WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND root_id = (
+    SELECT root_id FROM sessions
+    WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s)
 ORDER BY session_ref DESC LIMIT %(limit)s
 
 -- name: discard_object
@@ -207,10 +200,11 @@ SELECT (SELECT count(*) FROM (
 FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS t (query, ordinal) ORDER BY ordinal
 
 -- name: fact_states
--- The states of the items with these references.
-SELECT source_ref, item_id, live, invalid_at, superseded_by, archived_at IS NOT NULL AS is_archived,
-    deleted_at IS NOT NULL OR anonymized_at IS NOT NULL AS is_forgotten
-FROM items WHERE tenant_id = %(tenant_id)s AND kind = %(kind)s AND source_ref = ANY(%(source_refs)s)
+-- The states of the items with these references of these owners.
+SELECT i.source_ref, i.item_id, i.live, i.invalid_at, i.superseded_by, i.archived_at IS NOT NULL AS is_archived,
+    i.deleted_at IS NOT NULL OR i.anonymized_at IS NOT NULL AS is_forgotten
+FROM unnest(%(owners)s::text[], %(source_refs)s::text[]) AS k (owned_by, source_ref)
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.owned_by = k.owned_by AND i.kind = %(kind)s AND i.source_ref = k.source_ref
 
 -- name: set_aside
 -- Ended rows give up their reference to a row that states the same again; each gets one of its own.

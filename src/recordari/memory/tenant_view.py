@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from recordari.core.cache import BoundedMap
-from recordari.core.identity import Identity, TenantId
+from recordari.core.identity import Identity, TenantId, job_identity
 from recordari.core.telemetry import get_log
 from recordari.db.database import Database
 from recordari.errors import RecordariError
@@ -71,7 +71,7 @@ class TenantViews:
     async def get(self, database: Database, identity: Identity) -> TenantView:
         """The view of the tenant. A view that is due is renewed in the background, an overdue one before the call."""
         # Of the whole tenant: rows of one user must not affect the answers of another.
-        identity = Identity(tenant_id=identity.tenant_id)
+        identity = job_identity(identity.tenant_id, "view")
         view = self._views.get(identity.tenant_id)
         now = time.monotonic()
         if view is None or now - view.looked_at > view.lasts * OVERDUE:
@@ -119,7 +119,7 @@ class TenantViews:
         unknown = [term for term in dict.fromkeys(terms) if term not in view.frequencies]
         if unknown:
             counts = await memory_storage.document_frequencies(
-                database, Identity(tenant_id=identity.tenant_id), unknown
+                database, job_identity(identity.tenant_id, "view"), unknown
             )
             if len(view.frequencies) > MOST_TERMS:
                 view.frequencies.clear()

@@ -28,11 +28,11 @@ ON CONFLICT (tenant_id, model_id, item_id) DO UPDATE SET embedding = excluded.em
 -- name: save_entities
 -- Entities of items, each once per tenant, and the items that mention them.
 WITH present AS MATERIALIZED (
-    SELECT item_id FROM items
+    SELECT item_id, CASE WHEN scope IN ('user', 'session') THEN user_id END AS user_id FROM items
     WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND anonymized_at IS NULL
     FOR SHARE  -- an item that is being forgotten is waited for, and then mentions nothing
 ), given AS (
-    SELECT g.* FROM unnest(
+    SELECT g.*, present.user_id FROM unnest(
         %(entity_ids)s::uuid[], %(entity_kinds)s::text[], %(entity_names)s::text[], %(entity_keys)s::text[], %(item_ids)s::uuid[])
         AS g (entity_id, kind, name, key, item_id) JOIN present ON present.item_id = g.item_id
 ), known AS MATERIALIZED (
@@ -47,8 +47,8 @@ WITH present AS MATERIALIZED (
 ), named AS (
     SELECT entity_id, key FROM known UNION ALL SELECT entity_id, key FROM added
 )
-INSERT INTO mentions (tenant_id, entity_id, item_id)
-SELECT DISTINCT %(tenant_id)s::uuid, n.entity_id, g.item_id FROM given g JOIN named n USING (key)
+INSERT INTO mentions (tenant_id, entity_id, item_id, user_id)
+SELECT DISTINCT %(tenant_id)s::uuid, n.entity_id, g.item_id, g.user_id FROM given g JOIN named n USING (key)
 ON CONFLICT (tenant_id, entity_id, item_id) DO NOTHING
 
 -- name: delete_mentions

@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from recordari.core.identity import Identity
-from recordari.core.items import Item
+from recordari.core.items import Item, item_owner
 from recordari.db import audit
 from recordari.db.database import Transaction
 from recordari.errors import Conflict
@@ -93,7 +93,8 @@ async def link_predecessor(tx: Transaction, item_id: UUID, ended: FactState) -> 
 async def reclaim_reference(tx: Transaction, item: Item) -> None:
     """Give a restored item its reference back; `Conflict` when a live item has it."""
     base = item.source_ref.removesuffix(f"@{item.item_id}")
-    holder = (await storage.fact_states(tx, [base], kind=item.kind)).get(base)
+    owner = item_owner(item.kind, item.scope, item.user_id, item.agent_id)
+    holder = (await storage.fact_states(tx, [(owner, base)], kind=item.kind)).get(base)
     if holder is None or holder.item_id == item.item_id:
         return
     if holder.live:

@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from recordari.core.cache import LaterFlush
-from recordari.core.identity import Identity, TenantId
+from recordari.core.identity import TenantId, job_identity
 from recordari.core.telemetry import get_log
 from recordari.db.database import Database
 from recordari.recall import storage
@@ -46,7 +46,7 @@ class AccessCounts:
             for tenant_id, counts in by_tenant.items():
                 for start in range(0, len(counts), AT_ONCE):
                     page = counts[start : start + AT_ONCE]
-                    async with self._database.transaction(Identity(tenant_id=tenant_id)) as tx:
+                    async with self._database.transaction(job_identity(tenant_id, "accesses")) as tx:
                         await storage.add_counts(tx, page)
                     for count in page:
                         del gathered[tenant_id, count.item_id]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from recordari.core.checks import BEGINNING, END
-from recordari.core.identity import Identity, Scope, SessionId
+from recordari.core.identity import Identity, Scope, SessionId, session_thread
 from recordari.core.items import Item, Kind
 from recordari.core.text import tsquery_literal
 from recordari.db.database import BatchedQuery, Database, Record, Transaction, reader
@@ -219,6 +219,7 @@ def _visible_parameters(identity: Identity, area: Search | Visibility) -> dict[s
         "tenant_scope": Scope.TENANT in area.scopes,
         "user_id": identity.user_id if Scope.USER in area.scopes else None,
         "agent_id": identity.agent_id if Scope.AGENT in area.scopes else None,
+        "owned_by": identity.owned_by,
         "session_ids": list(area.sessions),
         "since": BEGINNING,
         "until": END,
@@ -297,7 +298,7 @@ def _owners(identity: Identity, search: Search) -> list[str]:
     """The owners of visible vectors, as the column `owner` writes them."""
     ids = {Scope.TENANT: "", Scope.USER: identity.user_id, Scope.AGENT: identity.agent_id}
     owners = [f"{scope}:{owner}" for scope, owner in ids.items() if scope in search.scopes and owner is not None]
-    return [*owners, *(f"{Scope.SESSION}:{session_id}" for session_id in search.sessions)]
+    return [*owners, *(session_thread(identity.owned_by, session_id) for session_id in search.sessions)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,7 +322,7 @@ async def add_counts(tx: Transaction, counts: Sequence[Accesses]) -> None:
 async def read_version(database: Database, identity: Identity) -> int:
     """How often the memory of the identity has changed; it differs after every change."""
     owners = {"user_id": identity.user_id, "agent_id": identity.agent_id, "session_id": identity.session_id}
-    ((version,),) = await database.execute(identity, queries.version, **owners)
+    ((version,),) = await database.execute(identity, queries.version, owned_by=identity.owned_by, **owners)
     return int(version)
 
 

@@ -3,7 +3,7 @@
 i.kind = ANY(%(kinds)s) AND i.event_time >= %(since)s AND i.event_time < %(until)s
         AND ((i.scope = 'tenant' AND %(tenant_scope)s) OR (i.scope = 'user' AND i.user_id = %(user_id)s)
             OR (i.scope = 'agent' AND i.agent_id = %(agent_id)s)
-            OR (i.scope = 'session' AND i.session_id = ANY(%(session_ids)s)))
+            OR (i.scope = 'session' AND i.owned_by = %(owned_by)s AND i.session_id = ANY(%(session_ids)s)))
 
 -- name: live_now
 -- Fragment: items that recall shows today.
@@ -74,8 +74,8 @@ SELECT i.item_id, sum(t.weight * i.rank) AS score
 FROM unnest(%(queries)s::tsquery[], %(weights)s::real[]) AS t (query, weight)
 -- OFFSET 0 forces the index of words: a generic plan would rather walk the index by time, whose range holds everything.
 CROSS JOIN LATERAL (
-    SELECT i.item_id, i.kind, i.scope, i.user_id, i.agent_id, i.session_id, i.source_id, i.event_time, i.live, i.created_at,
-        i.valid_at, i.invalid_at, i.archived_at, i.deleted_at, i.anonymized_at, ts_rank(i.tsv, t.query, 1) AS rank
+    SELECT i.item_id, i.kind, i.scope, i.owned_by, i.user_id, i.agent_id, i.session_id, i.source_id, i.event_time, i.live,
+        i.created_at, i.valid_at, i.invalid_at, i.archived_at, i.deleted_at, i.anonymized_at, ts_rank(i.tsv, t.query, 1) AS rank
     FROM items i
     WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query OFFSET 0) i
 WHERE {live} AND {visible}
@@ -230,8 +230,9 @@ WHERE tenant_id = %(tenant_id)s AND owner_class = ANY(ARRAY[
     owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
     owner_class('agent', NULL, %(agent_id)s, NULL), owner_class('session', NULL, NULL, %(session_id)s)]
     || ARRAY(SELECT owner_class('session', NULL, NULL, s.session_id) FROM sessions s
-        WHERE s.tenant_id = %(tenant_id)s AND s.root_id = (
-            SELECT root_id FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s)))
+        WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s AND s.root_id = (
+            SELECT root_id FROM sessions
+            WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s)))
 
 -- name: links_among
 -- The pairs of these items of which the first was taken from the second.

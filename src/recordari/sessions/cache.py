@@ -20,7 +20,7 @@ from typing import Any
 
 import structlog
 
-from recordari.core.identity import SessionId, TenantId
+from recordari.core.identity import Owner, SessionId, TenantId
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.models.http import CircuitBreaker
 
@@ -37,7 +37,7 @@ COOL_DOWN = 5.0
 
 
 def session_key(tenant_id: TenantId, session_id: SessionId) -> str:
-    """The key of a session's hash (W7). A tenant id has no colon, so that no two sessions share a key."""
+    """The key of a hash (W7), in which each owner of a session with this id has a field. A tenant id has no colon."""
     return f"mem:session:{tenant_id}:{session_id}"
 
 
@@ -79,20 +79,19 @@ class SessionCache:
     async def read(
         self,
         tenant_id: TenantId,
+        owner: Owner,
         session_id: SessionId,
-        field: str,
         *,
         version: str,
         load: Callable[[], Awaitable[str]],
     ) -> str:
-        """The copy of this version, or else the text that `load` reads from the database.
+        """The copy of this version of an owner's session, or else the text that `load` reads from the database.
 
-        `field` names everything that the text depends on besides the session: two readers with different permissions
-        must not use the same field. `version` comes from the database, before this call.
+        `version` comes from the database, before this call.
         """
         key, head = session_key(tenant_id, session_id), f"{version}\n".encode()
         try:
-            copy = await self._ask("find", lambda: self._client.hget(key, field))
+            copy = await self._ask("find", lambda: self._client.hget(key, owner))
         except ProviderError:
             return await load()
         if copy is not None and copy.startswith(head):
@@ -101,17 +100,17 @@ class SessionCache:
         self._counts["misses"] += 1
         text = await load()
         copies = self._client.pipeline(transaction=True)
-        copies.hset(key, field, head + text.encode())
+        copies.hset(key, owner, head + text.encode())
         copies.expire(key, LIFETIME)
         await self._try("fill", copies.execute)
         return text
 
-    async def drop(self, tenant_id: TenantId, session_id: SessionId) -> None:
-        """Remove every copy of a session after its data was deleted; if Redis fails, the copies expire."""
+    async def drop(self, tenant_id: TenantId, owner: Owner, session_id: SessionId) -> None:
+        """Remove the copy of a session after its data was deleted; if Redis fails, the copy expires."""
         if self.is_on:
             self._counts["drops"] += 1
             key = session_key(tenant_id, session_id)
-            await self._try("drop", lambda: self._client.delete(key))
+            await self._try("drop", lambda: self._client.hdel(key, owner))
 
     def statistics(self) -> dict[str, int]:
         return dict(self._counts)

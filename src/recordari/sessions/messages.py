@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -26,7 +26,7 @@ from recordari.kit.resources import Resources
 from recordari.memory import remember
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
-from recordari.memory.storage import Row, thread_of
+from recordari.memory.storage import Row
 from recordari.models.base import fail_open
 from recordari.models.language import LanguageModel, fenced
 from recordari.sessions import storage
@@ -149,11 +149,13 @@ def _in_session(ready: Ready, session: Session) -> Ready:
     """
     rows = []
     for row in ready.rows:
-        named = with_source_ref(row, f"{session.root_id}:{row.item.source_ref}")
         metadata = {**row.item.metadata, "tokens": message_tokens(row.item.content)}
-        user_id = session.user_id or row.item.user_id  # a session of a user, even if an agent writes to it
-        item = replace(named.item, session_id=session.session_id, user_id=user_id, metadata=metadata)
-        rows.append(replace(named, item=item, thread=thread_of(session.session_id)))
+        # The owner of the session, also if an administrator writes to it who names no user.
+        agent_id = row.item.agent_id if session.user_id is not None else session.agent_id
+        owner: dict[str, Any] = {"user_id": session.user_id, "agent_id": agent_id}
+        item = replace(row.item, session_id=session.session_id, metadata=metadata, **owner)
+        placed = replace(row, item=item, thread=session.thread)
+        rows.append(with_source_ref(placed, f"{session.root_id}:{row.item.source_ref}"))
     return Ready(rows=tuple(rows), objects=ready.objects)
 
 
@@ -175,7 +177,7 @@ async def _with_messages(
     session = replace(session, messages=session.messages + len(fresh), window_tokens=tokens)
     if tokens <= limit:
         return session
-    sizes = await storage.window_tokens(tx, session.session_id, first=session.window_from)
+    sizes = await storage.window_tokens(tx, session)
     if not sizes:
         return session
     first, tokens = slid_to(sizes, limit)
@@ -185,11 +187,11 @@ async def _with_messages(
 async def with_usage(resources: Resources, tx: Transaction, current: SessionWithModel, prompt_tokens: int) -> Session:
     """The session after a turn reported its prompt: above 80 % of the model's context a new epoch begins (W5)."""
     session = replace(current.session, prompt_tokens=checked_usage(prompt_tokens))
-    last = await storage.last_position(tx, session.session_id)
+    last = await storage.last_position(tx, session)
     model_tokens = model_tokens_of(resources, current)
     if not compresses(session, prompt_tokens=prompt_tokens, model_tokens=model_tokens, last=last):
         return session
-    tail = await storage.tail_position(tx, session.session_id, length=COMPRESSED_TAIL)
+    tail = await storage.tail_position(tx, session, length=COMPRESSED_TAIL)
     return replace(session, epoch=session.epoch + 1, epoch_from=tail or session.window_from, epoch_to=last)
 
 

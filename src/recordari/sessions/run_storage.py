@@ -8,17 +8,16 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import psycopg
 from psycopg.types.json import Jsonb
 
 from recordari.core.checks import BEGINNING, END
-from recordari.core.identity import AgentId, RunId, SessionId, UserId
+from recordari.core.identity import AgentId, Owner, RunId, SessionId, UserId
 from recordari.core.ids import LAST
 from recordari.core.items import Item
 from recordari.db.database import BatchedQuery, Transaction, all_as
 from recordari.db.queries import Queries, columns_of
-from recordari.errors import NotFound
 from recordari.sessions.rules.runs import Run, RunStatus, RunUsage, ToolCall, Turn, TurnState
+from recordari.sessions.rules.sessions import Session
 from recordari.sessions.rules.state import Holdings, NewState, StateEntry, StateOwner
 from recordari.sessions.storage import arrays_of
 
@@ -30,6 +29,7 @@ class NewRun:
     run_id: RunId
     run_ref: UUID
     session_id: SessionId
+    owned_by: Owner
     user_id: UserId | None
     agent_id: AgentId | None
     input: dict[str, Any]
@@ -70,8 +70,18 @@ async def insert_run(tx: Transaction, new: NewRun, *, now: datetime) -> Run | No
     return await tx.maybe(queries.insert_run, Run, **columns)
 
 
-async def find_run(tx: Transaction, run_id: RunId, *, lock: bool = False) -> Run | None:
-    return await tx.maybe(queries.lock_run if lock else queries.find_run, Run, run_id=run_id)
+async def find_run(tx: Transaction, owner: Owner, run_id: RunId, *, lock: bool = False) -> Run | None:
+    return await tx.maybe(queries.lock_run if lock else queries.find_run, Run, owned_by=owner, run_id=run_id)
+
+
+async def list_run_owners(tx: Transaction, run_id: RunId) -> list[Owner]:
+    """Owners of runs with this id: the identity's own first, and at most two."""
+    rows = await tx.dicts(queries.list_run_owners, own=tx.identity.owned_by, run_id=run_id)
+    return [row["owned_by"] for row in rows]
+
+
+def _key(run: Run) -> dict[str, str]:
+    return {"run_id": run.run_id, "owned_by": run.owned_by}
 
 
 async def list_runs(
@@ -83,9 +93,9 @@ async def list_runs(
 
 
 async def start_turn(
-    tx: Transaction, run_id: RunId, *, run_input: dict[str, Any], episodes: list[UUID], now: datetime
+    tx: Transaction, run: Run, *, run_input: dict[str, Any], episodes: list[UUID], now: datetime
 ) -> Turn:
-    (turn,) = await tx.all(queries.start_turn, Turn, run_id=run_id, input=Jsonb(run_input), episodes=episodes, now=now)
+    (turn,) = await tx.all(queries.start_turn, Turn, **_key(run), input=Jsonb(run_input), episodes=episodes, now=now)
     return turn
 
 
@@ -103,7 +113,7 @@ async def end_turn(
     """End the last turn of a run; None when it had ended."""
     columns = columns_of(
         usage or RunUsage(),
-        run_id=run.run_id,
+        **_key(run),
         number=run.turns,
         status=status,
         prompt_tokens=prompt_tokens,
@@ -116,7 +126,7 @@ async def end_turn(
 
 async def end_run(
     tx: Transaction,
-    run_id: RunId,
+    run: Run,
     *,
     status: RunStatus,
     usage: RunUsage,
@@ -126,41 +136,47 @@ async def end_run(
 ) -> Run | None:
     """End a run; None when it had ended."""
     output = None if output is None else Jsonb(output)
-    columns = columns_of(usage, run_id=run_id, status=status, output=output, error=error, now=now)
+    columns = columns_of(usage, **_key(run), status=status, output=output, error=error, now=now)
     return await tx.maybe(queries.end_run, Run, **columns)
 
 
-async def list_turns(tx: Transaction, run_id: RunId) -> list[Turn]:
-    return await tx.all(queries.list_turns, Turn, run_id=run_id)
+async def list_turns(tx: Transaction, run: Run) -> list[Turn]:
+    return await tx.all(queries.list_turns, Turn, **_key(run))
 
 
-async def find_turn_state(tx: Transaction, session_id: SessionId) -> TurnState | None:
-    return await tx.maybe(queries.find_turn_state, TurnState, session_id=session_id)
+async def find_turn_state(tx: Transaction, session: Session) -> TurnState | None:
+    return await tx.maybe(queries.find_turn_state, TurnState, session_id=session.session_id, owned_by=session.owned_by)
 
 
 async def insert_calls(tx: Transaction, run: Run, calls: Sequence[CallRow]) -> None:
     """Write tool calls of a run, which must be locked, at their positions."""
-    await tx.run(queries.insert_calls, **arrays_of(CallRow, calls), run_id=run.run_id, turn=run.turns)
+    await tx.run(queries.insert_calls, **arrays_of(CallRow, calls), **_key(run), turn=run.turns)
 
 
-async def find_calls(tx: Transaction, run_id: RunId, numbers: Sequence[int]) -> list[ToolCall]:
-    return await tx.all(queries.find_calls, ToolCall, run_id=run_id, numbers=list(numbers))
+async def find_calls(tx: Transaction, run: Run, numbers: Sequence[int]) -> list[ToolCall]:
+    return await tx.all(queries.find_calls, ToolCall, **_key(run), numbers=list(numbers))
 
 
-async def list_calls(tx: Transaction, run_id: RunId) -> list[ToolCall]:
-    return await tx.all(queries.list_calls, ToolCall, run_id=run_id)
+async def list_calls(tx: Transaction, run: Run) -> list[ToolCall]:
+    return await tx.all(queries.list_calls, ToolCall, **_key(run))
 
 
-async def list_results(tx: Transaction, run_id: RunId) -> dict[int, Result]:
+async def list_results(tx: Transaction, run: Run) -> dict[int, Result]:
     """The results of a run's calls that are still stored, by the number of the call."""
-    return {result.number: result for result in await tx.all(queries.list_results, Result, run_id=run_id)}
+    return {result.number: result for result in await tx.all(queries.list_results, Result, **_key(run))}
 
 
 async def newest_episodes(tx: Transaction, session_id: SessionId | None, *, limit: int) -> list[Item]:
     """The newest episodes of the identity's agent that it may see, newest first."""
-    agent_id, user_id = tx.identity.agent_id, tx.identity.user_id
+    identity = tx.identity
     return await tx.all(
-        queries.newest_episodes, Item, agent_id=agent_id, user_id=user_id, session_id=session_id, limit=limit
+        queries.newest_episodes,
+        Item,
+        agent_id=identity.agent_id,
+        user_id=identity.user_id,
+        owned_by=identity.owned_by,
+        session_id=session_id,
+        limit=limit,
     )
 
 
@@ -181,22 +197,24 @@ class LockedOwner:
     """An owner that only this transaction writes to; `version` is the one that its next write gets."""
 
     version: int
-    user_id: str | None
     closed_at: datetime | None
 
 
 def _of(owner: StateOwner, **others: Any) -> dict[str, Any]:
-    return {"owner_kind": owner.kind, "owner_id": owner.owner_id, **others}
+    return {"owner_kind": owner.kind, "owner_id": owner.owner_id, "owned_by": owner.owned_by, **others}
+
+
+async def list_state_owners(tx: Transaction, owner: StateOwner) -> list[Owner]:
+    """Owners of the run or session with this id, or of state of it: the identity's own first, and at most two."""
+    rows = await tx.dicts(
+        queries.list_state_owners, own=tx.identity.owned_by, owner_kind=owner.kind, owner_id=owner.owner_id
+    )
+    return [row["owned_by"] for row in rows]
 
 
 async def lock_owner(tx: Transaction, owner: StateOwner, *, now: datetime) -> LockedOwner:
-    """Lock the owner until the end of the transaction; raise `NotFound` when it is another user's."""
-    parameters = _of(owner, user_id=tx.identity.user_id, now=now)
-    try:
-        (locked,) = await tx.all(queries.lock_owner, LockedOwner, **parameters)
-    except psycopg.errors.InsufficientPrivilege:
-        # Row-level security hides the row that is in conflict.
-        raise NotFound(f"there is no such {owner.kind}") from None
+    """Lock the owner until the end of the transaction."""
+    (locked,) = await tx.all(queries.lock_owner, LockedOwner, **_of(owner, now=now))
     return locked
 
 
@@ -208,7 +226,7 @@ async def weigh_owner(tx: Transaction, owner: StateOwner, key: str, *, now: date
 async def save_entry(
     tx: Transaction, owner: StateOwner, locked: LockedOwner, new: NewState, *, now: datetime
 ) -> StateEntry:
-    columns = columns_of(new, bytes=new.bytes, user_id=locked.user_id, version=locked.version, now=now)
+    columns = columns_of(new, bytes=new.bytes, version=locked.version, now=now)
     (entry,) = await tx.all(queries.save_entry, StateEntry, **_of(owner, **columns))
     return entry
 
@@ -245,7 +263,7 @@ async def delete_entries(tx: Transaction, owner: StateOwner) -> None:
 
 async def close_owner(tx: Transaction, owner: StateOwner, *, now: datetime) -> None:
     """Refuse later writes for this owner."""
-    await tx.run(queries.close_owner, **_of(owner, user_id=tx.identity.user_id, now=now))
+    await tx.run(queries.close_owner, **_of(owner, now=now))
 
 
 async def delete_expired(tx: Transaction, *, now: datetime, limit: int) -> int:

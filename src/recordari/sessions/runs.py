@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.checks import check_times
-from recordari.core.identity import Identity, RunId, SessionId, checked_id, optional_choice
+from recordari.core.identity import Identity, RunId, checked_id, optional_choice
 from recordari.core.ids import new_id
 from recordari.core.items import Item, Kind, NewItem
 from recordari.core.tokens import cut_to_tokens
@@ -48,10 +48,10 @@ from recordari.sessions.rules.runs import (
     run_input,
     with_more_episodes,
 )
-from recordari.sessions.rules.sessions import NoteKind, SessionNote, may_see
+from recordari.sessions.rules.sessions import NoteKind, SessionNote, may_see, sole_owner
 from recordari.sessions.rules.summaries import LONGEST_POINT
 from recordari.sessions.run_storage import CallRow, NewRun, Result
-from recordari.sessions.sessions import entered, keep_notes, own_only
+from recordari.sessions.sessions import entered, find_newest, keep_notes, listed_owner, own_only
 from recordari.sessions.state import drop_state_of_run
 from recordari.tenants.tenants import page_size
 
@@ -91,8 +91,10 @@ async def start_run(
                 run_id=named or RunId(str(ref)),
                 run_ref=ref,
                 session_id=session.session_id,
-                user_id=identity.user_id or session.user_id,
-                agent_id=identity.agent_id or session.agent_id,
+                owned_by=session.owned_by,
+                user_id=session.user_id,
+                # A session without a user is its agent's, and so are its runs.
+                agent_id=(identity.agent_id if session.user_id is not None else None) or session.agent_id,
                 input=run_input(input, ids),
                 currency=currency,
                 metadata=checked_json("metadata", metadata),
@@ -100,10 +102,10 @@ async def start_run(
             ),
             now=now,
         )
-        if run is None:  # started by another caller at this moment, or by a user that this identity may not see
-            raise Conflict("this run_id is taken; repeat the call to see if the run is yours, or use another id")
-        await storage.touch(tx, session.session_id, now=now)
-        (turn,) = await run_storage.list_turns(tx, run.run_id)
+        if run is None:  # started by another call at this moment
+            raise Conflict("this run is being started by another call; repeat yours to see it")
+        await storage.touch(tx, session.owned_by, session.session_id, now=now)
+        (turn,) = await run_storage.list_turns(tx, run)
     return StartedTurn(run=run, turn=turn, episodes=tuple(recent))
 
 
@@ -127,14 +129,24 @@ async def _last_episodes(tx: Transaction, session_id: Any, number: int) -> list[
 
 async def _started_before(resources: Resources, identity: Identity, run_id: RunId) -> StartedTurn | None:
     async with resources.database.transaction(identity) as tx:
-        run = await run_storage.find_run(tx, run_id)
+        run = await _find(tx, run_id)
         if run is None:
             return None
         _shown(identity, run)
-        turn = (await run_storage.list_turns(tx, run_id))[-1]
+        turn = (await run_storage.list_turns(tx, run))[-1]
         items = await memory_storage.find_items(tx, turn.episodes)
     episodes = tuple(items[item_id] for item_id in turn.episodes if item_id in items)
     return StartedTurn(run=run, turn=turn, episodes=episodes, was_new=False)
+
+
+async def _find(tx: Transaction, run_id: RunId) -> Run | None:
+    """The identity's run with this id; an administrator who names no user finds the only one of that id."""
+    own = tx.identity.owned_by
+    run = await run_storage.find_run(tx, own, run_id)
+    if run is None and tx.identity.crosses_owners:
+        owner = sole_owner(own, await run_storage.list_run_owners(tx, run_id), noun="run")
+        run = await run_storage.find_run(tx, owner, run_id)
+    return run
 
 
 def _shown(identity: Identity, run: Run | None) -> Run:
@@ -145,9 +157,9 @@ def _shown(identity: Identity, run: Run | None) -> Run:
 
 async def _locked(resources: Resources, tx: Transaction, run_id: str) -> Run:
     """Lock the run after its session: all code that needs both locks keeps that order. It counts as activity."""
-    run = _shown(tx.identity, await run_storage.find_run(tx, RunId(run_id)))
-    await storage.touch(tx, run.session_id, now=resources.clock())
-    return _shown(tx.identity, await run_storage.find_run(tx, run.run_id, lock=True))
+    run = _shown(tx.identity, await _find(tx, RunId(run_id)))
+    await storage.touch(tx, run.owned_by, run.session_id, now=resources.clock())
+    return _shown(tx.identity, await run_storage.find_run(tx, run.owned_by, run.run_id, lock=True))
 
 
 async def start_turn(
@@ -163,7 +175,7 @@ async def start_turn(
         recent = await _last_episodes(tx, run.session_id, episodes)
         ids = [episode.item_id for episode in recent]
         extended = with_more_episodes(run.input, ids)
-        turn = await run_storage.start_turn(tx, run.run_id, run_input=extended, episodes=ids, now=now)
+        turn = await run_storage.start_turn(tx, run, run_input=extended, episodes=ids, now=now)
         run = replace(run, input=extended, turns=turn.number)
     return StartedTurn(run=run, turn=turn, episodes=tuple(recent))
 
@@ -197,7 +209,7 @@ async def end_turn(
         if ended is None:
             raise Conflict("this turn has ended already; start the next one")
         if prompt_tokens is not None:
-            newest = await storage.find_newest(tx, run.session_id)
+            newest = await storage.find_newest(tx, run.owned_by, run.session_id)
             assert newest is not None
             session = await with_usage(resources, tx, newest, prompt_tokens)
             await storage.save_window(tx, session, now=now)
@@ -243,27 +255,27 @@ async def _end_run(
             return run
         await run_storage.end_turn(tx, run, status=status, now=now, error=error)
         ended = await run_storage.end_run(
-            tx, run.run_id, status=status, usage=usage or RunUsage(), output=output, error=error, now=now
+            tx, run, status=status, usage=usage or RunUsage(), output=output, error=error, now=now
         )
         assert ended is not None
-        await drop_state_of_run(tx, resources, run.run_id)
+        await drop_state_of_run(tx, resources, run.owned_by, run.run_id)
         return ended
 
 
 async def get_run(resources: Resources, identity: Identity, run_id: str) -> Run:
     """Read one run."""
     async with resources.database.transaction(identity) as tx:
-        return _shown(identity, await run_storage.find_run(tx, RunId(run_id)))
+        return _shown(identity, await _find(tx, RunId(run_id)))
 
 
 async def get_turn_state(resources: Resources, identity: Identity, session_id: str) -> TurnState:
     """The turn state of a session: its last turn and the data stored with it. There is none before the first turn."""
     async with resources.database.transaction(identity) as tx:
-        newest = await storage.find_newest(tx, SessionId(session_id))
-        turn_state = await run_storage.find_turn_state(tx, newest.session.session_id) if newest else None
+        session = (await find_newest(tx, session_id)).session
+        turn_state = await run_storage.find_turn_state(tx, session)
         if turn_state is None:
-            raise NotFound("there is no such session, or it has no turn yet")
-        _shown(identity, await run_storage.find_run(tx, turn_state.run_id))
+            raise NotFound("this session has no turn yet")
+        _shown(identity, await run_storage.find_run(tx, session.owned_by, turn_state.run_id))
         return turn_state
 
 
@@ -286,6 +298,7 @@ async def list_runs(
     async with resources.database.transaction(identity) as tx:
         return await run_storage.list_runs(
             tx,
+            owned_by=listed_owner(identity),
             agent_id=agent_id,
             session_id=session_id,
             status=status,
@@ -319,7 +332,7 @@ async def record_tool_calls(
         results, changed = await _save_results(tx, run, ready, calls, numbers, fresh)
         rows = [_numbered(row, number, results.get(number)) for row, number in zip(rows, numbers, strict=True)]
         await run_storage.insert_calls(tx, run, [row for row in rows if row.number in fresh])
-        recorded = await run_storage.find_calls(tx, run.run_id, numbers)
+        recorded = await run_storage.find_calls(tx, run, numbers)
         _check_same(rows, recorded)
         await _note_useful(resources, tx, run, zip(calls, numbers, strict=True), results)
     if changed:
@@ -353,7 +366,8 @@ def _numbered(row: CallRow, number: int, result: Remembered | None) -> CallRow:
 
 
 async def _ready_results(resources: Resources, identity: Identity, run: Run, calls: Sequence[NewToolCall]) -> Ready:
-    identity = identity.narrowed(agent_id=run.agent_id, session_id=run.session_id, run_id=run.run_id)
+    ids: dict[str, Any] = {name: getattr(run, name) for name in ("user_id", "agent_id", "session_id", "run_id")}
+    identity = replace(identity, **ids)  # the result belongs to the owner of the run
     news = [
         NewItem(
             content=call.result or "",
@@ -417,7 +431,7 @@ async def _note_useful(
         if call.useful and call.result and (result := results.get(number))
     ]
     if notes:
-        session = await storage.find_session(tx, run.session_id)
+        session = await storage.find_session(tx, run.owned_by, run.session_id)
         assert session is not None
         await keep_notes(tx, session, notes, now=now)
 
@@ -428,10 +442,10 @@ async def replay_run(resources: Resources, identity: Identity, run_id: str, *, r
     With `results` each call has its whole result too, if it is still stored; `result_sha256` shows if it is the same.
     """
     async with resources.database.transaction(identity) as tx:
-        run = _shown(identity, await run_storage.find_run(tx, RunId(run_id)))
-        turns = await run_storage.list_turns(tx, run.run_id)
-        calls = await run_storage.list_calls(tx, run.run_id)
-        stored = await run_storage.list_results(tx, run.run_id) if results else {}
+        run = _shown(identity, await _find(tx, RunId(run_id)))
+        turns = await run_storage.list_turns(tx, run)
+        calls = await run_storage.list_calls(tx, run)
+        stored = await run_storage.list_results(tx, run) if results else {}
     calls = [
         replace(call, result=await _whole(resources, stored[call.number])) if call.number in stored else call
         for call in calls

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from recordari.core.checks import check_times
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import Identity, Role, SessionId, checked_choice, checked_id, optional_choice
+from recordari.core.identity import Identity, Owner, Role, SessionId, checked_choice, checked_id, optional_choice
 from recordari.core.ids import new_id
 from recordari.core.items import Trust, checked_content
 from recordari.db import audit
@@ -31,6 +31,7 @@ from recordari.sessions.rules.sessions import (
     checked_limit,
     may_see,
     session_policy,
+    sole_owner,
 )
 from recordari.sessions.rules.window import DEFAULT_MODEL_TOKENS, Window, window_limit, window_of
 from recordari.sessions.state import drop_state_of_run, drop_state_of_session
@@ -82,7 +83,7 @@ async def open_session(
     metadata = await sanitise_json(resources, identity, dict(metadata)) if metadata else None
     async with entered(resources, identity, session_id, idle=idle, metadata=metadata) as (tx, current, was_new):
         if not was_new:
-            await storage.touch(tx, current.session.session_id, now=resources.clock())
+            await _touch(tx, current.session, now=resources.clock())
     return Opened(session=current.session, was_new=was_new)
 
 
@@ -104,7 +105,7 @@ async def entered(
         current, was_new = await _enter(resources, tx, session_id, idle=idle, metadata=metadata, create=create)
         yield tx, current, was_new
     if was_new and current.session.continues is not None:
-        await resources.get(SessionCache).drop(identity.tenant_id, current.session.continues)
+        await resources.get(SessionCache).drop(identity.tenant_id, current.session.owned_by, current.session.continues)
 
 
 async def _enter(
@@ -120,20 +121,32 @@ async def _enter(
     named = SessionId(checked_id("session_id", session_id)) if session_id is not None else None
     predecessor: Session | None = None
     if named is not None:
-        current = await storage.lock_open(tx, named)
+        owner = tx.identity.owned_by
+        current = await storage.lock_open(tx, owner, named)
+        if current is None and tx.identity.crosses_owners:
+            owner = await _owner_of(tx, named)
+            current = await storage.lock_open(tx, owner, named)
         if current is not None:
             predecessor = shown(tx.identity, current).session
             if not predecessor.is_idle(now):
                 return current, False
-            await _close(resources, tx, predecessor.session_id, CloseReason.IDLE)
-        elif (newest := await storage.find_newest(tx, named)) is not None:
+            await _close(resources, tx, owner, predecessor.session_id, CloseReason.IDLE)
+        elif (newest := await storage.find_newest(tx, owner, named)) is not None:
             predecessor = shown(tx.identity, newest).session
     if predecessor is None and not create:
         raise NotFound(NO_SUCH_SESSION)
     new = await _new_session(tx, named, predecessor, idle=idle, metadata=metadata)
     was_new = await storage.insert_session(tx, new, now=now)
-    # None: the id belongs to a session that this identity may not see.
-    return shown(tx.identity, await storage.lock_open(tx, new.root_id)), was_new
+    return shown(tx.identity, await storage.lock_open(tx, new.owned_by, new.root_id)), was_new
+
+
+async def _owner_of(tx: Transaction, session_id: SessionId) -> Owner:
+    """Whose session an administrator means who names no user."""
+    return sole_owner(tx.identity.owned_by, await storage.list_session_owners(tx, session_id), noun="session")
+
+
+async def _touch(tx: Transaction, session: Session, *, now: datetime) -> None:
+    await storage.touch(tx, session.owned_by, session.session_id, now=now)
 
 
 async def _new_session(
@@ -148,8 +161,10 @@ async def _new_session(
     policy = session_policy(tenant.settings if tenant is not None else {})
     ref = new_id()
     session_id = SessionId(str(ref)) if named is None or predecessor is not None else named
-    user_id = tx.identity.user_id or (predecessor.user_id if predecessor else None)
-    agent_id = tx.identity.agent_id or (predecessor.agent_id if predecessor else None)
+    user_id, agent_id = tx.identity.user_id, tx.identity.agent_id
+    if predecessor is not None:  # a successor has the same owner
+        user_id = predecessor.user_id
+        agent_id = (agent_id if user_id is not None else None) or predecessor.agent_id
     limit = checked_limit(idle) if idle else policy.idle_limit(user_id=user_id, agent_id=agent_id)
     return NewSession(
         session_id=session_id,
@@ -176,25 +191,34 @@ def _may_see(identity: Identity, session: Session) -> bool:
     return may_see(identity, user_id=session.user_id, agent_id=session.agent_id)
 
 
-async def _close(resources: Resources, tx: Transaction, session_id: SessionId, reason: CloseReason) -> None:
+async def _close(
+    resources: Resources, tx: Transaction, owner: Owner, session_id: SessionId, reason: CloseReason
+) -> None:
     """Close a session with its state and its runs; call `SessionCache.drop` after the commit."""
-    abandoned = await storage.close_session(tx, session_id, reason, now=resources.clock())
+    abandoned = await storage.close_session(tx, owner, session_id, reason, now=resources.clock())
     if abandoned is None:
         return
     for run_id in abandoned:
-        await drop_state_of_run(tx, resources, run_id)
-    await drop_state_of_session(tx, session_id)
+        await drop_state_of_run(tx, resources, owner, run_id)
+    await drop_state_of_session(tx, owner, session_id)
     await audit.record(tx, "session.close", "session", session_id, reason=reason, abandoned_runs=len(abandoned))
 
 
 async def find_newest(tx: Transaction, session_id: str) -> SessionWithModel:
     """The newest session of the line under an id; `NotFound` when the identity may not see it."""
-    return shown(tx.identity, await storage.find_newest(tx, SessionId(session_id)))
+    named = SessionId(session_id)
+    newest = await storage.find_newest(tx, tx.identity.owned_by, named)
+    if newest is None and tx.identity.crosses_owners:
+        newest = await storage.find_newest(tx, await _owner_of(tx, named), named)
+    return shown(tx.identity, newest)
 
 
 async def find_session(tx: Transaction, session_id: str) -> Session:
     """The session with exactly this id; `NotFound` when the identity may not see it."""
-    session = await storage.find_session(tx, SessionId(session_id))
+    named = SessionId(session_id)
+    session = await storage.find_session(tx, tx.identity.owned_by, named)
+    if session is None and tx.identity.crosses_owners:
+        session = await storage.find_session(tx, await _owner_of(tx, named), named)
     if session is None or not _may_see(tx.identity, session):
         raise NotFound(NO_SUCH_SESSION)
     return session
@@ -204,9 +228,9 @@ async def close_session(resources: Resources, identity: Identity, session_id: st
     """Close the open session under this id; closed again it stays as it was."""
     async with resources.database.transaction(identity) as tx:
         session = (await find_newest(tx, session_id)).session
-        await _close(resources, tx, session.session_id, CloseReason.ASKED)
-        closed = await storage.find_session(tx, session.session_id)
-    await resources.get(SessionCache).drop(identity.tenant_id, session.session_id)
+        await _close(resources, tx, session.owned_by, session.session_id, CloseReason.ASKED)
+        closed = await storage.find_session(tx, session.owned_by, session.session_id)
+    await resources.get(SessionCache).drop(identity.tenant_id, session.owned_by, session.session_id)
     assert closed is not None
     return closed
 
@@ -236,6 +260,7 @@ async def list_sessions(
     async with resources.database.transaction(identity) as tx:
         return await storage.list_sessions(
             tx,
+            owned_by=listed_owner(identity),
             agent_id=agent_id,
             user_id=user_id,
             status=status,
@@ -255,17 +280,22 @@ def own_only(identity: Identity, *, agent_id: str | None, user_id: str | None) -
     return identity.agent_id or agent_id, identity.user_id or user_id
 
 
+def listed_owner(identity: Identity) -> Owner | None:
+    """Whose sessions and runs a list shows: one's own; everybody's to an administrator who acts for no user."""
+    return None if identity.crosses_owners else identity.owned_by
+
+
 async def resume_session(resources: Resources, identity: Identity, session_id: str) -> ResumedSession:
     """Resume a session: its summary, window and notes. One that is closed or idle gets a successor."""
     now = resources.clock()
     async with entered(resources, identity, session_id, create=False) as (tx, current, was_new):
         session = current.session
         window = await read_window(resources, tx, current)
-        notes = await storage.list_notes(tx, session.session_id) if session.has_notes(now) else []
-        predecessor = await storage.find_session(tx, session.continues) if session.continues else None
-        turn_state = await run_storage.find_turn_state(tx, session.session_id)
+        notes = await storage.list_notes(tx, session) if session.has_notes(now) else []
+        predecessor = await storage.find_session(tx, session.owned_by, session.continues) if session.continues else None
+        turn_state = await run_storage.find_turn_state(tx, session)
         if not was_new:
-            await storage.touch(tx, session.session_id, now=now)
+            await _touch(tx, session, now=now)
     return ResumedSession(
         session=session,
         summary=session.summary,
@@ -315,30 +345,30 @@ async def add_note(
     )
     async with entered(resources, identity, session_id) as (tx, current, _):
         await keep_notes(tx, current.session, [note], now=now)
-        await storage.touch(tx, current.session.session_id, now=now)
+        await _touch(tx, current.session, now=now)
     return note
 
 
 async def keep_notes(tx: Transaction, session: Session, new: list[SessionNote], *, now: datetime) -> None:
     """Add notes to a locked session, after removing those that have expired."""
     if not session.has_notes(now):
-        expired = [note.note_id for note in await storage.list_notes(tx, session.session_id)]
-        await storage.delete_notes(tx, session.session_id, expired)
-    await storage.insert_notes(tx, session.session_id, new, now=now)
+        expired = [note.note_id for note in await storage.list_notes(tx, session)]
+        await storage.delete_notes(tx, session, expired)
+    await storage.insert_notes(tx, session, new, now=now)
 
 
 async def list_notes(resources: Resources, identity: Identity, session_id: str) -> list[SessionNote]:
     """The notes of a session that have not expired, oldest first."""
     async with resources.database.transaction(identity) as tx:
         session = (await find_newest(tx, session_id)).session
-        return await storage.list_notes(tx, session.session_id) if session.has_notes(resources.clock()) else []
+        return await storage.list_notes(tx, session) if session.has_notes(resources.clock()) else []
 
 
 async def delete_note(resources: Resources, identity: Identity, session_id: str, note_id: UUID) -> None:
     """Remove a note that no longer applies, such as a task that is done."""
     async with resources.database.transaction(identity) as tx:
         session = (await find_newest(tx, session_id)).session
-        if not await storage.delete_notes(tx, session.session_id, [note_id]):
+        if not await storage.delete_notes(tx, session, [note_id]):
             raise NotFound("this session has no such note")
 
 
@@ -349,10 +379,10 @@ async def close_idle(resources: Resources, identity: Identity, **_: Any) -> None
     while True:
         async with resources.database.transaction(identity) as tx:
             idle = await storage.list_idle(tx, now=now, limit=IDLE_PAGE)
-            for session_id in idle:
-                await _close(resources, tx, session_id, CloseReason.IDLE)
-        for session_id in idle:
-            await resources.get(SessionCache).drop(identity.tenant_id, session_id)
+            for session in idle:
+                await _close(resources, tx, session.owned_by, session.session_id, CloseReason.IDLE)
+        for session in idle:
+            await resources.get(SessionCache).drop(identity.tenant_id, session.owned_by, session.session_id)
         if len(idle) < IDLE_PAGE:
             break
     async with resources.database.transaction(identity) as tx:

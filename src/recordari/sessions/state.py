@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from recordari.core.identity import Identity, RunId, SessionId, checked_choice
+from recordari.core.identity import Identity, Owner, RunId, SessionId, checked_choice
 from recordari.core.telemetry import measured
 from recordari.db.database import Transaction
 from recordari.errors import NotFound
 from recordari.kit.resources import Resources
 from recordari.sessions import run_storage
 from recordari.sessions.cache import SessionCache
+from recordari.sessions.rules.sessions import sole_owner
 from recordari.sessions.rules.state import (
     DEFAULT_TTL,
     DELEGATED_PREFIX,
@@ -51,20 +53,21 @@ async def set_state(
     Without `ttl` it expires after an hour.
     """
     new = new_state(key, value, now=resources.clock(), ttl=DEFAULT_TTL if ttl is None else ttl)
-    return await _write(resources, identity, _owner(identity, owner, owner_id), new, if_version=if_version)
+    state_owner = await _owner(resources, identity, owner, owner_id)
+    return await _write(resources, identity, state_owner, new, if_version=if_version)
 
 
 async def delegate(
     resources: Resources, identity: Identity, name: str, value: object, *, run_id: str | None = None
 ) -> StateEntry:
     """Hand a value to a run; it stays until the run ends."""
-    owner = owner_of(identity, OwnerKind.RUN, run_id)
+    owner = await _owner(resources, identity, OwnerKind.RUN, run_id)
     return await _write(resources, identity, owner, new_delegated(name, value), if_version=None)
 
 
 async def delegated(resources: Resources, identity: Identity, *, run_id: str | None = None) -> dict[str, Any]:
     """All values that were handed to a run, by name."""
-    owner = owner_of(identity, OwnerKind.RUN, run_id)
+    owner = await _owner(resources, identity, OwnerKind.RUN, run_id)
     async with resources.database.transaction(identity) as tx:
         entries = await run_storage.list_entries(tx, owner, prefix=DELEGATED_PREFIX, now=resources.clock())
     return {entry.key.removeprefix(DELEGATED_PREFIX): entry.value for entry in entries}
@@ -80,7 +83,7 @@ async def get_state(
     owner_id: str | None = None,
 ) -> StateEntry:
     """Read one key that has not expired."""
-    state_owner = _owner(identity, owner, owner_id)
+    state_owner = await _owner(resources, identity, owner, owner_id)
     if _is_cached(resources, state_owner):
         entries = await _cached(resources, identity, state_owner)
         entry = next((entry for entry in entries if entry.key == key), None)
@@ -101,7 +104,7 @@ async def list_state(
     prefix: str = "",
 ) -> list[StateEntry]:
     """Every key that begins with `prefix`, in order of the keys; there is no paging, since state has a budget."""
-    state_owner = _owner(identity, owner, owner_id)
+    state_owner = await _owner(resources, identity, owner, owner_id)
     if _is_cached(resources, state_owner):
         entries = await _cached(resources, identity, state_owner)
         return [entry for entry in entries if entry.key.startswith(prefix)]
@@ -119,7 +122,7 @@ async def delete_state(
     if_version: int | None = None,
 ) -> None:
     """Remove one key; with `if_version` only if it has that version."""
-    state_owner, now = _owner(identity, owner, owner_id), resources.clock()
+    state_owner, now = await _owner(resources, identity, owner, owner_id), resources.clock()
     async with resources.database.transaction(identity) as tx:
         await run_storage.lock_owner(tx, state_owner, now=now)
         holdings = await run_storage.weigh_owner(tx, state_owner, key, now=now)
@@ -128,23 +131,30 @@ async def delete_state(
         require_version(holdings.version, if_version)
         await run_storage.delete_entry(tx, state_owner, key)
     if _is_cached(resources, state_owner):
-        await resources.get(SessionCache).drop(identity.tenant_id, SessionId(state_owner.owner_id))
+        await resources.get(SessionCache).drop(
+            identity.tenant_id, state_owner.owned_by, SessionId(state_owner.owner_id)
+        )
 
 
-def _owner(identity: Identity, kind: OwnerKind | str, owner_id: str | None) -> StateOwner:
-    return owner_of(identity, checked_choice("owner", OwnerKind, kind), owner_id)
+async def _owner(resources: Resources, identity: Identity, kind: OwnerKind | str, owner_id: str | None) -> StateOwner:
+    owner = owner_of(identity, checked_choice("owner", OwnerKind, kind), owner_id)
+    if not identity.crosses_owners:
+        return owner
+    async with resources.database.transaction(identity) as tx:
+        owners = await run_storage.list_state_owners(tx, owner)
+    return replace(owner, owned_by=sole_owner(owner.owned_by, owners, noun=owner.kind))
 
 
-async def drop_state_of_run(tx: Transaction, resources: Resources, run_id: RunId) -> None:
+async def drop_state_of_run(tx: Transaction, resources: Resources, owned_by: Owner, run_id: RunId) -> None:
     """Remove the state of a run and its delegated values, and refuse later writes; part of ending the run."""
-    owner = StateOwner(kind=OwnerKind.RUN, owner_id=run_id)
+    owner = StateOwner(kind=OwnerKind.RUN, owner_id=run_id, owned_by=owned_by)
     await run_storage.close_owner(tx, owner, now=resources.clock())
     await run_storage.delete_entries(tx, owner)
 
 
-async def drop_state_of_session(tx: Transaction, session_id: SessionId) -> None:
+async def drop_state_of_session(tx: Transaction, owned_by: Owner, session_id: SessionId) -> None:
     """Remove the state of a session; call `SessionCache.drop` after the commit."""
-    owner = StateOwner(kind=OwnerKind.SESSION, owner_id=session_id)
+    owner = StateOwner(kind=OwnerKind.SESSION, owner_id=session_id, owned_by=owned_by)
     await run_storage.renew_owner(tx, owner)
     await run_storage.delete_entries(tx, owner)
 
@@ -189,8 +199,7 @@ async def _cached(resources: Resources, identity: Identity, owner: StateOwner) -
         async with resources.database.transaction(identity) as tx:
             return snapshot_text(await run_storage.list_entries(tx, owner, now=resources.clock()))
 
-    # Row-level security hides rows from a user that it shows without a user: each user has a copy of their own.
     text = await resources.get(SessionCache).read(
-        identity.tenant_id, SessionId(owner.owner_id), f"state:{identity.user_id or ''}", version=version, load=load
+        identity.tenant_id, owner.owned_by, SessionId(owner.owner_id), version=version, load=load
     )
     return live(read_snapshot(text), resources.clock())

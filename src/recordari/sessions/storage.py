@@ -11,13 +11,12 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from recordari.core.checks import BEGINNING, END
-from recordari.core.identity import AgentId, RunId, SessionId, UserId
+from recordari.core.identity import AgentId, Owner, RunId, SessionId, UserId, owned_by
 from recordari.core.ids import LAST
 from recordari.core.items import Trust
 from recordari.core.tokens import message_tokens
 from recordari.db.database import BatchedQuery, Record, Transaction, all_as, reader
 from recordari.db.queries import Queries, columns_of
-from recordari.memory.storage import thread_of
 from recordari.sessions.rules.runs import ABANDONED
 from recordari.sessions.rules.sessions import MAX_NOTES, CloseReason, Fold, Session, SessionNote
 from recordari.sessions.rules.window import Message, role_of
@@ -37,6 +36,16 @@ class NewSession:
     notes_seconds: int
     window_share: float
     metadata: dict[str, Any]
+
+    @property
+    def owned_by(self) -> Owner:
+        return owned_by(self.user_id, self.agent_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleSession:
+    session_id: SessionId
+    owned_by: Owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,24 +78,30 @@ def _first_with_model(rows: Sequence[Record]) -> SessionWithModel | None:
     return SessionWithModel(session=_session(columns), model_tokens=model_tokens)
 
 
-async def lock_open(tx: Transaction, session_id: SessionId) -> SessionWithModel | None:
-    return _first_with_model(await tx.dicts(queries.lock_open, session_id=session_id))
+async def lock_open(tx: Transaction, owner: Owner, session_id: SessionId) -> SessionWithModel | None:
+    return _first_with_model(await tx.dicts(queries.lock_open, owned_by=owner, session_id=session_id))
 
 
-async def find_newest(tx: Transaction, session_id: SessionId) -> SessionWithModel | None:
-    return _first_with_model(await tx.dicts(queries.find_newest, session_id=session_id))
+async def find_newest(tx: Transaction, owner: Owner, session_id: SessionId) -> SessionWithModel | None:
+    return _first_with_model(await tx.dicts(queries.find_newest, owned_by=owner, session_id=session_id))
 
 
-def ask_newest(session_id: SessionId) -> BatchedQuery[SessionWithModel | None]:
-    return BatchedQuery(queries.find_newest, _first_with_model, session_id=session_id)
+def ask_newest(owner: Owner, session_id: SessionId) -> BatchedQuery[SessionWithModel | None]:
+    return BatchedQuery(queries.find_newest, _first_with_model, owned_by=owner, session_id=session_id)
 
 
-async def find_session(tx: Transaction, session_id: SessionId) -> Session | None:
-    return _first(await tx.dicts(queries.find_session, session_id=session_id))
+async def find_session(tx: Transaction, owner: Owner, session_id: SessionId) -> Session | None:
+    return _first(await tx.dicts(queries.find_session, owned_by=owner, session_id=session_id))
 
 
-def ask_session(session_id: SessionId) -> BatchedQuery[Session | None]:
-    return BatchedQuery(queries.find_session, _first, session_id=session_id)
+def ask_session(owner: Owner, session_id: SessionId) -> BatchedQuery[Session | None]:
+    return BatchedQuery(queries.find_session, _first, owned_by=owner, session_id=session_id)
+
+
+async def list_session_owners(tx: Transaction, session_id: SessionId) -> list[Owner]:
+    """Owners of sessions with this id: the identity's own first, and at most two."""
+    rows = await tx.dicts(queries.list_session_owners, own=tx.identity.owned_by, session_id=session_id)
+    return [row["owned_by"] for row in rows]
 
 
 async def find_by_ref(tx: Transaction, session_ref: UUID) -> Session | None:
@@ -95,7 +110,8 @@ async def find_by_ref(tx: Transaction, session_ref: UUID) -> Session | None:
 
 async def insert_session(tx: Transaction, new: NewSession, *, now: datetime) -> bool:
     """Open a session; False when its id is taken or its line has an open one."""
-    return await tx.run(queries.insert_session, **columns_of(new, metadata=Jsonb(new.metadata), now=now)) == 1
+    columns = columns_of(new, owned_by=new.owned_by, metadata=Jsonb(new.metadata), now=now)
+    return await tx.run(queries.insert_session, **columns) == 1
 
 
 async def list_sessions(
@@ -107,13 +123,13 @@ async def list_sessions(
     return [_session(row) for row in rows]
 
 
-async def touch(tx: Transaction, session_id: SessionId, *, now: datetime) -> None:
+async def touch(tx: Transaction, owner: Owner, session_id: SessionId, *, now: datetime) -> None:
     """Note that there was activity in a session."""
-    await tx.run(queries.touch, session_id=session_id, now=now)
+    await tx.run(queries.touch, owned_by=owner, session_id=session_id, now=now)
 
 
 async def save_window(tx: Transaction, session: Session, *, now: datetime) -> None:
-    await tx.run(queries.save_window, **columns_of(session, now=now))
+    await tx.run(queries.save_window, **columns_of(session, owned_by=session.owned_by, now=now))
 
 
 async def save_summary(
@@ -123,6 +139,7 @@ async def save_summary(
     changed = await tx.run(
         queries.save_summary,
         session_id=session.session_id,
+        owned_by=session.owned_by,
         summary=summary,
         summary_id=summary_id,
         summary_trust=trust,
@@ -138,6 +155,7 @@ async def save_fold(tx: Transaction, session: Session, fold: Fold) -> bool:
     changed = await tx.run(
         queries.save_fold,
         session_id=session.session_id,
+        owned_by=session.owned_by,
         fold=Jsonb([pointer]),
         folded_to=fold.last,
         was=session.folded_to,
@@ -146,48 +164,48 @@ async def save_fold(tx: Transaction, session: Session, fold: Fold) -> bool:
 
 
 async def close_session(
-    tx: Transaction, session_id: SessionId, reason: CloseReason, *, now: datetime
+    tx: Transaction, owner: Owner, session_id: SessionId, reason: CloseReason, *, now: datetime
 ) -> list[RunId] | None:
     """Close a session and abandon its running runs: their ids, or None when it was closed before."""
     abandoned: list[RunId] | None = await tx.value(
-        queries.close_session, session_id=session_id, reason=reason, now=now, error=ABANDONED
+        queries.close_session, owned_by=owner, session_id=session_id, reason=reason, now=now, error=ABANDONED
     )
     return abandoned
 
 
-async def list_idle(tx: Transaction, *, now: datetime, limit: int) -> list[SessionId]:
-    return [row["session_id"] for row in await tx.dicts(queries.list_idle, now=now, limit=limit)]
+async def list_idle(tx: Transaction, *, now: datetime, limit: int) -> list[IdleSession]:
+    return await tx.all(queries.list_idle, IdleSession, now=now, limit=limit)
 
 
-async def last_position(tx: Transaction, session_id: SessionId) -> int:
+async def last_position(tx: Transaction, session: Session) -> int:
     """The last position in a session's thread; 0 when it has no message."""
-    return int(await tx.value(queries.last_position, thread=thread_of(session_id)))
+    return int(await tx.value(queries.last_position, thread=session.thread))
 
 
-async def window_tokens(tx: Transaction, session_id: SessionId, *, first: int) -> list[tuple[int, int]]:
+async def window_tokens(tx: Transaction, session: Session) -> list[tuple[int, int]]:
     """Every position in the window with its tokens, oldest first."""
-    rows = await tx.dicts(queries.window_tokens, thread=thread_of(session_id), first=first)
+    rows = await tx.dicts(queries.window_tokens, thread=session.thread, first=session.window_from)
     return [
         (row["position"], row["tokens"] if row["content"] is None else message_tokens(row["content"])) for row in rows
     ]
 
 
-async def tail_position(tx: Transaction, session_id: SessionId, *, length: int) -> int | None:
+async def tail_position(tx: Transaction, session: Session, *, length: int) -> int | None:
     """The first position of a tail of so many messages; None when there are fewer."""
-    position: int | None = await tx.value(queries.tail_position, thread=thread_of(session_id), before_last=length - 1)
+    position: int | None = await tx.value(queries.tail_position, thread=session.thread, before_last=length - 1)
     return position
 
 
 async def list_messages(
     tx: Transaction, session: Session, *, first: int, last: int | None = None, limit: int
 ) -> list[Message]:
-    thread, end = thread_of(session.session_id), 2**31 - 1 if last is None else last
+    thread, end = session.thread, 2**31 - 1 if last is None else last
     return _messages(session, await tx.dicts(queries.list_messages, thread=thread, first=first, last=end, limit=limit))
 
 
 async def list_newest_messages(tx: Transaction, session: Session, *, first: int, limit: int) -> list[Message]:
     """The newest messages of a session from a position on, oldest first."""
-    rows = await tx.dicts(queries.list_newest_messages, thread=thread_of(session.session_id), first=first, limit=limit)
+    rows = await tx.dicts(queries.list_newest_messages, thread=session.thread, first=first, limit=limit)
     return _messages(session, rows[::-1])
 
 
@@ -195,7 +213,7 @@ def ask_newest_messages(session: Session, *, first: int, limit: int) -> BatchedQ
     return BatchedQuery(
         queries.list_newest_messages,
         lambda rows: _messages(session, rows[::-1]),
-        thread=thread_of(session.session_id),
+        thread=session.thread,
         first=first,
         limit=limit,
     )
@@ -215,24 +233,28 @@ def _messages(session: Session, rows: Sequence[Record]) -> list[Message]:
     ]
 
 
-async def insert_notes(tx: Transaction, session_id: SessionId, notes: Sequence[SessionNote], *, now: datetime) -> None:
+async def insert_notes(tx: Transaction, session: Session, notes: Sequence[SessionNote], *, now: datetime) -> None:
     """Add notes; above the maximum of a session the least important go. The session must be locked."""
     arrays = arrays_of(SessionNote, notes, kind=[str(note.kind) for note in notes])
-    surplus = await tx.dicts(queries.insert_notes, **arrays, session_id=session_id, now=now, most=MAX_NOTES)
+    surplus = await tx.dicts(queries.insert_notes, **arrays, **_key(session), now=now, most=MAX_NOTES)
     if surplus:
-        await delete_notes(tx, session_id, [row["note_id"] for row in surplus])
+        await delete_notes(tx, session, [row["note_id"] for row in surplus])
 
 
-async def delete_notes(tx: Transaction, session_id: SessionId, note_ids: Sequence[UUID]) -> int:
-    return await tx.run(queries.delete_notes, session_id=session_id, note_ids=list(note_ids))
+def _key(session: Session) -> dict[str, str]:
+    return {"session_id": session.session_id, "owned_by": session.owned_by}
 
 
-async def list_notes(tx: Transaction, session_id: SessionId) -> list[SessionNote]:
-    return await tx.all(queries.list_notes, SessionNote, session_id=session_id)
+async def delete_notes(tx: Transaction, session: Session, note_ids: Sequence[UUID]) -> int:
+    return await tx.run(queries.delete_notes, **_key(session), note_ids=list(note_ids))
 
 
-def ask_notes(session_id: SessionId) -> BatchedQuery[list[SessionNote]]:
-    return BatchedQuery(queries.list_notes, all_as(SessionNote), session_id=session_id)
+async def list_notes(tx: Transaction, session: Session) -> list[SessionNote]:
+    return await tx.all(queries.list_notes, SessionNote, **_key(session))
+
+
+def ask_notes(session: Session) -> BatchedQuery[list[SessionNote]]:
+    return BatchedQuery(queries.list_notes, all_as(SessionNote), **_key(session))
 
 
 async def delete_expired(tx: Transaction, *, now: datetime) -> int:

@@ -1,25 +1,27 @@
 -- name: lock_open
--- The open session of the line that the id belongs to, locked; with the size of its agent's model.
+-- The open session of the owner's line that the id belongs to, locked; with the size of its agent's model.
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
     s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
     s.summary_trust, s.folded_to, s.folds, (
     SELECT window_tokens FROM agents a WHERE a.tenant_id = s.tenant_id AND a.agent_id = s.agent_id) AS model_tokens
 FROM sessions s
-WHERE s.tenant_id = %(tenant_id)s AND s.status = 'open' AND s.root_id = COALESCE(
-    (SELECT root_id FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s), %(session_id)s)
+WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s AND s.status = 'open' AND s.root_id = COALESCE(
+    (SELECT root_id FROM sessions
+     WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s), %(session_id)s)
 FOR UPDATE OF s
 
 -- name: find_newest
--- The newest session of the line that the id belongs to; with the size of its agent's model.
+-- The newest session of the owner's line that the id belongs to; with the size of its agent's model.
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
     s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
     s.summary_trust, s.folded_to, s.folds, (
     SELECT window_tokens FROM agents a WHERE a.tenant_id = s.tenant_id AND a.agent_id = s.agent_id) AS model_tokens
 FROM sessions s
-WHERE s.tenant_id = %(tenant_id)s AND s.root_id = (
-    SELECT root_id FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s)
+WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s AND s.root_id = (
+    SELECT root_id FROM sessions
+    WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s)
 ORDER BY s.session_ref DESC LIMIT 1
 
 -- name: find_session
@@ -28,7 +30,13 @@ SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_i
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
     s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
     s.summary_trust, s.folded_to, s.folds
-FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_id = %(session_id)s
+FROM sessions s
+WHERE s.tenant_id = %(tenant_id)s AND s.session_id = %(session_id)s AND s.owned_by = %(owned_by)s
+
+-- name: list_session_owners
+-- The owners who have a session with this id: the caller first, and at most two.
+SELECT owned_by FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
+ORDER BY owned_by <> %(own)s, owned_by LIMIT 2
 
 -- name: find_by_ref
 -- One session by its reference, as the outbox has it.
@@ -46,10 +54,10 @@ WITH new_user AS (
     ON CONFLICT (tenant_id, user_id) DO NOTHING
 )
 INSERT INTO sessions (
-    tenant_id, session_id, session_ref, root_id, continues, user_id, agent_id, idle_seconds, notes_seconds, window_share,
-    metadata, opened_at, active_at)
+    tenant_id, session_id, owned_by, session_ref, root_id, continues, user_id, agent_id, idle_seconds, notes_seconds,
+    window_share, metadata, opened_at, active_at)
 VALUES (
-    %(tenant_id)s, %(session_id)s, %(session_ref)s, %(root_id)s, %(continues)s, %(user_id)s, %(agent_id)s,
+    %(tenant_id)s, %(session_id)s, %(owned_by)s, %(session_ref)s, %(root_id)s, %(continues)s, %(user_id)s, %(agent_id)s,
     %(idle_seconds)s, %(notes_seconds)s, %(window_share)s, %(metadata)s, %(now)s, %(now)s)
 ON CONFLICT DO NOTHING
 
@@ -63,13 +71,14 @@ FROM sessions s
 WHERE s.tenant_id = %(tenant_id)s AND s.session_ref < %(before)s AND s.opened_at >= %(since)s AND s.opened_at < %(until)s
     AND (%(agent_id)s::text IS NULL OR s.agent_id = %(agent_id)s)
     AND (%(user_id)s::text IS NULL OR s.user_id = %(user_id)s)
+    AND (%(owned_by)s::text IS NULL OR s.owned_by = %(owned_by)s)
     AND (%(status)s::text IS NULL OR s.status = %(status)s)
 ORDER BY s.session_ref DESC LIMIT %(limit)s
 
 -- name: touch
 -- Note that there was activity in a session.
 UPDATE sessions SET active_at = GREATEST(active_at, %(now)s)
-WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
+WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s
 
 -- name: save_window
 -- The window of a session after new messages or reported usage.
@@ -77,41 +86,44 @@ UPDATE sessions SET
     active_at = GREATEST(active_at, %(now)s), messages = %(messages)s, window_from = %(window_from)s,
     window_tokens = %(window_tokens)s, epoch = %(epoch)s, epoch_from = %(epoch_from)s, epoch_to = %(epoch_to)s,
     prompt_tokens = %(prompt_tokens)s
-WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
+WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s
 
 -- name: save_summary
 -- The renewed summary of a session, unless another worker has covered more messages.
 UPDATE sessions SET summary = %(summary)s, summary_id = %(summary_id)s, summary_trust = %(summary_trust)s,
     summarised_to = %(summarised_to)s
-WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND summarised_to = %(was)s
+WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s AND summarised_to = %(was)s
 
 -- name: save_fold
 -- One more lasting summary of messages that left the window, unless another worker made it.
 UPDATE sessions SET folds = folds || %(fold)s::jsonb, folded_to = %(folded_to)s
-WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND folded_to = %(was)s
+WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s AND folded_to = %(was)s
 
 -- name: close_session
 -- Close a session and abandon its running runs; the answer has a row with those runs if the session was open.
 WITH closed AS (
     UPDATE sessions SET status = 'closed', close_reason = %(reason)s, closed_at = %(now)s
-    WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND status = 'open'
+    WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s AND status = 'open'
     RETURNING session_id
 ), failed AS (
     UPDATE runs SET status = 'failed', error = %(error)s, ended_at = %(now)s
-    WHERE tenant_id = %(tenant_id)s AND status = 'running' AND session_id IN (SELECT session_id FROM closed)
+    WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND status = 'running'
+        AND session_id IN (SELECT session_id FROM closed)
     RETURNING run_id
 ), ended AS (
     UPDATE turns SET status = 'failed', error = %(error)s, ended_at = %(now)s
-    WHERE tenant_id = %(tenant_id)s AND status = 'running' AND run_id IN (SELECT run_id FROM failed)
+    WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND status = 'running'
+        AND run_id IN (SELECT run_id FROM failed)
 ), turn_state AS (
     UPDATE turn_states SET status = 'failed', updated_at = %(now)s
-    WHERE tenant_id = %(tenant_id)s AND status = 'running' AND run_id IN (SELECT run_id FROM failed)
+    WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND status = 'running'
+        AND run_id IN (SELECT run_id FROM failed)
 )
 SELECT ARRAY(SELECT run_id FROM failed) AS abandoned FROM closed
 
 -- name: list_idle
 -- Open sessions whose idle limit has passed.
-SELECT session_id FROM sessions
+SELECT session_id, owned_by FROM sessions
 WHERE tenant_id = %(tenant_id)s AND status = 'open' AND active_at + idle_seconds * interval '1 second' < %(now)s
 ORDER BY session_ref LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 
@@ -148,29 +160,31 @@ ORDER BY position DESC, item_id DESC LIMIT %(limit)s
 -- name: insert_notes
 -- New notes of a session; the answer has the surplus: the least important, then the oldest.
 WITH inserted AS (
-    INSERT INTO notes (tenant_id, session_id, note_id, kind, content, importance, item_id, created_at)
-    SELECT %(tenant_id)s, %(session_id)s, note_id, kind, content, importance, item_id, %(now)s
+    INSERT INTO notes (tenant_id, session_id, owned_by, note_id, kind, content, importance, item_id, created_at)
+    SELECT %(tenant_id)s, %(session_id)s, %(owned_by)s, note_id, kind, content, importance, item_id, %(now)s
     FROM unnest(%(note_id)s::uuid[], %(kind)s::text[], %(content)s::text[], %(importance)s::real[], %(item_id)s::uuid[])
         AS n (note_id, kind, content, importance, item_id)
     RETURNING note_id, importance
 ), all_notes AS (
     SELECT note_id, importance FROM inserted
     UNION ALL
-    SELECT note_id, importance FROM notes WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
+    SELECT note_id, importance FROM notes
+    WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s
 )
 SELECT note_id FROM all_notes ORDER BY importance DESC, note_id DESC OFFSET %(most)s
 
 -- name: delete_notes
 -- Remove notes of a session.
-DELETE FROM notes WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND note_id = ANY(%(note_ids)s)
+DELETE FROM notes
+WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s AND note_id = ANY(%(note_ids)s)
 
 -- name: list_notes
 -- The notes of a session in the order they were made.
 SELECT note_id, kind, content, importance, item_id, created_at FROM notes
-WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s ORDER BY note_id
+WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s ORDER BY note_id
 
 -- name: delete_expired
 -- Remove the notes of sessions without activity for the notes' lifetime.
 DELETE FROM notes n USING sessions s
 WHERE n.tenant_id = %(tenant_id)s AND s.tenant_id = %(tenant_id)s AND s.session_id = n.session_id
-    AND s.active_at + s.notes_seconds * interval '1 second' < %(now)s
+    AND s.owned_by = n.owned_by AND s.active_at + s.notes_seconds * interval '1 second' < %(now)s

@@ -19,7 +19,7 @@ from recordari.core.identity import AgentId, Identity, Role, TenantId, checked_i
 from recordari.core.items import Kind
 from recordari.core.telemetry import get_log
 from recordari.db import audit, outbox
-from recordari.db.database import Transaction
+from recordari.db.database import TENANT_ROLE, Transaction
 from recordari.db.outbox import Batch
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources
@@ -102,7 +102,7 @@ async def _offer(
     if to == owner.tenant_id:
         raise InvalidInput("a tenant cannot share with itself", field="tenants")
     now = resources.clock()
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         _check_shareable(item_ids, await storage.find_shareable(tx, item_ids))
         ours = await storage.find_membership(tx)
         new_ids = await storage.insert_shares(tx, item_ids, to_tenant_id=to, to_name=name, now=now)
@@ -145,12 +145,12 @@ async def _deliver(resources: Resources, identity: Identity, owner: Tenant, item
 
     The item is read again under locks: one that was forgotten or withdrawn meanwhile is not written.
     """
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         seen = next(iter(await storage.find_shareable(tx, [item_id])), None)
     view = await resources.get(TenantViews).get(resources.database, _acting_for(owner, to))
     (indexed,) = await derive(resources, [(seen.content, seen.speaker) if seen else ("", None)], language=view.language)
     try:
-        async with resources.database.transaction(identity) as tx:
+        async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
             ours = await storage.find_membership(tx)
             item = await storage.lock_shared(tx, item_id, to)
             if item is not None and item.live and (seen is None or seen.content_hash != item.content_hash):
@@ -208,7 +208,7 @@ async def list_shares(
 ) -> list[Share]:
     """The tenant's shares, newest items first; `before` are the ids of the last one you have."""
     require_admin(identity)
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         return await storage.list_shares(tx, before=before, limit=min(limit, MAX_PAGE))
 
 
@@ -216,7 +216,7 @@ async def withdraw(resources: Resources, identity: Identity, item_id: UUID, *, t
     """Withdraw a memory from one tenant or from all, at once; returns the number of tenants that had it."""
     require_admin(identity)
     owner = await get_tenant(resources, identity)
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         to = tenant_id_of(tenant) if tenant is not None else None
         ended = await storage.delete_shares(tx, [item_id], to_tenant_id=to)
         if not ended:
@@ -245,7 +245,7 @@ async def _delete_copies(tx: Transaction, owner: Tenant, shares: Sequence[Share]
 async def list_share_links(resources: Resources, identity: Identity) -> list[ShareLink]:
     """The tenants that share with this one, and whether it accepted each."""
     require_admin(identity)
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         return await storage.list_links(tx)
 
 
@@ -253,7 +253,7 @@ async def accept_share_link(resources: Resources, identity: Identity, tenant: st
     """Accept the memories that a tenant shares, those so far and all later ones."""
     require_admin(identity)
     me = await get_tenant(resources, identity)
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         giver = await storage.decide_link(tx, tenant, LinkStatus.ACCEPTED, now=resources.clock())
         if giver is None:
             raise NotFound(NO_SUCH_LINK)
@@ -273,7 +273,7 @@ async def decline_share_link(resources: Resources, identity: Identity, tenant: s
     """Decline a tenant's shares; copies that came from it are deleted at once."""
     require_admin(identity)
     me = await get_tenant(resources, identity)
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         giver = await storage.decide_link(tx, tenant, LinkStatus.DECLINED, now=resources.clock())
         if giver is None:
             raise NotFound(NO_SUCH_LINK)
@@ -295,7 +295,7 @@ async def _link(resources: Resources, identity: Identity, tenant: str) -> ShareL
 async def sync_copies(resources: Resources, identity: Identity, batch: Batch) -> None:
     """Update the copies of items that were shared, changed or ended. A job of the outbox."""
     owner = await get_tenant(resources, identity)
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         shares = await storage.shares_of(tx, list(dict.fromkeys(batch.refs)))
     for each in shares:
         await _deliver(resources, identity, owner, each.item_id, each.to_tenant_id)
@@ -308,7 +308,7 @@ async def reconcile(resources: Resources, identity: Identity, **_: Any) -> None:
     """
     require_admin(identity)
     me = await get_tenant(resources, identity)
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         for link in await storage.list_links(tx):
             copies = await storage.list_copies(tx, link.tenant)
             async with tx.crossed(_acting_for(me, link.from_tenant_id)) as there:
@@ -412,7 +412,7 @@ async def copy_memories(resources: Resources, identity: Identity, template: str,
     await get_agent(resources, identity, template)
     await get_agent(resources, identity, agent_id)
     source, target = AgentId(template), AgentId(checked_id("agent_id", agent_id))
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         originals = await storage.list_to_copy(tx, source)
         refs = [_reference_of_copy(item, source, target) for item in originals]
         copies, not_embedded = await storage.copy_items(tx, originals, refs, template=source, agent_id=target)

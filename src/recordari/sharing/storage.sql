@@ -148,7 +148,7 @@ CROSS JOIN LATERAL jsonb_populate_record(i, jsonb_build_object(
     'source_ref', g.source_ref, 'thread', NULL, 'payload_key', NULL,
     'metadata', i.metadata || jsonb_build_object('template', %(template)s::text, 'copied_from', i.item_id))) c
 ORDER BY i.item_id
-ON CONFLICT (tenant_id, kind, source_ref) DO NOTHING
+ON CONFLICT (tenant_id, owned_by, kind, source_ref) DO NOTHING
 RETURNING item_id
 
 -- name: copy_vectors
@@ -162,8 +162,10 @@ ON CONFLICT (tenant_id, model_id, item_id) DO NOTHING
 
 -- name: copy_mentions
 -- Copies mention the entities of their originals.
-INSERT INTO mentions (tenant_id, entity_id, item_id)
-SELECT m.tenant_id, m.entity_id, g.copy_id FROM unnest(%(item_ids)s::uuid[], %(copy_ids)s::uuid[]) AS g (item_id, copy_id)
+INSERT INTO mentions (tenant_id, entity_id, item_id, user_id)
+SELECT m.tenant_id, m.entity_id, g.copy_id, CASE WHEN c.scope IN ('user', 'session') THEN c.user_id END
+FROM unnest(%(item_ids)s::uuid[], %(copy_ids)s::uuid[]) AS g (item_id, copy_id)
+JOIN items c ON c.tenant_id = %(tenant_id)s AND c.item_id = g.copy_id
 JOIN mentions m ON m.tenant_id = %(tenant_id)s AND m.item_id = g.item_id
 ON CONFLICT DO NOTHING
 

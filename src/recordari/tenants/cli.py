@@ -90,14 +90,21 @@ def create_key(
     tenant: Tenant = DEVELOPMENT_TENANT,
     role: Annotated[Role, typer.Option(help="An admin also governs the tenant.")] = Role.AGENT,
     user: Annotated[str | None, typer.Option(help="Bind the key to one user.")] = None,
+    only_user: Annotated[
+        list[str] | None, typer.Option(help="Limit the key to this user, and others that you name so; repeatable.")
+    ] = None,
+    no_user: Annotated[bool, typer.Option("--no-user", help="Let the key act for no user.")] = False,
     agent: Annotated[str | None, typer.Option(help="Bind the key to one agent.")] = None,
     expires: Annotated[str | None, typer.Option(help="When it ends: 12h, 30d, 8w, or a time (ISO 8601).")] = None,
 ) -> Answer:
     """Create a key; its text is printed only once."""
     expires_at = _read_expiry(expires) if expires else None
+    if no_user and only_user:
+        raise typer.BadParameter("Give --only-user or --no-user, not both.")
+    users = [] if no_user else only_user or None
     key = ask(
         lambda caller: tenants.create_key(
-            *caller, name, role=role, user_id=user, agent_id=agent, expires_at=expires_at
+            *caller, name, role=role, user_id=user, users=users, agent_id=agent, expires_at=expires_at
         ),
         tenant,
     )

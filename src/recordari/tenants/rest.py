@@ -26,7 +26,7 @@ from recordari.kit.rest import (
 )
 from recordari.tenants import tenants
 from recordari.tenants.auth import Authenticator
-from recordari.tenants.rules import ApiKey, Tenant, User
+from recordari.tenants.rules import MOST_USERS_OF_A_KEY, ApiKey, Tenant, User
 from recordari.tenants.tenants import NewKey
 
 tenants_router = APIRouter(prefix="/v1", tags=["tenant"], responses=PROBLEMS)
@@ -131,6 +131,11 @@ class KeyRequest(Strict):
     name: str = Field(min_length=1, max_length=200)
     role: Annotated[Role, Field(strict=False)] = Role.AGENT
     user_id: str | None = Field(default=None, min_length=1, max_length=200)
+    users: list[str] | None = Field(
+        default=None,
+        max_length=MOST_USERS_OF_A_KEY,
+        description="The users that it may act for; empty: none, only what belongs to no user. Left out: any user.",
+    )
     agent_id: str | None = Field(default=None, min_length=1, max_length=200)
     expires_at: Moment | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any
@@ -13,11 +13,12 @@ from uuid import UUID
 from pydantic import Field
 
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import AgentId, Role, TenantId, UserId
+from recordari.core.identity import AgentId, Role, TenantId, UserId, checked_id
 from recordari.errors import InvalidInput, QuotaExceeded
 
 KEY_PREFIX = "rcd"
 SECRET_BYTES = 32
+MOST_USERS_OF_A_KEY = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,9 @@ class ApiKey:
     name: str
     role: Role
     user_id: UserId | None
+    """The one user it always acts for; null: it may name one."""
+    users: tuple[UserId, ...] | None
+    """The users that it may name; empty: none at all, null: any of the tenant."""
     agent_id: AgentId | None
     created_at: datetime
     expires_at: datetime | None
@@ -85,6 +89,18 @@ class ApiKey:
 
     def valid_at(self, moment: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or moment < self.expires_at)
+
+
+def checked_users(users: Sequence[str], *, role: Role, user_id: str | None) -> tuple[UserId, ...]:
+    """The users that a new key is limited to."""
+    if role is Role.ADMIN or user_id is not None:
+        raise InvalidInput(
+            "users limits a key with the role agent that is bound to no user; leave out users, or the other",
+            field="users",
+        )
+    if len(users) > MOST_USERS_OF_A_KEY:
+        raise InvalidInput(f"a key can be limited to at most {MOST_USERS_OF_A_KEY} users", field="users")
+    return tuple(sorted({UserId(checked_id("users", user)) for user in users}))
 
 
 def written_key(tenant_id: TenantId, key_id: UUID, secret: bytes) -> str:

@@ -101,7 +101,8 @@ async def delete_agent(tx: Transaction, agent_id: AgentId) -> bool:
 
 
 async def insert_key(tx: Transaction, key: ApiKey) -> ApiKey:
-    (saved,) = await tx.all(queries.insert_key, ApiKey, **columns_of(key))
+    users = list(key.users) if key.users is not None else None
+    (saved,) = await tx.all(queries.insert_key, ApiKey, **columns_of(key, users=users))
     return saved
 
 

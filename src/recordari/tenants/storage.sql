@@ -68,24 +68,24 @@ DELETE FROM agents WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s
 
 -- name: insert_key
 -- A new API key, by the hash of its secret.
-INSERT INTO api_keys (tenant_id, key_id, name, key_hash, role, user_id, agent_id, expires_at)
-VALUES (%(tenant_id)s, %(key_id)s, %(name)s, %(key_hash)s, %(role)s, %(user_id)s, %(agent_id)s, %(expires_at)s)
-RETURNING key_id, name, key_hash, role, user_id, agent_id, created_at, expires_at, revoked_at
+INSERT INTO api_keys (tenant_id, key_id, name, key_hash, role, user_id, users, agent_id, expires_at)
+VALUES (%(tenant_id)s, %(key_id)s, %(name)s, %(key_hash)s, %(role)s, %(user_id)s, %(users)s::text[], %(agent_id)s, %(expires_at)s)
+RETURNING key_id, name, key_hash, role, user_id, users, agent_id, created_at, expires_at, revoked_at
 
 -- name: find_key
 -- One API key of the tenant.
-SELECT key_id, name, key_hash, role, user_id, agent_id, created_at, expires_at, revoked_at FROM api_keys
+SELECT key_id, name, key_hash, role, user_id, users, agent_id, created_at, expires_at, revoked_at FROM api_keys
 WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s
 
 -- name: list_keys
 -- Every API key of the tenant, newest first.
-SELECT key_id, name, key_hash, role, user_id, agent_id, created_at, expires_at, revoked_at FROM api_keys
+SELECT key_id, name, key_hash, role, user_id, users, agent_id, created_at, expires_at, revoked_at FROM api_keys
 WHERE tenant_id = %(tenant_id)s ORDER BY key_id DESC
 
 -- name: revoke_key
 -- Revoke an API key; it stays listed.
 UPDATE api_keys SET revoked_at = COALESCE(revoked_at, now()) WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s
-RETURNING key_id, name, key_hash, role, user_id, agent_id, created_at, expires_at, revoked_at
+RETURNING key_id, name, key_hash, role, user_id, users, agent_id, created_at, expires_at, revoked_at
 
 -- name: find_usage
 -- The last known usage of the tenant and its plan; no usage before the first count.

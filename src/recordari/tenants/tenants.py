@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,7 @@ from recordari.core.identity import AgentId, Identity, Role, TenantId, UserId, c
 from recordari.core.ids import new_id
 from recordari.db import audit, jobs
 from recordari.db.audit import AuditEntry
-from recordari.db.database import Database, Transaction
+from recordari.db.database import TENANT_ROLE, Database, Transaction
 from recordari.db.jobs import next_run
 from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
 from recordari.kit.resources import Resources
@@ -32,6 +32,7 @@ from recordari.tenants.rules import (
     User,
     check_plan,
     check_quotas,
+    checked_users,
     key_hash,
     read_key,
     written_key,
@@ -52,6 +53,11 @@ def require_admin(identity: Identity) -> None:
     """Raise `Forbidden` unless the identity is an administrator of its tenant."""
     if identity.role is not Role.ADMIN:
         raise Forbidden("this needs a key with the role admin")
+
+
+def _across_users(identity: Identity) -> str | None:
+    """The database role for users and keys: an administrator governs all of them, also while acting for one user."""
+    return TENANT_ROLE if identity.role is Role.ADMIN else None
 
 
 def page_size(limit: int) -> int:
@@ -131,7 +137,7 @@ async def save_user(
         ZoneInfo("UTC" if time_zone is None else time_zone)
     except (KeyError, ValueError, OSError):
         raise InvalidInput("this is not a time zone; use a name such as Europe/Stockholm", field="time_zone") from None
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=_across_users(identity)) as tx:
         user = await storage.save_user(
             tx, UserId(checked_id("user_id", user_id)), display_name=display_name, time_zone=time_zone
         )
@@ -141,16 +147,16 @@ async def save_user(
 
 
 async def get_user(resources: Resources, identity: Identity, user_id: str) -> User:
-    """Return a user of the tenant; a caller that acts for a user sees only that user."""
-    is_another = identity.role is not Role.ADMIN and identity.user_id not in {None, user_id}
-    async with resources.database.transaction(identity) as tx:
+    """Return a user of the tenant: an administrator any, another caller the user it acts for."""
+    is_another = identity.role is not Role.ADMIN and identity.user_id != user_id
+    async with resources.database.transaction(identity, role=_across_users(identity)) as tx:
         return existing(None if is_another else await storage.find_user(tx, UserId(user_id)), "user")
 
 
 async def list_users(resources: Resources, identity: Identity, *, after: str = "", limit: int = 50) -> list[User]:
     """List users by id, after the given id."""
     require_admin(identity)
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=_across_users(identity)) as tx:
         return await storage.list_users(tx, after=after, limit=min(limit, MAX_PAGE))
 
 
@@ -202,10 +208,14 @@ async def create_key(
     *,
     role: Role | str = Role.AGENT,
     user_id: str | None = None,
+    users: Sequence[str] | None = None,
     agent_id: str | None = None,
     expires_at: datetime | None = None,
 ) -> NewKey:
-    """Create an API key; only this answer contains its text."""
+    """Create an API key; only this answer contains its text.
+
+    It acts for any user of the tenant, unless you bind it to one (`user_id`) or limit it to some (`users`; empty: none).
+    """
     role = checked_choice("role", Role, role)
     require_admin(identity)
     checked_id("name", name)
@@ -214,12 +224,13 @@ async def create_key(
     if expires_at is not None and (expires_at.tzinfo is None or expires_at <= now):
         raise InvalidInput("expires_at must lie in the future and carry a time zone", field="expires_at")
     key_id, secret = new_id(), secrets.token_bytes(SECRET_BYTES)
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         new = ApiKey(
             key_id=key_id,
             name=name,
             role=role,
             user_id=bound.user_id if user_id else None,
+            users=checked_users(users, role=role, user_id=user_id) if users is not None else None,
             agent_id=bound.agent_id if agent_id else None,
             created_at=now,
             expires_at=expires_at,
@@ -234,14 +245,14 @@ async def create_key(
 async def list_keys(resources: Resources, identity: Identity) -> list[ApiKey]:
     """List the keys of the tenant, revoked ones included."""
     require_admin(identity)
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         return await storage.list_keys(tx)
 
 
 async def revoke_key(resources: Resources, identity: Identity, key_id: UUID) -> ApiKey:
     """Revoke a key at once."""
     require_admin(identity)
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         key = existing(await storage.revoke_key(tx, key_id), "key")
         await audit.record(tx, "key.revoke", "key", key_id)
         return key
@@ -253,7 +264,9 @@ async def authenticate_key(resources: Resources, text: str) -> Identity:
     if parts is None:
         raise Unauthenticated("this key is not valid")
     tenant_id, key_id, secret = parts
-    async with resources.database.transaction(Identity(tenant_id=tenant_id)) as tx:
+    # Whose key it is, is known only when it was found.
+    finding = Identity(tenant_id=tenant_id, role=Role.ADMIN, actor="authentication")
+    async with resources.database.transaction(finding) as tx:
         key = await storage.find_key(tx, key_id)
     is_right = key is not None and hmac.compare_digest(key.key_hash, key_hash(secret))
     if key is None or not is_right or not key.valid_at(resources.clock()):
@@ -263,6 +276,7 @@ async def authenticate_key(resources: Resources, text: str) -> Identity:
         user_id=key.user_id,
         agent_id=key.agent_id,
         role=Role(key.role),
+        users=frozenset(key.users) if key.users is not None else None,
         actor=f"key:{key_id}",
     )
 
@@ -279,7 +293,7 @@ async def list_audit(
     """List the audit, newest first; of one subject if you name its kind and id."""
     require_admin(identity)
     limit = min(limit, MAX_PAGE)
-    async with resources.database.transaction(identity) as tx:
+    async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         if subject_kind is not None and subject_id is not None:
             return await audit.list_entries_of(
                 tx, subject_kind=subject_kind, subject_id=subject_id, before=before, limit=limit

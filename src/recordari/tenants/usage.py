@@ -14,7 +14,7 @@ from typing import Any
 
 from recordari.core.cache import BoundedMap, LaterFlush
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import Identity, TenantId
+from recordari.core.identity import Identity, TenantId, job_identity
 from recordari.core.telemetry import get_log
 from recordari.db.database import Database
 from recordari.errors import QuotaExceeded
@@ -83,7 +83,7 @@ class Usages:
         current = self._known.get(tenant_id)
         if current is not None and time.monotonic() - current.read_at < KNOWN_SECONDS:
             return current
-        async with self._database.transaction(Identity(tenant_id=tenant_id)) as tx:
+        async with self._database.transaction(job_identity(tenant_id, "usage")) as tx:
             quota, used = await storage.find_usage(tx)
             if used is None:
                 await storage.measure_usage(tx, day=day)
@@ -100,7 +100,7 @@ class Usages:
 
     async def _counted(self, tenant_id: TenantId, day: date) -> _TenantUsage:
         await self.flush()
-        async with self._database.transaction(Identity(tenant_id=tenant_id)) as tx:
+        async with self._database.transaction(job_identity(tenant_id, "usage")) as tx:
             await storage.measure_usage(tx, day=day)
         self._known.pop(tenant_id)
         current = await self._look(tenant_id, day)
@@ -129,7 +129,7 @@ class Usages:
         for tenant_id, day in list(self._unwritten):
             items, size = self._unwritten.pop((tenant_id, day))
             try:
-                async with self._database.transaction(Identity(tenant_id=tenant_id)) as tx:
+                async with self._database.transaction(job_identity(tenant_id, "usage")) as tx:
                     await storage.add_usage(tx, items=items, size=size, day=day)
             except BaseException:
                 self._add(tenant_id, day, items, size)

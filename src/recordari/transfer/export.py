@@ -1,6 +1,6 @@
 """Exports a tenant or one user as JSON Lines that an import reads again (T6); docs/export.md describes each type.
 
-The first line is a header, `{"format": "recordari-export", "version": 2, "user_id": …, "exported_at": …}`. Every further
+The first line is a header, `{"format": "recordari-export", "version": 3, "user_id": …, "exported_at": …}`. Every further
 line is `{"type": …, "row": {…}}` with the columns of that type; ids, times, validity and chains of supersession are kept.
 Derived data (vectors, index columns, entities, profiles, counts) is left out and made again. Secrets (keys, webhooks, DSNs
 of databases, the salt of tombstones) and the audit are never exported.
@@ -10,9 +10,6 @@ of databases, the salt of tombstones) and the audit are never exported.
 - `state` and `workflow` have their JSON as the saved text (`value_text`, `spec_text`);
 - `workflow` has its prior (`prior_alpha`, `prior_beta`), which the `outcome` lines update;
 - `file` is a part of the original of a document, in Base64.
-
-Version 1, which is still read, had no types but `user`, `agent`, `session`, `run`, `item`, `note`, `state` and `entry`, and the
-`evidence` of an item in its row.
 """
 
 from __future__ import annotations
@@ -32,8 +29,7 @@ from recordari.transfer import storage
 from recordari.transfer.storage import Exported
 
 FORMAT = "recordari-export"
-VERSION = 2
-READ_VERSIONS = (1, 2)
+VERSION = 3
 PAGE = 500
 FILES = 20  # of a page: each may be as large as a body in the database
 PART = 6 * 2**20  # bytes of a file in one line

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from recordari.context.rules.context import ContextSettings
 from recordari.core.checks import json_text
-from recordari.core.identity import Scope, checked_choice, checked_id
+from recordari.core.identity import Owner, Scope, SessionId, checked_choice, checked_id, owned_by, session_thread
 from recordari.core.items import MAX_CONTENT_BYTES, Kind, Tier, Trust, checked_content
 from recordari.errors import InvalidInput
 from recordari.knowledge.ingest import MAX_NAME, MAX_TITLE
@@ -35,17 +35,23 @@ def checked_row(kind: str, row: Row) -> Row:
 
 def is_of_user(kind: str, row: Mapping[str, Any], user_id: str) -> bool:
     """Whether a row can belong to that user; the database checks the rows that it points to."""
+    owner = owned_by(user_id, None)
     match kind:
-        case "user" | "session" | "run" | "state_owner" | "state":
+        case "user" | "session" | "run":
             return bool(row.get("user_id") == user_id)
         case "item":
-            is_of_session = row.get("user_id") is None and str(row.get("thread")).startswith("session:")
-            return bool(row.get("user_id") == user_id) or is_of_session
+            thread = row.get("thread")
+            in_session = str(thread).startswith(session_thread(owner, SessionId("")))
+            return bool(row.get("user_id") == user_id and (thread is None or in_session)) or (
+                row.get("user_id") is None and in_session
+            )
         case "entry":
             return (row.get("scope"), row.get("owner_id")) == (Scope.USER, user_id)
         case "feedback":
             return str(row.get("given_by")).partition(":")[2] == user_id or row.get("given_by") == user_id
-        case "turn_state" | "evidence" | "note":
+        case "turn_state" | "note" | "state_owner" | "state":
+            return bool(row.get("owned_by") == owner)
+        case "evidence":
             return True
         case _:
             return False
@@ -95,6 +101,41 @@ def _item(row: Row) -> Row:
         whole_number(row["access"], "times")
         _check_times(row["access"], "last_at")
     row_id(row, "item_id")
+    return row
+
+
+def _session(row: Row) -> Row:
+    return {**row, "owned_by": _owner(row)}
+
+
+def _run(row: Row) -> Row:
+    """A run with its turns and calls, which have its owner."""
+    nested = {
+        name: [{**entry, "run_id": row.get("run_id"), "owned_by": _owner(row)} for entry in _rows(row, name)]
+        for name in ("turn_log", "tool_calls")
+    }
+    return {**row, **nested, "owned_by": _owner(row)}
+
+
+def _rows(row: Row, name: str) -> list[Row]:
+    rows = row.get(name, [])
+    if not isinstance(rows, list) or not all(isinstance(entry, dict) for entry in rows):
+        raise InvalidInput(f"a run of the export has no valid {name}", field=name)
+    return rows
+
+
+def _owner(row: Row) -> Owner:
+    ids = {name: row.get(name) for name in ("user_id", "agent_id")}
+    return owned_by(
+        **{name: checked_id(name, str(value)) if value is not None else None for name, value in ids.items()}
+    )
+
+
+def _of_owner(row: Row) -> Row:
+    """A row of something whose owner is not in its other columns."""
+    kind, _, name = _text(row, "owned_by").partition(":")
+    if kind not in {"user", "agent", "tenant", "erased"} or (kind == "tenant") != (name == ""):
+        raise InvalidInput("a row of the export has no valid owned_by", field="owned_by")
     return row
 
 
@@ -168,8 +209,12 @@ def _proposal(row: Row) -> Row:
     return row
 
 
-def _columns(*, time: str, uuid: str = "", text_id: str = "", count: str = "") -> Callable[[Row], Row]:
+def _columns(
+    *, time: str, uuid: str = "", text_id: str = "", count: str = "", owned: bool = False
+) -> Callable[[Row], Row]:
     def check(row: Row) -> Row:
+        if owned:
+            _of_owner(row)
         if uuid:
             row_id(row, uuid)
         if text_id:
@@ -218,6 +263,12 @@ def _text(row: Mapping[str, Any], name: str) -> str:
 _CHECKS: dict[str, Callable[[Row], Row]] = {
     "tenant": _tenant,
     "source": _source,
+    "session": _session,
+    "run": _run,
+    "note": _of_owner,
+    "turn_state": _of_owner,
+    "state_owner": _of_owner,
+    "state": _of_owner,
     "item": _item,
     "document": _document,
     "chunk": _chunk,
@@ -225,8 +276,8 @@ _CHECKS: dict[str, Callable[[Row], Row]] = {
     "hold": _columns(uuid="item_id", text_id="action_id", time="created_at"),
     "protected_source": _columns(uuid="source_id", time="protected_at"),
     "workflow": _workflow,
-    "choice": _columns(uuid="choice_id", count="candidates", time="chosen_at"),
-    "outcome": _columns(text_id="outcome_id", time="rewarded_at"),
+    "choice": _columns(uuid="choice_id", count="candidates", time="chosen_at", owned=True),
+    "outcome": _columns(text_id="outcome_id", time="rewarded_at", owned=True),
     "proposal": _proposal,
     "report": _report,
 }

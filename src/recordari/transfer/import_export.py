@@ -37,7 +37,7 @@ from recordari.privacy.sanitise import Clean, sanitise_items
 from recordari.sessions.messages import SUMMARISE_TOPIC
 from recordari.tenants.tenants import require_admin
 from recordari.transfer import storage
-from recordari.transfer.export import FORMAT, READ_VERSIONS
+from recordari.transfer.export import FORMAT, VERSION
 from recordari.transfer.import_checks import Row, body_of, checked_row, decoded, is_of_user, row_id, whole_number
 from recordari.transfer.rules import READERS, Foreign, ForeignOwner, ForeignSource, ImportedForeign
 
@@ -130,9 +130,8 @@ class _Import:
     async def _begin(self, header: Mapping[str, Any]) -> None:
         if header.get("format") != FORMAT:
             raise InvalidInput("this is not an export of Recordari: its first line has another format")
-        if header.get("version") not in READ_VERSIONS:
-            versions = " and ".join(map(str, READ_VERSIONS))
-            raise InvalidInput(f"this server reads exports of version {versions} only")
+        if header.get("version") != VERSION:
+            raise InvalidInput(f"this server reads exports of version {VERSION} only")
         if (user_id := header.get("user_id")) is not None:
             self.user_id = UserId(checked_id("user_id", str(user_id)))
             if self.identity.user_id is None:
@@ -212,13 +211,10 @@ class _Import:
         imported = [row for row in rows if not (self.remakes_summaries and _is_rolling_summary(row))]
         checked = [self._with_source(checked_row("item", row)) for row in imported]
         indexed = await self._indexed(checked)
-        # Exports of version 1 have the evidence of an item in its row.
-        evidence = [{**link, "item_id": row["item_id"]} for row in checked for link in row.get("evidence", [])]
         bodies = {row_id(row, "item_id"): body_of(row) for row in checked if row.get("payload")}
         async with self.resources.database.transaction(self.identity) as tx:
             new_ids = await storage.import_items(tx, indexed, user_id=self.user_id)
             existing = await storage.count_items(tx, [row_id(row, "item_id") for row in checked])
-            await storage.import_rows(tx, "evidence", evidence, user_id=self.user_id)
             await storage.import_rows(tx, "access", _accesses(checked, set(new_ids)), user_id=self.user_id)
             await outbox.add(tx, EMBED_TOPIC, new_ids)
         for item_id in new_ids:

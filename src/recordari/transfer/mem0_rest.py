@@ -368,8 +368,8 @@ async def _list(caller: Caller, filters: dict[str, Any], *, show_expired: bool) 
 async def _current(caller: Caller, memory_id: UUID) -> tuple[Item, Caller]:
     """The current version of a memory, and the caller that acts for its owner.
 
-    mem0 sends no user with an id. A credential that is bound to no user may act for any user of its tenant, and so may
-    look up the owner; a bound one sees only its own memories.
+    mem0 sends no user with an id. A credential that is bound to no user may act for any user of its tenant, or for those
+    that it is limited to, and so may look up the owner; a bound one sees only its own memories.
     """
     own = caller.identity
     admin = caller.bound(replace(own, role=Role.ADMIN, user_id=None))
@@ -380,12 +380,13 @@ async def _current(caller: Caller, memory_id: UUID) -> tuple[Item, Caller]:
         item = await items.get_item(*admin, item.superseded_by)
     if item.kind != Kind.FACT or item.invalid_at is not None or not _reaches(own, item):
         raise NotFound("there is no such item")
-    return item, caller.bound(replace(own, user_id=item.user_id, agent_id=item.agent_id))
+    user_id = item.user_id if item.scope == Scope.USER else own.user_id
+    return item, caller.bound(replace(own, user_id=user_id, agent_id=item.agent_id))
 
 
 def _reaches(own: Identity, item: Item) -> bool:
     if item.scope == Scope.USER:
-        return own.user_id in {None, item.user_id}
+        return own.user_id in {None, item.user_id} and (own.users is None or item.user_id in own.users)
     return item.scope == Scope.AGENT and own.agent_id in {None, item.agent_id}
 
 

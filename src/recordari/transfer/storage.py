@@ -95,7 +95,7 @@ _IMPORTED: dict[str, Query] = {
     "report": queries.import_reports,
 }
 _BEFORE = {"state": queries.import_state_owners}
-"""Owners of state, for exports of version 1, which do not have them."""
+"""The owners of new keys are written anew, so that no copy of their state in a cache stays valid."""
 _AFTER = {"protected_source": queries.import_protected_texts}
 
 

@@ -21,9 +21,9 @@ ORDER BY session_ref LIMIT %(limit)s
 -- Runs with their turns and tool calls, a page at a time.
 SELECT run_ref::text AS key, to_jsonb(t) - 'tenant_id' || jsonb_build_object(
     'turn_log', (SELECT COALESCE(jsonb_agg(to_jsonb(u) - 'tenant_id' ORDER BY u.number), '[]') FROM turns u
-        WHERE u.tenant_id = t.tenant_id AND u.run_id = t.run_id),
+        WHERE u.tenant_id = t.tenant_id AND u.run_id = t.run_id AND u.owned_by = t.owned_by),
     'tool_calls', (SELECT COALESCE(jsonb_agg(to_jsonb(c) - 'tenant_id' ORDER BY c.number), '[]') FROM tool_calls c
-        WHERE c.tenant_id = t.tenant_id AND c.run_id = t.run_id)) AS row
+        WHERE c.tenant_id = t.tenant_id AND c.run_id = t.run_id AND c.owned_by = t.owned_by)) AS row
 FROM runs t
 WHERE tenant_id = %(tenant_id)s AND run_ref > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
     AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
@@ -32,7 +32,7 @@ ORDER BY run_ref LIMIT %(limit)s
 -- name: export_items
 -- Items with the whole body behind them and how often they were recalled, a page at a time; not what is derived or another tenant's.
 SELECT t.item_id::text AS key, p.object_key,
-    to_jsonb(t) - '{tenant_id,live,tsv,terms,tokens,traits}'::text[] || jsonb_build_object(
+    to_jsonb(t) - '{tenant_id,owned_by,live,tsv,terms,tokens,traits}'::text[] || jsonb_build_object(
         'access', (SELECT to_jsonb(a) - '{tenant_id,item_id}'::text[] FROM access a
             WHERE a.tenant_id = t.tenant_id AND a.item_id = t.item_id),
         'payload', CASE WHEN p.payload_key IS NOT NULL THEN jsonb_build_object(
@@ -42,27 +42,27 @@ FROM items t LEFT JOIN LATERAL (
     SELECT * FROM payloads p WHERE p.tenant_id = t.tenant_id AND p.item_id = t.item_id LIMIT 1) p ON true
 WHERE t.tenant_id = %(tenant_id)s AND t.shared_from IS NULL AND t.item_id > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
     AND (%(user_id)s::text IS NULL OR t.user_id = %(user_id)s OR (t.user_id IS NULL AND t.thread IN (
-        SELECT 'session:' || s.session_id FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s)))
+        SELECT session_thread(s.owned_by, s.session_id) FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s)))
 ORDER BY t.item_id LIMIT %(limit)s
 
 -- name: export_notes
 -- Notes of sessions, a page at a time.
-SELECT t.session_id || chr(31) || t.note_id AS key, to_jsonb(t) - 'tenant_id' AS row FROM notes t
-JOIN sessions s ON s.tenant_id = t.tenant_id AND s.session_id = t.session_id
-WHERE t.tenant_id = %(tenant_id)s AND (t.session_id, t.note_id) > (
-        split_part(%(after)s, chr(31), 1), COALESCE(NULLIF(split_part(%(after)s, chr(31), 2), ''),
-            '00000000-0000-0000-0000-000000000000')::uuid)
-    AND (%(user_id)s::text IS NULL OR s.user_id = %(user_id)s)
-ORDER BY t.session_id, t.note_id LIMIT %(limit)s
+SELECT concat_ws(chr(31), session_id, owned_by, note_id) AS key, to_jsonb(t) - 'tenant_id' AS row FROM notes t
+WHERE tenant_id = %(tenant_id)s AND (session_id, owned_by, note_id) > (
+        split_part(%(after)s, chr(31), 1), split_part(%(after)s, chr(31), 2),
+        COALESCE(NULLIF(split_part(%(after)s, chr(31), 3), ''), '00000000-0000-0000-0000-000000000000')::uuid)
+    AND (%(user_id)s::text IS NULL OR owned_by = owner_of(%(user_id)s, NULL))
+ORDER BY session_id, owned_by, note_id LIMIT %(limit)s
 
 -- name: export_state
 -- Keys of state, a page at a time; their values as they were handed in.
-SELECT concat_ws(chr(31), owner_kind, owner_id, t.key) AS key,
+SELECT concat_ws(chr(31), owner_kind, owner_id, owned_by, t.key) AS key,
     to_jsonb(t) - 'tenant_id' - 'value' || jsonb_build_object('value_text', t.value::text) AS row FROM state t
-WHERE tenant_id = %(tenant_id)s AND (owner_kind, owner_id, t.key) > (
-        split_part(%(after)s, chr(31), 1), split_part(%(after)s, chr(31), 2), split_part(%(after)s, chr(31), 3))
-    AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
-ORDER BY owner_kind, owner_id, t.key LIMIT %(limit)s
+WHERE tenant_id = %(tenant_id)s AND (owner_kind, owner_id, owned_by, t.key) > (
+        split_part(%(after)s, chr(31), 1), split_part(%(after)s, chr(31), 2), split_part(%(after)s, chr(31), 3),
+        split_part(%(after)s, chr(31), 4))
+    AND (%(user_id)s::text IS NULL OR owned_by = owner_of(%(user_id)s, NULL))
+ORDER BY owner_kind, owner_id, owned_by, t.key LIMIT %(limit)s
 
 -- name: export_entries
 -- Entries, a page at a time.
@@ -84,10 +84,10 @@ ORDER BY source_id LIMIT %(limit)s
 
 -- name: export_turn_states
 -- Where the agents of sessions stand, a page at a time.
-SELECT t.session_id AS key, to_jsonb(t) - 'tenant_id' AS row FROM turn_states t
-JOIN sessions s ON s.tenant_id = t.tenant_id AND s.session_id = t.session_id
-WHERE t.tenant_id = %(tenant_id)s AND t.session_id > %(after)s AND (%(user_id)s::text IS NULL OR s.user_id = %(user_id)s)
-ORDER BY t.session_id LIMIT %(limit)s
+SELECT concat_ws(chr(31), session_id, owned_by) AS key, to_jsonb(t) - 'tenant_id' AS row FROM turn_states t
+WHERE tenant_id = %(tenant_id)s AND (session_id, owned_by) > (split_part(%(after)s, chr(31), 1), split_part(%(after)s, chr(31), 2))
+    AND (%(user_id)s::text IS NULL OR owned_by = owner_of(%(user_id)s, NULL))
+ORDER BY session_id, owned_by LIMIT %(limit)s
 
 -- name: export_evidence
 -- What items rest on, a page at a time; apart from the items, because a source may come after what rests on it.
@@ -98,15 +98,16 @@ WHERE e.tenant_id = %(tenant_id)s AND (e.item_id, e.source_item_id) > (
         COALESCE(NULLIF(split_part(%(after)s, chr(31), 1), ''), '00000000-0000-0000-0000-000000000000')::uuid,
         COALESCE(NULLIF(split_part(%(after)s, chr(31), 2), ''), '00000000-0000-0000-0000-000000000000')::uuid)
     AND (%(user_id)s::text IS NULL OR t.user_id = %(user_id)s OR (t.user_id IS NULL AND t.thread IN (
-        SELECT 'session:' || s.session_id FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s)))
+        SELECT session_thread(s.owned_by, s.session_id) FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s)))
 ORDER BY e.item_id, e.source_item_id LIMIT %(limit)s
 
 -- name: export_state_owners
 -- Whatever owns state, a page at a time.
-SELECT concat_ws(chr(31), owner_kind, owner_id) AS key, to_jsonb(t) - 'tenant_id' AS row FROM state_owners t
-WHERE tenant_id = %(tenant_id)s AND (owner_kind, owner_id) > (split_part(%(after)s, chr(31), 1), split_part(%(after)s, chr(31), 2))
-    AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
-ORDER BY owner_kind, owner_id LIMIT %(limit)s
+SELECT concat_ws(chr(31), owner_kind, owner_id, owned_by) AS key, to_jsonb(t) - 'tenant_id' AS row FROM state_owners t
+WHERE tenant_id = %(tenant_id)s AND (owner_kind, owner_id, owned_by) > (
+        split_part(%(after)s, chr(31), 1), split_part(%(after)s, chr(31), 2), split_part(%(after)s, chr(31), 3))
+    AND (%(user_id)s::text IS NULL OR owned_by = owner_of(%(user_id)s, NULL))
+ORDER BY owner_kind, owner_id, owned_by LIMIT %(limit)s
 
 -- name: export_documents
 -- Documents at their present revision, a page at a time.
@@ -178,9 +179,9 @@ ORDER BY choice_id LIMIT %(limit)s
 
 -- name: export_outcomes
 -- What came of workflows, a page at a time.
-SELECT outcome_id AS key, to_jsonb(t) - 'tenant_id' AS row FROM outcomes t
-WHERE tenant_id = %(tenant_id)s AND outcome_id > %(after)s
-ORDER BY outcome_id LIMIT %(limit)s
+SELECT concat_ws(chr(31), outcome_id, owned_by) AS key, to_jsonb(t) - 'tenant_id' AS row FROM outcomes t
+WHERE tenant_id = %(tenant_id)s AND (outcome_id, owned_by) > (split_part(%(after)s, chr(31), 1), split_part(%(after)s, chr(31), 2))
+ORDER BY outcome_id, owned_by LIMIT %(limit)s
 
 -- name: export_proposals
 -- Proposals with the items they are about, a page at a time.
@@ -222,26 +223,26 @@ RETURNING session_ref
 -- Runs of an export, in sessions that are here.
 INSERT INTO runs SELECT g.* FROM jsonb_populate_recordset(NULL::runs, %(rows)s) g
 WHERE (g.user_id IS NULL OR NOT is_erased_user(g.user_id, g.started_at)) AND EXISTS (
-    SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id)
+    SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id AND s.owned_by = g.owned_by)
 ON CONFLICT DO NOTHING
 
 -- name: import_turns
 -- Turns of runs that are here.
 INSERT INTO turns SELECT g.* FROM jsonb_populate_recordset(NULL::turns, %(rows)s) g
-WHERE EXISTS (SELECT FROM runs r WHERE r.tenant_id = g.tenant_id AND r.run_id = g.run_id)
+WHERE EXISTS (SELECT FROM runs r WHERE r.tenant_id = g.tenant_id AND r.run_id = g.run_id AND r.owned_by = g.owned_by)
 ON CONFLICT DO NOTHING
 
 -- name: import_tool_calls
 -- Tool calls of runs that are here.
 INSERT INTO tool_calls SELECT g.* FROM jsonb_populate_recordset(NULL::tool_calls, %(rows)s) g
-WHERE EXISTS (SELECT FROM runs r WHERE r.tenant_id = g.tenant_id AND r.run_id = g.run_id)
+WHERE EXISTS (SELECT FROM runs r WHERE r.tenant_id = g.tenant_id AND r.run_id = g.run_id AND r.owned_by = g.owned_by)
 ON CONFLICT DO NOTHING
 
 -- name: import_notes
 -- Notes of sessions that are here, unless what they were noted from was forgotten; a user's export: of that user's sessions.
 INSERT INTO notes SELECT g.* FROM jsonb_populate_recordset(NULL::notes, %(rows)s) g
 WHERE EXISTS (
-    SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id
+    SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id AND s.owned_by = g.owned_by
         AND (%(user_id)s::text IS NULL OR s.user_id = %(user_id)s)) AND NOT EXISTS (
     SELECT FROM tombstones t WHERE t.tenant_id = g.tenant_id AND t.item_id = g.item_id)
 ON CONFLICT DO NOTHING
@@ -249,23 +250,23 @@ ON CONFLICT DO NOTHING
 -- name: import_state_owners
 -- Owners of the state of an export who were not erased since. Those that are here are written anew, which changes their `xmin`: keys
 -- are about to be added to them.
-INSERT INTO state_owners (tenant_id, owner_kind, owner_id, user_id, version, written_at)
-SELECT g.tenant_id, g.owner_kind, g.owner_id, max(g.user_id), max(g.version), max(g.updated_at)
+INSERT INTO state_owners (tenant_id, owner_kind, owner_id, owned_by, version, written_at)
+SELECT g.tenant_id, g.owner_kind, g.owner_id, g.owned_by, max(g.version), max(g.updated_at)
 FROM jsonb_populate_recordset(NULL::state, %(rows)s) g
-WHERE g.user_id IS NULL OR NOT is_erased_user(g.user_id, g.updated_at)
-GROUP BY g.tenant_id, g.owner_kind, g.owner_id
-ON CONFLICT (tenant_id, owner_kind, owner_id) DO UPDATE SET version = state_owners.version
+WHERE NOT is_erased_owner(g.owned_by, g.updated_at)
+GROUP BY g.tenant_id, g.owner_kind, g.owner_id, g.owned_by
+ON CONFLICT (tenant_id, owner_kind, owner_id, owned_by) DO UPDATE SET version = state_owners.version
 
 -- name: import_state
 -- Keys of owners that are here.
-INSERT INTO state (tenant_id, owner_kind, owner_id, key, user_id, value, bytes, version, updated_at, expires_at)
-SELECT g.tenant_id, g.owner_kind, g.owner_id, g.key, g.user_id, g.value_text::json, g.bytes, g.version, g.updated_at, g.expires_at
+INSERT INTO state (tenant_id, owner_kind, owner_id, owned_by, key, value, bytes, version, updated_at, expires_at)
+SELECT g.tenant_id, g.owner_kind, g.owner_id, g.owned_by, g.key, g.value_text::json, g.bytes, g.version, g.updated_at, g.expires_at
 FROM jsonb_to_recordset(%(rows)s) AS g (
-    tenant_id uuid, owner_kind text, owner_id text, key text, user_id text, value_text text, bytes integer, version bigint,
+    tenant_id uuid, owner_kind text, owner_id text, owned_by text, key text, value_text text, bytes integer, version bigint,
     updated_at timestamptz, expires_at timestamptz)
 WHERE EXISTS (
     SELECT FROM state_owners o
-    WHERE o.tenant_id = g.tenant_id AND o.owner_kind = g.owner_kind AND o.owner_id = g.owner_id)
+    WHERE o.tenant_id = g.tenant_id AND o.owner_kind = g.owner_kind AND o.owner_id = g.owner_id AND o.owned_by = g.owned_by)
 ON CONFLICT DO NOTHING
 
 -- name: import_entries
@@ -292,9 +293,12 @@ SELECT
 FROM jsonb_populate_recordset(NULL::items, %(rows)s) g
 -- What is here already is not even tried: the guards that look at a new row would refuse what they let in when it was new.
 WHERE NOT EXISTS (SELECT FROM items i WHERE i.tenant_id = g.tenant_id AND i.item_id = g.item_id)
-    AND NOT EXISTS (SELECT FROM items i WHERE i.tenant_id = g.tenant_id AND i.kind = g.kind AND i.source_ref = g.source_ref)
+    AND NOT EXISTS (
+        SELECT FROM items i
+        WHERE i.tenant_id = g.tenant_id AND i.owned_by = item_owner(g.kind, g.scope, g.user_id, g.agent_id)
+            AND i.kind = g.kind AND i.source_ref = g.source_ref)
     AND (%(user_id)s::text IS NULL OR g.user_id = %(user_id)s OR g.thread IN (
-        SELECT 'session:' || s.session_id FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s))
+        SELECT session_thread(s.owned_by, s.session_id) FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s))
 ORDER BY g.item_id
 ON CONFLICT DO NOTHING
 RETURNING item_id
@@ -309,7 +313,7 @@ INSERT INTO evidence SELECT g.* FROM jsonb_populate_recordset(NULL::evidence, %(
 JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
 JOIN items o ON o.tenant_id = g.tenant_id AND o.item_id = g.source_item_id AND o.anonymized_at IS NULL
 WHERE (%(user_id)s::text IS NULL OR i.user_id = %(user_id)s OR (i.user_id IS NULL AND i.thread IN (
-    SELECT 'session:' || s.session_id FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s)))
+    SELECT session_thread(s.owned_by, s.session_id) FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s)))
 ON CONFLICT DO NOTHING
 
 -- name: import_tenant
@@ -335,7 +339,7 @@ JOIN sources s ON s.tenant_id = g.tenant_id AND s.name = g.name AND s.kind = g.k
 -- Where agents stand, in sessions that are here; a user's export: in that user's.
 INSERT INTO turn_states SELECT g.* FROM jsonb_populate_recordset(NULL::turn_states, %(rows)s) g
 WHERE EXISTS (
-    SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id
+    SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id AND s.owned_by = g.owned_by
         AND (%(user_id)s::text IS NULL OR s.user_id = %(user_id)s))
 ON CONFLICT DO NOTHING
 
@@ -348,7 +352,7 @@ ON CONFLICT DO NOTHING
 -- name: import_owners
 -- Whatever owned state, unless its user was erased since.
 INSERT INTO state_owners SELECT g.* FROM jsonb_populate_recordset(NULL::state_owners, %(rows)s) g
-WHERE g.user_id IS NULL OR NOT is_erased_user(g.user_id, g.written_at)
+WHERE NOT is_erased_owner(g.owned_by, g.written_at)
 ON CONFLICT DO NOTHING
 
 -- name: import_documents
@@ -439,22 +443,25 @@ WHERE p.tenant_id = %(tenant_id)s AND p.workflow_id = g.workflow_id AND p.workfl
 
 -- name: import_choices
 -- Choices among workflows that are here; once anything was forgotten, without ids of sessions and runs that are not here.
-INSERT INTO choices (tenant_id, choice_id, workflow_id, agent_id, session_id, run_id, sample, candidates, chosen_at)
-SELECT g.tenant_id, g.choice_id, g.workflow_id, g.agent_id, CASE WHEN k.is_told THEN g.session_id END,
+INSERT INTO choices (tenant_id, choice_id, workflow_id, owned_by, agent_id, session_id, run_id, sample, candidates, chosen_at)
+SELECT g.tenant_id, g.choice_id, g.workflow_id,
+    CASE WHEN is_erased_owner(g.owned_by, g.chosen_at) THEN 'tenant' ELSE g.owned_by END, g.agent_id, CASE WHEN k.is_told THEN g.session_id END,
     CASE WHEN k.is_told THEN g.run_id END, g.sample, g.candidates, g.chosen_at
 FROM jsonb_populate_recordset(NULL::choices, %(rows)s) g
 JOIN workflows p ON p.tenant_id = g.tenant_id AND p.workflow_id = g.workflow_id
 CROSS JOIN LATERAL (SELECT NOT EXISTS (SELECT FROM tombstones b WHERE b.tenant_id = g.tenant_id) OR EXISTS (
-    SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id) AS is_told) k
+    SELECT FROM sessions s
+    WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id AND s.owned_by = g.owned_by) AS is_told) k
 ON CONFLICT DO NOTHING
 
 -- name: import_outcomes
 -- What came of workflows that are here: each outcome that is new moves what is believed, as when it was given.
 WITH noted AS (
-    INSERT INTO outcomes (tenant_id, outcome_id, workflow_id, choice_id, score, rewarded_at)
-    SELECT g.tenant_id, g.outcome_id, g.workflow_id, g.choice_id, g.score, g.rewarded_at
+    INSERT INTO outcomes (tenant_id, outcome_id, owned_by, workflow_id, choice_id, score, rewarded_at)
+    SELECT g.tenant_id, g.outcome_id, g.owned_by, g.workflow_id, g.choice_id, g.score, g.rewarded_at
     FROM jsonb_populate_recordset(NULL::outcomes, %(rows)s) g
     JOIN workflows p ON p.tenant_id = g.tenant_id AND p.workflow_id = g.workflow_id
+    WHERE NOT is_erased_owner(g.owned_by, g.rewarded_at)
     ON CONFLICT DO NOTHING
     RETURNING outcome_id, workflow_id, score
 ), moved AS (

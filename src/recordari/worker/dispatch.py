@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from recordari.core.identity import Identity, Role, TenantId
+from recordari.core.identity import Identity, TenantId, job_identity
 from recordari.core.telemetry import get_log
 from recordari.db import outbox
 from recordari.db.jobs import Schedule, retry_delay
@@ -95,7 +95,7 @@ async def handle(
     resources: Resources, handler: Handler, batch: Batch, *, seconds: float, strikes_off: bool = False
 ) -> BatchOutcome:
     """Run the handler on a batch and save the outcome; a handler with `strikes_off` has removed its entries itself."""
-    identity = Identity(tenant_id=batch.tenant_id, role=Role.ADMIN, actor=f"job:{batch.topic}")
+    identity = job_identity(batch.tenant_id, batch.topic)
     try:
         async with asyncio.timeout(seconds):
             await handler(resources, identity, batch)

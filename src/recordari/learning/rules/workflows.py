@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from recordari.core.checks import json_text
-from recordari.core.identity import AgentId, RunId, SessionId
+from recordari.core.identity import AgentId, Owner, RunId, SessionId
 from recordari.errors import InvalidInput
 
 MAX_SPEC_BYTES = 64 * 1024
@@ -190,6 +190,7 @@ class ChoiceRow:
     choice_id: UUID
     workflow_id: UUID
     agent_id: AgentId | None
+    owned_by: Owner
     session_id: SessionId | None
     run_id: RunId | None
     sample: float

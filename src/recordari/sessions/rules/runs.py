@@ -15,7 +15,7 @@ from pydantic import Field
 
 from recordari.core.checks import check_moment, check_text, check_times, json_text
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import AgentId, RunId, SessionId, UserId, checked_id
+from recordari.core.identity import AgentId, Owner, RunId, SessionId, UserId, checked_id, owned_by
 from recordari.core.items import Item
 from recordari.errors import Conflict, InvalidInput
 
@@ -69,6 +69,11 @@ class Run:
     metadata: dict[str, Any]
     started_at: datetime
     ended_at: datetime | None
+
+    @property
+    def owned_by(self) -> Owner:
+        """Its owner, who is that of its session."""
+        return owned_by(self.user_id, self.agent_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ made by the server, which `continues` the closed one. Such sessions form a line,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,9 +15,9 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import AgentId, Identity, Role, SessionId, UserId
+from recordari.core.identity import AgentId, Identity, Owner, Role, SessionId, UserId, owned_by, session_thread
 from recordari.core.items import Trust
-from recordari.errors import InvalidInput
+from recordari.errors import Conflict, InvalidInput
 
 IDLE_LIMIT = timedelta(hours=24)  # T1
 OPERATOR_IDLE_LIMIT = timedelta(days=30)  # T1
@@ -88,6 +88,14 @@ class Session:
     summary_trust: Trust = Trust.AGENT
     """The least trust of the messages in the summary, and at most `agent`."""
     folds: tuple[Fold, ...] = ()
+
+    @property
+    def owned_by(self) -> Owner:
+        return owned_by(self.user_id, self.agent_id)
+
+    @property
+    def thread(self) -> str:
+        return session_thread(self.owned_by, self.session_id)
 
     def is_idle(self, now: datetime) -> bool:
         return self.active_at + timedelta(seconds=self.idle_seconds) < now
@@ -171,6 +179,19 @@ def may_see(identity: Identity, *, user_id: UserId | None, agent_id: AgentId | N
     return (user_id is None or identity.user_id in {None, user_id}) and (
         agent_id is None or identity.agent_id in {None, agent_id}
     )
+
+
+def sole_owner(own: Owner, owners: Sequence[Owner], *, noun: str) -> Owner:
+    """The owner whose thing an administrator means by an id: their own, or the only one; `Conflict` when there are more."""
+    if own in owners or not owners:
+        return own
+    if len(owners) > 1:
+        raise Conflict(
+            f"several users or agents have a {noun} with this id; name the one you mean (Recordari-User, "
+            "Recordari-Agent, --user, --agent)",
+            field="user_id",
+        )
+    return owners[0]
 
 
 def checked_limit(limit: timedelta) -> timedelta:

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from recordari.core.checks import json_text
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import Identity, checked_id
+from recordari.core.identity import Identity, Owner, checked_id
 from recordari.errors import Conflict, InvalidInput, PreconditionFailed, QuotaExceeded
 
 BUDGET_BYTES = 128 * 1024  # W1: a contract, not a setting
@@ -31,8 +31,11 @@ class OwnerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateOwner:
+    """The run or session that has the state, and its own owner."""
+
     kind: OwnerKind
     owner_id: str
+    owned_by: Owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +76,7 @@ def owner_of(identity: Identity, kind: OwnerKind, owner_id: str | None) -> State
     own = identity.run_id if kind is OwnerKind.RUN else identity.session_id
     if owner_id is None and own is None:
         raise InvalidInput(f"state of a {kind} needs its id: pass owner_id, or act in a {kind}", field="owner_id")
-    return StateOwner(kind=kind, owner_id=checked_id("owner_id", owner_id or own or ""))
+    return StateOwner(kind=kind, owner_id=checked_id("owner_id", owner_id or own or ""), owned_by=identity.owned_by)
 
 
 def new_state(key: str, value: object, *, now: datetime, ttl: timedelta) -> NewState:
