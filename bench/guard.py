@@ -28,7 +28,7 @@ import psycopg
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity
-from recordari.core.items import COMPARED_FROM, NewItem
+from recordari.core.items import COMPARED_FROM, Kind, NewItem
 from recordari.db import outbox
 from recordari.db.address import embedded_server
 from recordari.errors import InvalidInput
@@ -114,9 +114,8 @@ async def _changed(agent: Memory, text: str, number: int) -> None:
 
 
 async def _in_a_batch(agent: Memory, text: str, number: int) -> None:
-    await agent.remember_many(
-        [NewItem(content=f"Ana has {number} cats", kind="fact"), NewItem(content=text, kind="fact")]
-    )  # type: ignore[arg-type]
+    cats = NewItem(content=f"Ana has {number} cats", kind=Kind.FACT)
+    await agent.remember_many([cats, NewItem(content=text, kind=Kind.FACT)])
 
 
 async def _edited(agent: Memory, text: str, number: int) -> None:

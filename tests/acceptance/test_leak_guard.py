@@ -13,7 +13,7 @@ from tests.working import settled, work_off
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity
-from recordari.core.items import NewItem
+from recordari.core.items import Kind, NewItem
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.tenants import tenants
@@ -116,7 +116,7 @@ async def test_no_other_way_of_writing_lets_a_copy_in(memory: Memory, chat: Memo
     await protected(memory)
     fact = await chat.remember_fact("Ana likes the tool library")
     said = await chat.remember(FIRST, source_ref="said")
-    news = [NewItem(content="Ana has a cat", kind="fact"), NewItem(content=SECOND, kind="fact")]  # type: ignore[arg-type]
+    news = [NewItem(content="Ana has a cat", kind=Kind.FACT), NewItem(content=SECOND, kind=Kind.FACT)]
     for attempt in (
         chat.remember_many(news),
         chat.edit_item(fact.id, SECOND),

@@ -66,7 +66,8 @@ BEGIN
             WHERE p.fingerprints && marks AND p.source_id = ANY(sources)
                 AND p.tenant_id::text = current_tenant()::text  -- as text, so that the key is no way in
         ), shared AS (
-            SELECT n.item_id, s.place FROM near n, unnest(places, found) AS s (place, shingle) WHERE s.shingle = ANY(n.shingles)
+            SELECT n.item_id, s.place FROM near n CROSS JOIN LATERAL unnest(n.shingles) AS h (shingle)
+            JOIN unnest(places, found) AS s (place, shingle) ON s.shingle = h.shingle
         ), steps AS (
             -- A word that was changed leaves a gap. What is near by chance may not stretch a passage, so both are tried.
             SELECT s.item_id, s.place, g.gap, s.place - lag(s.place) OVER (
