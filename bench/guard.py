@@ -161,7 +161,7 @@ async def _is_refused(attempt: Awaitable[Any]) -> bool:
 async def _after_work(memory: Memory, agent: Memory, earlier: Sequence[UUID], copies: Sequence[str]) -> tuple[int, int]:
     """How many earlier copies ended, and how many messages kept their other fact and gave no copy."""
     for number, text in enumerate(copies):
-        await agent.acting_as(session=f"s{number}").remember(f"I live in Port {number}. I think that {text}")
+        await agent.acting_as(session=f"s{number}").remember(f"I live in Port {number}. I prefer that {text}")
     async with background_worker(memory.resources):
         while await _is_busy(memory):
             await asyncio.sleep(0.2)
