@@ -83,6 +83,10 @@ bench-context: $(VENV)/.installed-dev ## Measure the assembly of contexts for te
 bench-runs: $(VENV)/.installed-dev ## Replay real agent runs, and learn from their rewards (DATA=folder)
 	@$(BIN)/python bench/agent_runs.py $(if $(DATA),--data $(DATA)) $(ARGS)
 
+.PHONY: bench-guard
+bench-guard: $(VENV)/.installed-dev ## Copy protected documents through every door, and measure the leak guard (DATA=folder)
+	@$(BIN)/python bench/guard.py $(if $(DATA),--data $(DATA)) $(ARGS)
+
 .PHONY: plots
 plots: $(VENV)/.installed-dev ## Draw the pictures of the docs again
 	@$(BIN)/python bench/decay_plot.py docs/images/decay.svg

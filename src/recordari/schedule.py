@@ -21,12 +21,13 @@ from recordari.core.items import EXTRACT_TOPIC, JUDGE_TOPIC
 from recordari.databases import registry
 from recordari.entries import entries
 from recordari.events import follow, webhooks
-from recordari.facts import extract, judge
+from recordari.facts import copies, extract, judge
 from recordari.knowledge import sync
 from recordari.learning import consolidate, proposals, workflows
 from recordari.lifetime import erase, retain
 from recordari.memory import index
 from recordari.operations import answers, reports
+from recordari.privacy import sanitise
 from recordari.sessions import episodes, messages, sessions, state
 from recordari.sharing import share
 from recordari.tenants import usage
@@ -66,6 +67,7 @@ TOPICS: dict[str, Topic] = {
     index.EMBED_TOPIC: Topic(handle=index.embed, batch=index.FULL_BATCH, strikes_off=True),
     EXTRACT_TOPIC: Topic(handle=extract.extract, timeout=AN_HOUR, strikes_off=True),
     JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0, strikes_off=True),
+    sanitise.END_COPIES_TOPIC: Topic(handle=copies.end_copies, timeout=AN_HOUR),
     messages.SUMMARISE_TOPIC: Topic(handle=messages.summarise, batch=16, timeout=AN_HOUR),
     webhooks.TOPIC: Topic(handle=webhooks.deliver, timeout=300.0),
     share.SHARE_TOPIC: Topic(handle=share.sync_copies),

@@ -186,32 +186,6 @@ async def test_a_fact_about_another_source_is_not_compared(memory: Memory, chat:
         assert connection.execute(statement, [uuid4(), RULE, fact.id]).rowcount == 1
 
 
-async def test_the_guard_finds_its_texts_by_their_trigrams(memory: Memory, settings: Settings) -> None:
-    source_id = await protected(memory, settings)
-    rows(
-        settings,
-        """WITH made AS (
-               INSERT INTO items (tenant_id, item_id, kind, scope, tier, source_ref, source_id, content, content_hash, trust,
-                   event_time, valid_at, tsv, terms, tokens, traits)
-               SELECT %s, gen_random_uuid(), 'document_chunk', 'tenant', 'persistent', 'bulk-' || n, %s,
-                   (SELECT string_agg(md5((n * 31 + w)::text), ' ') FROM generate_series(1, 6) w), '', 'document',
-                   now(), now(), '', '', '', 0
-               FROM generate_series(1, 2000) n RETURNING 1)
-           SELECT count(*) FROM made""",
-        memory.identity.tenant_id,
-        source_id,
-    )
-    assert settings.database_owner_url is not None
-    with psycopg.connect(settings.database_owner_url.get_secret_value(), autocommit=True) as connection:
-        connection.execute("SET search_path = recordari, public")
-        connection.execute("SET enable_seqscan = off; SET pg_trgm.similarity_threshold = 0.85")
-        plan = connection.execute(
-            "EXPLAIN SELECT FROM protected_texts WHERE place = ANY(%s) AND content %% %s",
-            [[f"{memory.identity.tenant_id}:{source_id}"], RULE],
-        ).fetchall()
-    assert any("protected_texts_by_trigram" in str(line) for line in plan), plan
-
-
 # "Quotas per tenant and plan; near the limit a warning, past it a clear refusal."
 
 

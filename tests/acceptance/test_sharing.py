@@ -99,6 +99,14 @@ async def test_a_shared_memory_is_found_by_meaning_too(sales: Memory, support: M
     assert not answer.degraded
 
 
+async def test_a_shared_copy_of_the_receivers_protected_document_is_left_out(sales: Memory, support: Memory) -> None:
+    rule = "Refunds above two hundred crowns need the consent of a second agent, who signs before the money leaves the till."
+    added = await support.add_document("rules.md", text=f"# Refunds\n\nAsk kindly.\n\n{rule}\n\nSay thank you.")
+    await support.protect_source(added.document.source_id)
+    await linked(sales, support, await fact(sales, rule), await fact(sales))
+    assert [item.content for item in (await support.list_items(kinds=["fact"])).items] == [FACT]
+
+
 # "read-only"
 
 

@@ -12,6 +12,7 @@ from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.facts import storage
+from recordari.facts.copies import without_copies
 from recordari.facts.language import LLM
 from recordari.facts.rules.extraction import ExtractedFact, facts_in
 from recordari.facts.storage import Link
@@ -93,7 +94,7 @@ async def _save(tx: Transaction, facts: Sequence[tuple[Row, Item]]) -> list[UUID
     """Write the facts and their links. Return the ids whose text is new."""
     known = await memory_storage.fact_states(tx, [(row.item.owned_by, row.item.source_ref) for row, _ in facts])
     forgotten = {ref for ref, state in known.items() if state.is_forgotten}
-    facts = [(row, source) for row, source in facts if row.item.source_ref not in forgotten]
+    facts = await without_copies(tx, [fact for fact in facts if fact[0].item.source_ref not in forgotten])
     ended = await free_reference(tx, [(row.item.source_ref, source.event_time) for row, source in facts], known)
     rows = tuple(_placed(row, source, ended) for row, source in facts)
     remembered, changed = await save_ready(tx, Ready(rows=rows, objects={}))

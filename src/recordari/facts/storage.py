@@ -33,6 +33,17 @@ async def mark_extracted(tx: Transaction, item_ids: Sequence[UUID], now: datetim
     await tx.run(queries.mark_extracted, item_ids=list(item_ids), now=now)
 
 
+async def find_copies(tx: Transaction, contents: Sequence[str]) -> set[int]:
+    """The numbers of the texts that the leak guard would refuse."""
+    return {row["number"] for row in await tx.dicts(queries.find_copies, contents=list(contents))}
+
+
+async def list_comparable(tx: Transaction, *, after: UUID, least: int, limit: int) -> dict[UUID, bool]:
+    """A page of facts of at least so many characters, and whether each copies a protected source."""
+    rows = await tx.dicts(queries.list_comparable, after=after, least=least, limit=limit)
+    return {row["item_id"]: row["is_copy"] for row in rows}
+
+
 async def same_words(tx: Transaction, item_id: UUID) -> list[UUID]:
     """The ids of all rows by which an owner states a fact, with its own; none for another kind."""
     return [row["item_id"] for row in await tx.dicts(queries.same_words, item_id=item_id)]

@@ -10,6 +10,21 @@ ORDER BY event_time, item_id
 -- The facts of these messages are extracted.
 UPDATE items SET extracted_at = %(now)s WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 
+-- name: find_copies
+-- Which of these texts copy a protected source, by their number from 0.
+SELECT (g.ordinal - 1)::integer AS number FROM unnest(%(contents)s::text[]) WITH ORDINALITY AS g (content, ordinal)
+WHERE copies_protected(%(tenant_id)s::uuid, NULL, g.content) ORDER BY g.ordinal
+
+-- name: list_comparable
+-- Current facts that are long enough to be a copy, and whether they copy a protected source; by id, after the one given.
+WITH page AS MATERIALIZED (
+    SELECT i.item_id, i.source_id, i.content FROM items i
+    WHERE i.tenant_id = %(tenant_id)s AND i.item_id > %(after)s AND i.kind = 'fact' AND length(i.content) >= %(least)s
+        AND i.shared_from IS NULL AND i.invalid_at IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
+    ORDER BY i.item_id LIMIT %(limit)s
+)
+SELECT p.item_id, copies_protected(%(tenant_id)s::uuid, p.source_id, p.content) AS is_copy FROM page p ORDER BY p.item_id
+
 -- name: same_words
 -- Every row, ended or not, with the same text and the same owner.
 SELECT i.item_id FROM items m JOIN items i ON i.tenant_id = m.tenant_id AND i.kind = m.kind AND i.scope = m.scope

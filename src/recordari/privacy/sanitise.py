@@ -22,10 +22,10 @@ from recordari.tenants.rules import ProtectedSource
 from recordari.tenants.tenants import TenantCache, require_admin, update_tenant
 
 INLINE_CHARACTERS = 10_000  # longer texts are read in a thread, so that the event loop goes on
-TAG_LENGTH = (
-    5  # letters of four bits: enough to tell the values of a tenant apart, too few to find a value from its tag
-)
+# Letters of four bits: enough to tell the values of a tenant apart, too few to find a value from its tag.
+TAG_LENGTH = 5
 _TAG_LETTERS = "bcdfghjkmnpqrtvz"  # no words, and no digits that a detector could take for a number
+END_COPIES_TOPIC = "end_copies"  # the database adds the entries, whenever a text becomes protected
 PRIVACY_SETTING = "privacy"
 """The key of the policy in the settings of a tenant."""
 
@@ -143,11 +143,15 @@ def _problem(new: NewItem, cleaned: NewItem, policy: PrivacyPolicy) -> InvalidIn
 
 
 async def protect_source(resources: Resources, identity: Identity, source_id: UUID) -> int:
-    """Let no fact copy the documents of a source, future ones included; return the number of newly protected texts."""
+    """Let no fact copy the documents of a source, future ones included; return the number of newly protected texts.
+
+    Facts that copy them already end soon after.
+    """
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         texts = await storage.protect_source(tx, source_id)
         await audit.record(tx, "source.protect", "source", source_id, texts=texts)
+    resources.wake(END_COPIES_TOPIC)
     return texts
 
 

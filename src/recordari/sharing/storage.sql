@@ -96,9 +96,10 @@ SELECT l.from_tenant_id, l.from_name AS tenant, l.status, l.offered_at, l.decide
 FROM share_links l WHERE l.tenant_id = %(tenant_id)s ORDER BY l.from_name
 
 -- name: insert_copy
--- The copy of another tenant's item. The judge neither checks nor ends it.
+-- The copy of another tenant's item, unless it copies a protected source here. The judge neither checks nor ends it.
 INSERT INTO items (tenant_id, {written_columns}, judged_at, pinned_at, shared_from, shared_item_id)
-VALUES (%(tenant_id)s, {written_values}, %(now)s, %(now)s, %(shared_from)s, %(shared_item_id)s)
+SELECT %(tenant_id)s::uuid, {written_values}, %(now)s::timestamptz, %(now)s::timestamptz, %(shared_from)s::text, %(shared_item_id)s::uuid
+WHERE %(kind)s::text <> 'fact' OR length(%(content)s::text) < 100 OR NOT copies_protected(%(tenant_id)s::uuid, NULL, %(content)s::text)
 ON CONFLICT DO NOTHING
 
 -- name: copy_hashes

@@ -35,7 +35,7 @@ EXPORTED: dict[str, Query] = {
     "document": queries.export_documents,
     "chunk": queries.export_chunks,
     "file": queries.export_files,
-    # After the items: a fact that was there before its source was protected is no copy made later.
+    # After the items: facts that copy a source which was protected later are written, and then ended by a worker.
     "protected_source": queries.export_protected_sources,
     "feedback": queries.export_feedback,
     "hold": queries.export_holds,
