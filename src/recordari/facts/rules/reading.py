@@ -1,0 +1,174 @@
+"""A statement as the judge reads it: its main clause, whom it is about, its values and identifiers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from recordari.facts.rules.grammar import Token, Words, alike, tokens_of, words_of
+from recordari.facts.rules.values import Value, is_identifier, values_of
+
+_BOUNDARIES = frozenset("be live move at work like hate want use host do change stop takeover plan says longer".split())
+_DETERMINERS = frozenset(
+    """the a an this that der die das den dem ein eine einen einem le la les l' un une el los las uno una o os as um uma il lo gli de het een
+    """.split()
+)
+_PAST_FORMS = frozenset({"was", "were", "had"})
+_DROPS_PRONOUNS = frozenset({"es", "pt", "it"})
+_FIRST_PERSON = ("o", "oy", "ou", "ei", "é", "í", "mos")
+LONG_INTRODUCTION = 5
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Everything that the rules ask of one statement."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    words: Words
+
+    @cached_property
+    def values(self) -> tuple[Value, ...]:
+        return values_of(self.tokens, self.words, self.verb)
+
+    @cached_property
+    def labels(self) -> frozenset[str]:
+        """The labels of all words that do what their label says: in "the left eye" nothing is left."""
+        return frozenset(label for token in self.tokens if not self.is_attribute(token) for label in token.labels)
+
+    def is_attribute(self, token: Token) -> bool:
+        """Whether a word that could be a verb belongs to a noun."""
+        if not token.place or not token.labels & {"stop", "change"} or self.words.phrases is not None:
+            return False
+        before = self.tokens[token.place - 1]
+        after = self.tokens[token.place + 1] if token.place + 1 < len(self.tokens) else None
+        belongs = before.text in _DETERMINERS or before.kind == "owns" or bool(before.labels & {"my", "their"})
+        return belongs and after is not None and after.is_content
+
+    @cached_property
+    def valued(self) -> frozenset[int]:
+        """The places of the tokens that are values."""
+        return frozenset(place for value in self.values for place in range(value.place, value.end))
+
+    @cached_property
+    def main(self) -> tuple[Token, ...]:
+        """The first clause that says something; not "For context," and not "Note:"."""
+        clauses: dict[int, list[Token]] = {}
+        for token in self.tokens:
+            clauses.setdefault(token.clause, []).append(token)
+        for clause in clauses.values():
+            after = self.tokens[clause[-1].place + 1] if clause[-1].place + 1 < len(self.tokens) else None
+            is_title = after is not None and after.text == ":" and len(clause) <= LONG_INTRODUCTION
+            if not is_title and any(self._is_verb(token) for token in clause):
+                return tuple(clause)
+        return self.tokens
+
+    def _is_verb(self, token: Token) -> bool:
+        return bool(token.labels & _BOUNDARIES) and not self.is_attribute(token) and not self._is_noun(token)
+
+    def _is_noun(self, token: Token) -> bool:
+        if not token.place or token.labels & {"be", "at"} or self.words.phrases is not None:
+            return False
+        before = self.tokens[token.place - 1]
+        return before.text in _DETERMINERS or before.kind == "owns" or bool(before.labels & {"my", "their"})
+
+    @cached_property
+    def verb(self) -> int:
+        """The place of the first verb of the main clause; without a known one, behind its first noun and names."""
+        for token in self.main:
+            if self._is_verb(token):
+                return token.place
+        contents = [token for token in self.main if token.is_content]
+        if not contents:
+            return self.main[-1].place + 1 if self.main else 0
+        persons = [token.place for token in self.main if token.labels & {"me", "third"} and token.place < contents[0].place]
+        if persons:
+            return persons[-1] + 1
+        if self.words.code in _DROPS_PRONOUNS and not contents[0].place and contents[0].text.endswith(_FIRST_PERSON):
+            return 0
+        place = contents[0].place + 1
+        while place < len(self.tokens) and self.tokens[place].is_name and self.words.code != "de":
+            place += 1
+        return place
+
+    @cached_property
+    def contents(self) -> tuple[Token, ...]:
+        return tuple(token for token in self.tokens if token.is_content and token.place not in self.valued)
+
+    @cached_property
+    def subject(self) -> tuple[Token, ...]:
+        """The content before the verb of the main clause."""
+        places = {token.place for token in self.main}
+        return tuple(token for token in self.contents if token.place in places and token.place < self.verb)
+
+    @cached_property
+    def predicate(self) -> tuple[Token, ...]:
+        """The content of the main clause after its verb."""
+        places = {token.place for token in self.main}
+        return tuple(token for token in self.contents if token.place in places and token.place >= self.verb)
+
+    @cached_property
+    def speaks_of_self(self) -> bool:
+        """The first person is its subject."""
+        return not self.subject and "third" not in self.labels
+
+    @cached_property
+    def identifiers(self) -> frozenset[str]:
+        """Identifiers before the verb: they say which thing it is about."""
+        numbers = {f"{value.unit} {value.amount}" for value in self.values if is_identifier(value, self.verb)}
+        return frozenset(numbers) | {token.text for token in self.contents if self._is_id(token) and token.place < self.verb}
+
+    @cached_property
+    def all_identifiers(self) -> frozenset[str]:
+        numbers = {f"{value.unit} {value.amount}" for value in self.values if value.kind == "number"}
+        return frozenset(numbers) | {token.text for token in self.contents if self._is_id(token)}
+
+    @staticmethod
+    def _is_id(token: Token) -> bool:
+        return token.kind == "id" and any(letter.isdigit() or letter in "#_" for letter in token.text)
+
+    @cached_property
+    def is_past(self) -> bool:
+        """It tells how things were."""
+        if "past" in self.labels:
+            return True
+        if self.words.code != "en" or self.verb >= len(self.tokens):
+            return False
+        verb = self.tokens[self.verb]
+        is_regular = verb.text.endswith("ed") and not verb.labels - {"change", "stop"} and verb.text != "need"
+        return (verb.text in _PAST_FORMS and "not" not in self.labels) or "did" in verb.labels or is_regular
+
+    @cached_property
+    def is_question(self) -> bool:
+        return any(token.text in {"?", "¿"} for token in self.tokens) or (
+            self.words.phrases is not None and any("ask" in self.words.labels.get(token.text, ()) for token in self.tokens)
+        )
+
+    @cached_property
+    def is_ended(self) -> bool:
+        """It says that something is no longer so."""
+        return bool(self.labels & {"stop", "longer"}) or {"not", "more"} <= self.labels
+
+    @cached_property
+    def is_negated(self) -> bool:
+        """Its main clause denies something."""
+        return any(token.labels & {"not", "longer"} for token in self.main)
+
+    @cached_property
+    def is_given_up(self) -> bool:
+        """Its main clause says that something is no longer so."""
+        return any(token.labels & {"stop", "longer"} and not self.is_attribute(token) for token in self.main)
+
+    def mentions(self, token: Token) -> bool:
+        """Whether a word of another statement is in this one, in any form."""
+        return any(each.kind in {"word", "id", "mail"} and alike(token.key, each.key) for each in self.tokens)
+
+    def lacks(self, tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+        return tuple(token for token in tokens if not self.mentions(token))
+
+
+@lru_cache(maxsize=4_000)
+def read(text: str, code: str) -> Reading:
+    """Cached, because a statement is compared with several others."""
+    words = words_of(code)
+    return Reading(text=text, tokens=tokens_of(text, code), words=words)
