@@ -201,7 +201,7 @@ def _is_of_subject(old: Reading) -> bool:
     for token in old.tokens:
         if "lead" in token.labels:
             after = old.tokens[token.place + 1].text if token.place + 1 < len(old.tokens) else ""
-            return token.place < old.verb or after in _AGENTS
+            return token.place < old.verb or after in _AGENTS or old.main[0].text in old.determiners
     return False
 
 
@@ -222,7 +222,8 @@ def given_up(new: Reading, old: Reading) -> bool:
     cues = {token.clause for token in found}
     scope = [token for token in new.contents if token.clause in cues]
     behind = [token for token in scope if any(token.clause == cue.clause and token.place > cue.place for cue in found)]
-    if any(map(old.mentions, behind)):
+    ahead = [token for token in scope if token not in behind and not old.mentions(token)]
+    if len(ahead) <= 2 and any(map(old.mentions, behind)):
         scope = behind
     told = [token for token in old.tokens if token.kind in {"word", "id"} and token not in old.subject and "function" not in token.labels]
     shared = [token for token in scope if any(alike(token.key, each.key) for each in told)]
@@ -335,7 +336,7 @@ def _is_plain(new: Reading, old: Reading, phrase: str) -> bool:
     rest = tuple(token for token in old.predicate if places and token.place > places[-1])
     after = old.tokens[places[-1] + 1] if places and places[-1] + 1 < len(old.tokens) else None
     is_last = after is None or not after.is_content or after.place in old.valued or new.mentions(after)
-    return len(rest) <= 3 and is_last and (after is None or after.text != "to")
+    return len(rest) <= 3 and is_last and (after is None or after.text != "to" or not new.lacks(rest[:1]))
 
 
 def _negates(new: Reading, phrase: str) -> bool:
@@ -386,9 +387,10 @@ def other_choice(new: Reading, old: Reading) -> bool:
         return _prefers_reversed(new, old)
     if lost[0].place < old.verb or old.lacks(new.subject) and lost[0] in old.subject:
         return False
-    if _led_by(new, fresh[0]) != _led_by(old, lost[0]):
-        return False
     shared = [token for token in old.contents if new.mentions(token)]
+    is_order = "direct" in verbs and len(shared) > 1 and fresh[0].is_name and lost[0].is_name
+    if not is_order and _led_by(new, fresh[0]) != _led_by(old, lost[0]):
+        return False
     purpose = [token for token in shared if token.place >= old.verb]
     if purpose:
         return all(_is_slot(reading, tokens) for reading, tokens in ((new, fresh), (old, lost)))
@@ -433,9 +435,14 @@ def replaced(new: Reading, old: Reading) -> bool:
                 continue
             told = [each for each in old.predicate if alike(each.key, given.key)]
             others = [each for each in old.contents if each not in told and new.mentions(each)]
-            if told and (others or len(told) == len(old.predicate)):
+            if told and (others or len(told) == len(old.predicate) or _is_used(old, told[0])):
                 return True
     return False
+
+
+def _is_used(old: Reading, token: Token) -> bool:
+    """Whether it is the first thing behind a verb of using."""
+    return bool(old.labels & {"use", "host"}) and token == old.predicate[0]
 
 
 def corrected(new: Reading, old: Reading) -> bool:

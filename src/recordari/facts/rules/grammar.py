@@ -149,7 +149,7 @@ def tokens_of(text: str, code: str) -> tuple[Token, ...]:
                 text=folded,
                 key=words.stem(folded) if kind == "word" and size == 1 else folded,
                 kind="word" if kind == "phrase" else kind,
-                labels=labels - {"break", "ask"},
+                labels=labels - {"ask"},
                 place=len(tokens),
                 clause=clause,
                 is_name=kind == "word" and piece[:1].isupper() and not starts and not labels,

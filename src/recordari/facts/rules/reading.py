@@ -8,11 +8,19 @@ from functools import cached_property, lru_cache
 from recordari.facts.rules.grammar import Token, Words, alike, tokens_of, words_of
 from recordari.facts.rules.values import Value, is_identifier, values_of
 
-_BOUNDARIES = frozenset("be live move at work like hate want use host do change stop takeover plan says longer".split())
-_DETERMINERS = frozenset(
-    """the a an this that der die das den dem ein eine einen einem le la les l' un une el los las uno una o os as um uma il lo gli de het een
-    """.split()
-)
+_BOUNDARIES = frozenset("be live move at work like hate want use host do change stop takeover plan says longer callme direct".split())
+DETERMINERS = {
+    code: frozenset(words.split())
+    for code, words in {
+        "en": "the a an this that these those",
+        "de": "der die das den dem des ein eine einen einem einer",
+        "fr": "le la les l' un une des du ce cette",
+        "es": "el la los las un una este esta",
+        "pt": "o a os as um uma este esta",
+        "it": "il lo la i gli le l' un uno una questo questa",
+        "nl": "de het een deze dit",
+    }.items()
+}
 _PAST_FORMS = frozenset({"was", "were", "had"})
 _DROPS_PRONOUNS = frozenset({"es", "pt", "it"})
 _FIRST_PERSON = ("o", "oy", "ou", "ei", "é", "í", "mos")
@@ -26,6 +34,10 @@ class Reading:
     text: str
     tokens: tuple[Token, ...]
     words: Words
+
+    @cached_property
+    def determiners(self) -> frozenset[str]:
+        return DETERMINERS.get(self.words.code, frozenset())
 
     @cached_property
     def values(self) -> tuple[Value, ...]:
@@ -42,7 +54,7 @@ class Reading:
             return False
         before = self.tokens[token.place - 1]
         after = self.tokens[token.place + 1] if token.place + 1 < len(self.tokens) else None
-        belongs = before.text in _DETERMINERS or before.kind == "owns" or bool(before.labels & {"my", "their"})
+        belongs = before.text in self.determiners or before.kind == "owns" or bool(before.labels & {"my", "their"})
         return belongs and after is not None and after.is_content
 
     @cached_property
@@ -61,7 +73,8 @@ class Reading:
             is_title = after is not None and after.text == ":" and len(clause) <= LONG_INTRODUCTION
             if not is_title and any(self._is_verb(token) for token in clause):
                 return tuple(clause)
-        return self.tokens
+        contents = {clause: sum(token.is_content for token in found) for clause, found in clauses.items()}
+        return tuple(next((found for clause, found in clauses.items() if contents[clause] > 1), self.tokens))
 
     def _is_verb(self, token: Token) -> bool:
         return bool(token.labels & _BOUNDARIES) and not self.is_attribute(token) and not self._is_noun(token)
@@ -70,20 +83,33 @@ class Reading:
         if not token.place or token.labels & {"be", "at"} or self.words.phrases is not None:
             return False
         before = self.tokens[token.place - 1]
-        return before.text in _DETERMINERS or before.kind == "owns" or bool(before.labels & {"my", "their"})
+        return before.text in self.determiners or before.kind == "owns" or bool(before.labels & {"my", "their"})
+
+    @cached_property
+    def introduced(self) -> frozenset[int]:
+        """The places of an introduction: "After the upgrade", "According to the list". It names no thing of its own."""
+        if not self.main or "after" not in self.main[0].labels:
+            return frozenset()
+        places = []
+        for number, token in enumerate(self.main[1:]):
+            is_start = token.text in self.determiners or bool(token.labels & {"my", "me", "third", "their"})
+            if token.labels & _BOUNDARIES or (number and is_start):
+                break
+            places.append(token.place)
+        return frozenset(places) if len(places) < len(self.main) - 2 else frozenset()
 
     @cached_property
     def verb(self) -> int:
         """The place of the first verb of the main clause; without a known one, behind its first noun and names."""
+        contents = [token for token in self.main if token.is_content and token.place not in self.introduced]
+        first = contents[0].place if contents else len(self.tokens)
         for token in self.main:
             if self._is_verb(token):
                 return token.place
-        contents = [token for token in self.main if token.is_content]
+            if token.labels & {"me", "third"} and token.place < first:
+                return token.place + 1
         if not contents:
             return self.main[-1].place + 1 if self.main else 0
-        persons = [token.place for token in self.main if token.labels & {"me", "third"} and token.place < contents[0].place]
-        if persons:
-            return persons[-1] + 1
         if self.words.code in _DROPS_PRONOUNS and not contents[0].place and contents[0].text.endswith(_FIRST_PERSON):
             return 0
         place = contents[0].place + 1
@@ -93,7 +119,8 @@ class Reading:
 
     @cached_property
     def contents(self) -> tuple[Token, ...]:
-        return tuple(token for token in self.tokens if token.is_content and token.place not in self.valued)
+        outside = self.valued | self.introduced
+        return tuple(token for token in self.tokens if token.is_content and token.place not in outside)
 
     @cached_property
     def subject(self) -> tuple[Token, ...]:

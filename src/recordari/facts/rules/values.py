@@ -117,7 +117,8 @@ def _numbered(tokens: Sequence[Token], place: int, number: str, words: Words, ve
         measured = _measured(number, after.text, place, place + 2, words)
         if measured.kind != "count":
             return measured
-    is_counted = after is not None and after.is_content and not after.is_name and after.kind == "word"
+    is_unit = after is not None and (not after.is_name or len(after.text) <= 3 or words.code == "de")
+    is_counted = after is not None and after.is_content and is_unit and after.kind == "word"
     if before is not None and before.text.split()[-1] in words.values["clock_before"] and not is_counted:
         return _clock(tokens, place, number, "0", words)
     is_label = before is not None and before.kind == "word" and (before.is_content or "limit" in before.labels)
