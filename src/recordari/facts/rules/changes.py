@@ -12,12 +12,14 @@ from recordari.facts.rules.reading import Reading
 from recordari.facts.rules.values import CALENDAR, SCHEDULE, Value
 
 Rule = Callable[[Reading, Reading], bool]
-CHANGES = frozenset({"change", "fix", "move", "takeover"})
+CHANGES = frozenset({"change", "fix", "maybe", "move", "takeover"})
+MOST_TOLD = 5
+"""Content words of a statement that is short enough to have one slot."""
 
 
 def other_value(new: Reading, old: Reading) -> bool:
     """Another number, price, version, date, time, address or language, of the same thing."""
-    if (old.is_past and "fix" not in new.labels) or _is_passing(new) or new.is_negated != old.is_negated:
+    if (old.is_past and not new.labels & {"fix", "maybe"}) or _is_passing(new) or new.is_negated != old.is_negated:
         return False
     differing = [pair for pair in _paired(new, old) if pair[0].differs(pair[1])]
     if not differing:
@@ -114,18 +116,18 @@ def moved(new: Reading, old: Reading) -> bool:
     """Somebody lives, or something is kept, elsewhere."""
     if _is_passing(new) or new.is_negated or old.is_negated:
         return False
-    is_home = "live" in old.labels and bool(new.labels & {"live", "move"})
-    is_kept = "at" in old.labels and "live" not in old.labels and bool(new.labels & {"at", "move"})
+    is_home = old.has_verb("live") and bool(new.labels & {"live", "move"})
+    is_kept = old.has_verb("at") and bool(old.subject) and not is_home and bool(new.labels & {"at", "move"})
     if not (is_home or is_kept) or not old.predicate:
         return False
-    slot = _slot(new, old)
+    clauses = {token.clause for token in new.tokens if token.labels & {"live", "move", "at"}}
+    slot = tuple(token for token in _slot(new, old) if token.clause in clauses)
     if not slot or (any(new.mentions(token) for token in old.predicate) and "stop" not in new.labels):
         return False
-    if "move" in new.labels:
-        return any(token.is_name or token.kind != "word" for token in slot) or new.words.phrases is not None or is_kept
     if is_home:
-        return _are_names(slot, new) and _are_names(old.predicate, old) and not _one_is_a_country(new, old)
-    return not old.lacks(new.subject) and bool(old.subject) and not new.values and not old.values
+        is_named = _are_names(slot, new) and (_are_names(old.predicate, old) or "move" in new.labels)
+        return is_named and ("move" in new.labels or not _one_is_a_country(new, old))
+    return not old.lacks(new.subject) and not old.values and ("move" in new.labels or not new.values)
 
 
 def _one_is_a_country(new: Reading, old: Reading) -> bool:
@@ -144,7 +146,7 @@ def _are_names(tokens: tuple[Token, ...], reading: Reading) -> bool:
 
 def changed_work(new: Reading, old: Reading) -> bool:
     """Somebody works elsewhere."""
-    if "work" not in old.labels or "work" not in new.labels or new.is_negated or _is_passing(new):
+    if not old.has_verb("work") or "work" not in new.labels or new.is_negated or _is_passing(new):
         return False
     slot = _slot(new, old)
     if not slot or not old.predicate or any(new.mentions(token) for token in old.predicate):
@@ -291,7 +293,8 @@ def other_state(new: Reading, old: Reading) -> bool:
     if old.is_past and not old.is_negated:
         return False
     said, then = new.text.casefold().replace("’", "'"), " ".join(token.text for token in old.main)
-    for before, after in new.words.transitions:
+    rows = new.words.conditions if not old.subject else (*new.words.conditions, *new.words.transitions)
+    for before, after in rows:
         was, is_now = before.search(then), after.search(said)
         if was is None or is_now is None or after.search(then) is not None and len(after.search(then).group()) > len(was.group()):
             continue
@@ -336,7 +339,17 @@ def _is_plain(new: Reading, old: Reading, phrase: str) -> bool:
     rest = tuple(token for token in old.predicate if places and token.place > places[-1])
     after = old.tokens[places[-1] + 1] if places and places[-1] + 1 < len(old.tokens) else None
     is_last = after is None or not after.is_content or after.place in old.valued or new.mentions(after)
+    if not places or not _is_predicate(old, places[-1] - len(phrase.split()) + 1):
+        return False
     return len(rest) <= 3 and is_last and (after is None or after.text != "to" or not new.lacks(rest[:1]))
+
+
+def _is_predicate(old: Reading, place: int) -> bool:
+    """Whether a state is said of the subject: behind its verb, with no more than an adverb between."""
+    if old.words.phrases is not None:
+        return True
+    near = old.tokens[max(place - 3, 0) : place + 1]
+    return any(token.labels & {"be", "at", "want", "do", "work", "use"} for token in near) or place == old.verb
 
 
 def _negates(new: Reading, phrase: str) -> bool:
@@ -383,7 +396,9 @@ def other_choice(new: Reading, old: Reading) -> bool:
     verbs = new.labels & old.labels & {"use", "want", "host", "direct"}
     if not verbs and not ("change" in new.labels and old.labels & {"use", "want", "host"}):
         return _prefers_reversed(new, old)
-    if not fresh or not lost or not _in_a_row(fresh) or not _in_a_row(lost) or len(fresh) > 3 or len(lost) > 3:
+    if len(old.predicate) > MOST_TOLD or not old.has_verb("use", "want", "host", "direct"):
+        return False
+    if not fresh or not lost or not _in_a_row(fresh) or not _in_a_row(lost) or len(fresh) > 2 or len(lost) > 2:
         return _prefers_reversed(new, old)
     if lost[0].place < old.verb or old.lacks(new.subject) and lost[0] in old.subject:
         return False
@@ -447,13 +462,17 @@ def _is_used(old: Reading, token: Token) -> bool:
 
 def corrected(new: Reading, old: Reading) -> bool:
     """The newer says that it puts the older right."""
-    if "fix" not in new.labels:
+    if not new.labels & {"fix", "maybe"}:
         return False
-    shared = [token for token in old.contents if new.mentions(token)]
-    lost = new.lacks(old.contents)
-    if not shared or len(lost) > 2 or len(shared) < len(old.contents) / 2:
+    told = (*old.subject, *old.predicate)
+    shared = [token for token in told if new.mentions(token)]
+    lost, fresh = new.lacks(told), _slot(new, old)
+    if not shared or len(lost) > 2 or len(shared) < len(told) / 2 or new.lacks(old.subject):
         return False
-    return bool(_slot(new, old)) and bool(lost) or any(one.differs(two) for one, two in _paired(new, old))
+    if any(one.differs(two) for one, two in _paired(new, old)):
+        return True
+    is_sure = "fix" in new.labels or (new.tokens[0].labels & {"maybe"} and len(shared) > 1 and len(fresh) <= 2)
+    return bool(is_sure) and bool(lost) and bool(fresh) and old.has_verb("be", "name", "lead", "cost", "at")
 
 
 RULES: tuple[tuple[str, Rule], ...] = (

@@ -56,7 +56,7 @@ class Ruling:
 KEEP = Ruling(verdict=Verdict.KEEP, rule="compatible")
 
 _UNSURE = frozenset({"plan", "says", "if", "also"})
-_STRONG = frozenset({"stop", "longer", "more", "change", "move", "takeover", "rename", "fix"})
+_STRONG = frozenset({"stop", "longer", "more", "change", "move", "takeover", "rename", "fix", "maybe"})
 
 
 def ruling(newer: Statement, older: Statement) -> Ruling:
@@ -91,7 +91,7 @@ def _is_unsure(new: Reading, old: Reading) -> bool:
     """A question, a plan, hearsay, a condition or an addition; or one of them tells of old times."""
     if new.is_question or old.is_question or new.labels & _UNSURE or old.labels & {"plan", "says", "if"}:
         return True
-    if "past" in old.labels and "fix" not in new.labels:
+    if "past" in old.labels and not new.labels & {"fix", "maybe"}:
         return True
     return "past" in new.labels and not new.labels & _STRONG
 

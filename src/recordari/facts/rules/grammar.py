@@ -71,7 +71,10 @@ class Words:
     common: frozenset[str]
     """By these the language is recognised."""
     values: dict[str, dict[str, int]]
+    conditions: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]
+    """States of persons, and those that end them."""
     transitions: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]
+    """The same of things."""
     opposites: tuple[tuple[frozenset[str], frozenset[str]], ...]
     stemmer: Stemmer.Stemmer | None
     phrases: re.Pattern[str] | None
@@ -106,11 +109,16 @@ def words_of(code: str) -> Words:
             name: {word: number for number, word in enumerate(_phrases(table.get(name, "")))}
             for name in _LISTS_OF_VALUES
         },
-        transitions=tuple((_any_of(before, blankless), _any_of(after, blankless)) for before, after in table["transitions"]),
+        conditions=_changes(table["conditions"], blankless),
+        transitions=_changes(table["transitions"], blankless),
         opposites=tuple((frozenset(_phrases(one)), frozenset(_phrases(other))) for one, other in table["opposites"]),
         stemmer=Stemmer.Stemmer(table["stemmer"]) if table["stemmer"] else None,
         phrases=_any_of(";".join(sorted(labels, key=len, reverse=True)), True) if blankless else None,
     )
+
+
+def _changes(rows: list[list[str]], blankless: bool) -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+    return tuple((_any_of(before, blankless), _any_of(after, blankless)) for before, after in rows)
 
 
 def _any_of(text: str, blankless: bool) -> re.Pattern[str]:

@@ -181,6 +181,10 @@ class Reading:
         """Its main clause denies something."""
         return any(token.labels & {"not", "longer"} for token in self.main)
 
+    def has_verb(self, *labels: str) -> bool:
+        """Whether a verb of its main clause has one of these labels."""
+        return any(not token.labels.isdisjoint(labels) and token.place >= self.verb for token in self.main)
+
     @cached_property
     def is_given_up(self) -> bool:
         """Its main clause says that something is no longer so."""
@@ -188,7 +192,20 @@ class Reading:
 
     def mentions(self, token: Token) -> bool:
         """Whether a word of another statement is in this one, in any form."""
-        return any(each.kind in {"word", "id", "mail"} and alike(token.key, each.key) for each in self.tokens)
+        known = self._mentioned.get(token.key)
+        if known is None:
+            known = token.key in self._keys or any(alike(token.key, key) for key in self._keys)
+            self._mentioned[token.key] = known
+        return known
+
+    @cached_property
+    def _keys(self) -> frozenset[str]:
+        return frozenset(token.key for token in self.tokens if token.kind in {"word", "id", "mail"})
+
+    @cached_property
+    def _mentioned(self) -> dict[str, bool]:
+        """What was asked before; statements are compared with many others."""
+        return {}
 
     def lacks(self, tokens: tuple[Token, ...]) -> tuple[Token, ...]:
         return tuple(token for token in tokens if not self.mentions(token))
