@@ -25,7 +25,7 @@ def other_value(new: Reading, old: Reading) -> bool:
     if not differing:
         return False
     kinds = {one.kind for one, _ in differing}
-    if kinds & CALENDAR and kinds - SCHEDULE:
+    if "day" in kinds or (kinds & CALENDAR and kinds - SCHEDULE):
         return False  # each day has a figure of its own
     if "language" in kinds:
         is_reply = "reply" in new.labels and "reply" in old.labels
@@ -64,8 +64,10 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
     after = tuple(token for token in old.contents if token.place in places and token.place >= other.end)
     shared = [token for token in new.contents if old.mentions(token)]
     lacking = new.lacks(before)
-    if new.labels & {"change", "now"}:
-        lacking = tuple(token for token in lacking if token.place != old.verb)  # "weighs", and "is down to"
+    if new.labels & {"change", "now"}:  # "weighs", and "is down to"
+        lacking = tuple(token for token in lacking if token.place != old.verb and not _is_participle(old, token))
+    if other.kind in {"contact", "number"}:  # "reach the shop at", and "the number of the shop"
+        lacking = tuple(token for token in lacking if "contact" not in token.labels)
     is_loose = "change" in new.labels and len(shared) > 2 and len(lacking) == 1
     if lacking and not (is_loose and lacking[0].place > old.verb and not lacking[0].is_name):
         return False
@@ -80,9 +82,17 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
         token
         for token in new.contents
         if token.clause == clause and token.place > shared[0].place and not old.mentions(token)
-        and not _is_occasion(new, token)
+        and not _is_occasion(new, token) and "contact" not in token.labels
     ]
-    return not any(token.place < one.place for token in fresh) and not (fresh and new.lacks(after))
+    if any(token.place < one.place for token in fresh):
+        return False
+    return not (fresh and new.lacks(after)) or "contact" in new.labels & old.labels  # the rest of an address
+
+
+def _is_participle(old: Reading, token: Token) -> bool:
+    """Whether it is the second part of a verb: "is heated"."""
+    before = old.tokens[token.place - 1] if token.place else None
+    return before is not None and "be" in before.labels and not token.is_name and token.text.endswith(("ed", "en", "ing"))
 
 
 def _is_occasion(new: Reading, token: Token) -> bool:
@@ -117,17 +127,19 @@ def moved(new: Reading, old: Reading) -> bool:
     if _is_passing(new) or new.is_negated or old.is_negated:
         return False
     is_home = old.has_verb("live") and bool(new.labels & {"live", "move"})
-    is_kept = old.has_verb("at") and bool(old.subject) and not is_home and bool(new.labels & {"at", "move"})
+    is_kept = old.has_verb("at") and bool(old.subject) and not is_home and bool(new.labels & {"at", "move", "change"})
     if not (is_home or is_kept) or not old.predicate:
         return False
-    clauses = {token.clause for token in new.tokens if token.labels & {"live", "move", "at"}}
+    clauses = {token.clause for token in new.tokens if token.labels & {"live", "move", "at", "change"}}
     slot = tuple(token for token in _slot(new, old) if token.clause in clauses)
     if not slot or (any(new.mentions(token) for token in old.predicate) and "stop" not in new.labels):
         return False
     if is_home:
         is_named = _are_names(slot, new) and (_are_names(old.predicate, old) or "move" in new.labels)
         return is_named and ("move" in new.labels or not _one_is_a_country(new, old))
-    return not old.lacks(new.subject) and not old.values and ("move" in new.labels or not new.values)
+    if new.labels & {"move", "change"}:
+        return not old.values
+    return not old.lacks(new.subject) and not old.values and not new.values
 
 
 def _one_is_a_country(new: Reading, old: Reading) -> bool:
@@ -161,12 +173,16 @@ def renamed(new: Reading, old: Reading) -> bool:
     if "name" not in old.labels | new.labels or not old.predicate or new.is_negated:
         return False
     slot = _slot(new, old)
+    if not old.has_verb("be", "name") or not new.has_verb("be", "name"):
+        return False
     is_same = bool(old.subject) and not new.lacks(old.subject) and not old.lacks(new.subject)
-    return is_same and bool(slot) and not any(new.mentions(token) for token in old.predicate) and "be" in new.labels | old.labels
+    return is_same and bool(slot) and not any(new.mentions(token) for token in old.predicate)
 
 
 def other_favourite(new: Reading, old: Reading) -> bool:
     """Another favourite of the same kind."""
+    if not old.has_verb("be") or len(old.contents) > MOST_TOLD + 1 or len(new.contents) > MOST_TOLD + 3:
+        return False
     one, other = _favoured(new), _favoured(old)
     if one is None or other is None or not alike(one.key, other.key) or new.is_negated:
         return False
@@ -220,7 +236,7 @@ def given_up(new: Reading, old: Reading) -> bool:
     """The newer says that what the older tells has stopped."""
     if not new.is_ended or old.is_given_up or old.is_negated or old.is_past:
         return False
-    found = [token for token in new.tokens if token.labels & {"stop", "longer", "more"} and not new.is_attribute(token)]
+    found = [*new.endings, *(token for token in new.tokens if "more" in token.labels)]
     cues = {token.clause for token in found}
     scope = [token for token in new.contents if token.clause in cues]
     behind = [token for token in scope if any(token.clause == cue.clause and token.place > cue.place for cue in found)]
@@ -392,7 +408,10 @@ def other_choice(new: Reading, old: Reading) -> bool:
         return False
     verb = next((token.clause for token in new.tokens if token.labels & {"use", "want", "host", "direct", "change"}), 0)
     fresh = tuple(token for token in _slot(new, old) if token.clause == verb)
-    lost = new.lacks((*old.subject, *old.predicate))
+    told = (*old.subject, *old.predicate)
+    lost = new.lacks(told)
+    if old.has_verb("prefer") and {"prefer", "now"} <= new.labels and len(old.predicate) <= 3 and lost and fresh:
+        return not any(map(new.mentions, old.predicate)) and len(fresh) <= 3
     verbs = new.labels & old.labels & {"use", "want", "host", "direct"}
     if not verbs and not ("change" in new.labels and old.labels & {"use", "want", "host"}):
         return _prefers_reversed(new, old)
@@ -402,7 +421,8 @@ def other_choice(new: Reading, old: Reading) -> bool:
         return _prefers_reversed(new, old)
     if lost[0].place < old.verb or old.lacks(new.subject) and lost[0] in old.subject:
         return False
-    shared = [token for token in old.contents if new.mentions(token)]
+    clause = [token for token in new.contents if token.clause == verb]
+    shared = [token for token in told if any(alike(token.key, each.key) for each in clause)]
     is_order = "direct" in verbs and len(shared) > 1 and fresh[0].is_name and lost[0].is_name
     if not is_order and _led_by(new, fresh[0]) != _led_by(old, lost[0]):
         return False
@@ -446,10 +466,11 @@ def replaced(new: Reading, old: Reading) -> bool:
     for token in new.tokens:
         if "from" in token.labels:
             given = next((each for each in new.contents if each.place > token.place), None)
-            if given is None or given.clause != token.clause and given.clause != token.clause + 1:
+            if given is None or given.place - token.place > 3:
                 continue
             told = [each for each in old.predicate if alike(each.key, given.key)]
-            others = [each for each in old.contents if each not in told and new.mentions(each)]
+            main = (*old.subject, *old.predicate)
+            others = [each for each in main if each not in told and new.mentions(each)]
             if told and (others or len(told) == len(old.predicate) or _is_used(old, told[0])):
                 return True
     return False
@@ -469,7 +490,8 @@ def corrected(new: Reading, old: Reading) -> bool:
     lost, fresh = new.lacks(told), _slot(new, old)
     if not shared or len(lost) > 2 or len(shared) < len(told) / 2 or new.lacks(old.subject):
         return False
-    if any(one.differs(two) for one, two in _paired(new, old)):
+    differing = [(one, two) for one, two in _paired(new, old) if one.differs(two)]
+    if differing and all(_is_same_frame(new, old, one, two) for one, two in differing):
         return True
     is_sure = "fix" in new.labels or (new.tokens[0].labels & {"maybe"} and len(shared) > 1 and len(fresh) <= 2)
     return bool(is_sure) and bool(lost) and bool(fresh) and old.has_verb("be", "name", "lead", "cost", "at")

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.items import normalised
 from recordari.core.text import terms
 from recordari.facts.rules.changes import RULES, is_same_thing
@@ -53,6 +54,28 @@ class Ruling:
     rule: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRuling:
+    """A fact that was ended by another one, and why."""
+
+    __pydantic_config__ = DESCRIBED
+
+    ruling_id: UUID
+    at: datetime
+    rule: str
+    """The name of the rule; `language_model` where a model ruled, `edited` where a person did."""
+    judge: str
+    """Who ruled: `offline`, the name of a model, or a person."""
+    item_id: str
+    """The fact that ended."""
+    superseded_by: str
+    content: str | None
+    """The text of the fact that ended; none after erasure."""
+    successor: str | None
+    """The text of the fact that took its place."""
+    is_undone: bool
+
+
 KEEP = Ruling(verdict=Verdict.KEEP, rule="compatible")
 
 _UNSURE = frozenset({"plan", "says", "if", "also"})
@@ -67,7 +90,7 @@ def ruling(newer: Statement, older: Statement) -> Ruling:
         return KEEP
     if _has_other_object(newer, older):
         return Ruling(verdict=Verdict.SUPERSEDE, rule="other_object")
-    code = language_of(f"{older.content}\n{newer.content}")
+    code = language_of(older.content, newer.content)
     new, old = read(newer.content, code), read(older.content, code)
     if _is_unsure(new, old) or _is_about_another(newer, older, new, old):
         return KEEP

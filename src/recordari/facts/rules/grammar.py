@@ -16,6 +16,8 @@ from typing import Any
 import Stemmer
 
 LANGUAGES = ("en", "de", "fr", "es", "pt", "it", "nl", "zh", "ja")
+SPACED = 7
+"""So many of them write blanks between words."""
 LONGEST_PHRASE = 5
 ALIKE = 5
 """Letters that two stems share at least to be forms of one word: subscrib(e), subscript(ion)."""
@@ -23,7 +25,7 @@ _LISTS_OF_VALUES = frozenset(
     """months weekdays weekdays_more days numbers tens clock_before clock_after evening seconds minutes hours daily weekly
     monthly yearly""".split()
 )
-_STILL_CONTENT = frozenset({"kin", "countries", "languages", "favourite", *_LISTS_OF_VALUES})
+_STILL_CONTENT = frozenset({"kin", "countries", "languages", "favourite", "contact", *_LISTS_OF_VALUES})
 VERBS = frozenset(
     "be live move at work lead cost like hate want use host do change stop takeover rename name callme reply plan says".split()
 )
@@ -31,7 +33,8 @@ VERBS = frozenset(
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")
 _TOKEN = re.compile(
-    r"(?P<mail>[\w.+-]{1,60}@[\w-]{1,60}(?:\.[\w-]{1,60}){1,6}|https?://\S{1,200}|(?:[\w-]{1,40}\.){1,4}[a-z]{2,10}(?=[\s,;]|$))"
+    r"(?P<mail>[\w.+-]{1,60}@[\w-]{1,60}(?:\.[\w-]{1,60}){1,6}|https?://\S{1,200})"
+    r"|(?P<site>\b(?:[\w-]{2,40}\.){1,4}[a-z]{2,10}(?=[\s,;]|$))"
     r"|(?P<iso>\b\d{4}-\d\d-\d\d\b)"
     r"|(?P<phone>\+?\d[\d*]{1,6}(?:[ /-][\d*]{2,8}){1,5}(?![\w.,]\d)|\b\d{3}-\d{4}\b)"
     r"|(?P<clock>\b\d{1,2}[:.]\d\d(?=\s?(?:am|pm|uhr|h)\b)|\b\d{1,2}:\d\d\b|\b\d{1,2}h\d\d\b)"
@@ -43,6 +46,7 @@ _TOKEN = re.compile(
     r"|(?P<owns>['’]s\b)|(?P<elided>['’])|(?P<mark>[?¿!:;,.=()\"“”«»–—])",
     re.IGNORECASE,
 )
+_AFTER_ELISION = re.compile(r"(?<=')")
 _ELIDED = re.compile(r"^(?:[cdjlmnst]|qu|jusqu|un|dell|all|nell|dall|sull|quest)['’](?=\w)", re.IGNORECASE)
 
 
@@ -126,15 +130,20 @@ def _any_of(text: str, blankless: bool) -> re.Pattern[str]:
     return re.compile(inner if blankless else rf"(?<![\w'-])(?:{inner})(?![\w-])")
 
 
+def language_of(*texts: str) -> str:
+    """The language whose words are most frequent in the texts; English where none is."""
+    if any(_CJK.search(text) for text in texts):
+        return "ja" if any(_KANA.search(text) for text in texts) else "zh"
+    scores = [sum(found) for found in zip(*map(_scores, texts), strict=True)]
+    return LANGUAGES[scores.index(max(scores))]
+
+
 @lru_cache(maxsize=4_000)
-def language_of(text: str) -> str:
-    """The language whose words are most frequent; English where none is."""
-    if _CJK.search(text):
-        return "ja" if _KANA.search(text) else "zh"
-    found = [word for match in _TOKEN.finditer(text) if (word := match["word"])]
-    pieces = [piece for word in found for piece in re.split(r"(?<=['’])", word.casefold().replace("’", "'"))]
-    scores = {code: sum(piece in words_of(code).common for piece in pieces) for code in LANGUAGES[:7]}
-    return max(scores, key=lambda code: scores[code])
+def _scores(text: str) -> tuple[int, ...]:
+    """How many words of each language a text has."""
+    words = [word for match in _TOKEN.finditer(text) if (word := match["word"])]
+    pieces = [piece for word in words for piece in _AFTER_ELISION.split(word.casefold().replace("’", "'"))]
+    return tuple(sum(piece in words_of(code).common for piece in pieces) for code in LANGUAGES[:SPACED])
 
 
 @lru_cache(maxsize=4_000)
@@ -148,6 +157,8 @@ def tokens_of(text: str, code: str) -> tuple[Token, ...]:
     while place < len(raw):
         kind, piece, starts = raw[place]
         size, labels = _labelled(raw, place, words) if kind in {"word", "phrase"} else (1, frozenset[str]())
+        if piece[:1].isupper() and not starts and piece.casefold() in words.values["months"]:
+            size, labels = 1, frozenset()  # the month, not the verb
         whole = " ".join(each[1] for each in raw[place : place + size])
         folded = whole.casefold()
         if kind == "mark" and piece in ",;:.!?()–—" or "break" in labels:
@@ -186,6 +197,7 @@ def _pieces(text: str) -> list[tuple[str, str, bool]]:
     starts = True
     for match in _TOKEN.finditer(text):
         kind, piece = str(match.lastgroup), match.group()
+        kind = "id" if kind == "site" else kind
         if kind == "word" and (elided := _ELIDED.match(piece)) is not None:
             pieces.append(("word", elided.group(), starts))
             piece, starts = piece[elided.end() :], False

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from recordari.facts.rules.grammar import Token, Words, alike, tokens_of, words_of
 from recordari.facts.rules.values import Value, is_identifier, values_of
 
-_BOUNDARIES = frozenset("be live move at work like hate want use host do change stop takeover plan says longer callme direct".split())
+_BOUNDARIES = frozenset("be live move at work like hate want use host do change stop takeover plan says longer callme direct name".split())
 DETERMINERS = {
     code: frozenset(words.split())
     for code, words in {
@@ -21,6 +21,7 @@ DETERMINERS = {
         "nl": "de het een deze dit",
     }.items()
 }
+_PRESENT_FORMS = frozenset("is are am i'm we're he's she's they're it's has-been".split())
 _PAST_FORMS = frozenset({"was", "were", "had"})
 _DROPS_PRONOUNS = frozenset({"es", "pt", "it"})
 _FIRST_PERSON = ("o", "oy", "ou", "ei", "é", "í", "mos")
@@ -113,9 +114,13 @@ class Reading:
         if self.words.code in _DROPS_PRONOUNS and not contents[0].place and contents[0].text.endswith(_FIRST_PERSON):
             return 0
         place = contents[0].place + 1
-        while place < len(self.tokens) and self.tokens[place].is_name and self.words.code != "de":
+        while place < len(self.tokens) and self._names_more(self.tokens[place]):
             place += 1
         return place
+
+    def _names_more(self, token: Token) -> bool:
+        """Whether a token behind a noun says which one it is: "Ticket 7", "Ticket DB-9", "my brother Sam"."""
+        return token.kind in {"id", "number"} or (token.is_name and self.words.code != "de")
 
     @cached_property
     def contents(self) -> tuple[Token, ...]:
@@ -152,7 +157,7 @@ class Reading:
 
     @staticmethod
     def _is_id(token: Token) -> bool:
-        return token.kind == "id" and any(letter.isdigit() or letter in "#_" for letter in token.text)
+        return token.kind == "id" and any(letter.isdigit() or letter in "#_." for letter in token.text)
 
     @cached_property
     def is_past(self) -> bool:
@@ -161,9 +166,15 @@ class Reading:
             return True
         if self.words.code != "en" or self.verb >= len(self.tokens):
             return False
-        verb = self.tokens[self.verb]
-        is_regular = verb.text.endswith("ed") and not verb.labels - {"change", "stop"} and verb.text != "need"
-        return (verb.text in _PAST_FORMS and "not" not in self.labels) or "did" in verb.labels or is_regular
+        if self.tokens[self.verb].text in _PAST_FORMS:
+            return "not" not in self.labels
+        for token in self.tokens[max(self.verb - 1, 0) : self.verb + 3]:
+            if token.text in _PRESENT_FORMS:
+                return False
+            is_regular = token.text.endswith("ed") and not token.labels - {"change", "stop"} and token.text != "need"
+            if token.place >= self.verb and ("did" in token.labels or is_regular):
+                return True
+        return False
 
     @cached_property
     def is_question(self) -> bool:
@@ -174,7 +185,17 @@ class Reading:
     @cached_property
     def is_ended(self) -> bool:
         """It says that something is no longer so."""
-        return bool(self.labels & {"stop", "longer"}) or {"not", "more"} <= self.labels
+        return bool(self.endings) or {"not", "more"} <= self.labels
+
+    @cached_property
+    def endings(self) -> tuple[Token, ...]:
+        """The words that say so: "stopped", but not "won't stop"."""
+        found = [token for token in self.tokens if token.labels & {"stop", "longer"} and not self.is_attribute(token)]
+        return tuple(token for token in found if not self._is_denied(token))
+
+    def _is_denied(self, ending: Token) -> bool:
+        before = self.tokens[: ending.place]
+        return "stop" in ending.labels and any("not" in each.labels and each.clause == ending.clause for each in before)
 
     @cached_property
     def is_negated(self) -> bool:

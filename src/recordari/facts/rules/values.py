@@ -74,6 +74,8 @@ def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> V
             return _measured(_amount(match[1]), match[2], place, place + 1, words)
     if (number := _number(token, words)) is not None:
         return _numbered(tokens, place, number, words, verb)
+    if token.text in {"a", "an"} and (hour := _single(tokens, place, words)) is not None:
+        return hour
     if (weekday := _weekday(token.text, words)) is not None:
         return Value("weekday", "", str(weekday), place, place + 1)
     if token.text in words.values["days"]:
@@ -81,6 +83,14 @@ def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> V
     if "languages" in token.labels:
         return Value("language", "", token.key, place, place + 1)
     return None
+
+
+def _single(tokens: Sequence[Token], place: int, words: Words) -> Value | None:
+    """ "About an hour" is one hour; "10 euros an hour" is not."""
+    if words.code != "en" or not place or place + 1 >= len(tokens) or "function" not in tokens[place - 1].labels:
+        return None
+    value = _measured("1", tokens[place + 1].text, place, place + 2, words)
+    return value if value.kind == "duration" else None
 
 
 def _number(token: Token, words: Words) -> str | None:
@@ -122,7 +132,7 @@ def _numbered(tokens: Sequence[Token], place: int, number: str, words: Words, ve
     if before is not None and before.text.split()[-1] in words.values["clock_before"] and not is_counted:
         return _clock(tokens, place, number, "0", words)
     is_label = before is not None and before.kind == "word" and (before.is_content or "limit" in before.labels)
-    if is_label and before is not None and (place <= verb or not is_counted or before.is_name):
+    if is_label and before is not None and (place <= verb or not is_counted or (before.is_name and words.code != "de")):
         return Value("number", before.key, number, place, place + 1)
     if is_counted and after is not None:
         return Value("count", after.key, number, place, place + 2)
