@@ -32,9 +32,7 @@ async def list_rulings(
         return await storage.list_rulings(tx, before=before, limit=page_size(limit))
 
 
-async def undo_ruling(
-    resources: Resources, identity: Identity, ruling_id: UUID, *, reason: str | None = None
-) -> None:
+async def undo_ruling(resources: Resources, identity: Identity, ruling_id: UUID, *, reason: str | None = None) -> None:
     """Undo a ruling: the fact that it ended is exactly as before. The fact that ended it stays."""
     require_admin(identity)
     check_reason(reason)

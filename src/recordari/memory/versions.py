@@ -17,7 +17,6 @@ from recordari.memory.items import get_item
 from recordari.memory.rules import Retirement
 from recordari.memory.storage import FactState
 
-
 WAS_ENDED_BY, WAS_ENDED_AT = "was_superseded_by", "was_invalid_at"
 """In the audit of a fact that had ended already: by which one, and when."""
 

@@ -17,11 +17,13 @@ from uuid import UUID
 from recordari.core.described import DESCRIBED
 from recordari.core.items import normalised
 from recordari.core.text import terms
-from recordari.facts.rules.changes import RULES, is_same_thing
+from recordari.facts.rules.changes import RULES
 from recordari.facts.rules.claims import EXAMINED, is_single
+from recordari.facts.rules.frames import is_same_thing
 from recordari.facts.rules.grammar import Token, language_of
 from recordari.facts.rules.reading import Reading, read
 from recordari.memory.rules import Retirement
+
 
 class Verdict(StrEnum):
     SUPERSEDE = "SUPERSEDE"
@@ -100,11 +102,22 @@ def ruling(newer: Statement, older: Statement) -> Ruling:
     return KEEP
 
 
+def name_different_things(one: str, other: str) -> bool:
+    """Whether each of two texts names something that the other does not: they are about different things."""
+    code = language_of(one, other)
+    first, second = read(one, code), read(other, code)
+    if first.identifiers != second.identifiers:
+        return True
+    return bool(first.lacks(second.contents)) and bool(second.lacks(first.contents))
+
+
 def _has_other_object(newer: Statement, older: Statement) -> bool:
     """Both have a subject and a single-valued predicate, the same ones, and objects of which none is part of the other."""
     if not (newer.subject and newer.predicate and newer.object and older.subject and older.predicate and older.object):
         return False
-    if normalised(newer.subject) != normalised(older.subject) or normalised(newer.predicate) != normalised(older.predicate):
+    if normalised(newer.subject) != normalised(older.subject) or normalised(newer.predicate) != normalised(
+        older.predicate
+    ):
         return False
     one, other = set(terms(newer.object)), set(terms(older.object))
     return is_single(newer.predicate) and bool(one - other) and bool(other - one)
@@ -147,15 +160,32 @@ def _names_other_relative(new: Reading, old: Reading) -> bool:
     return False
 
 
+_OF = frozenset("of de di do da del della d' von van du".split())
+
+
 def _names_other_possession(new: Reading, old: Reading) -> bool:
-    """ "Carla's husband left" is not about Carla."""
-    for token in new.tokens[1:-1]:
-        if token.kind == "owns":
-            owner, owned = new.tokens[token.place - 1], new.tokens[token.place + 1]
-            is_subject = any(owner.key == each.key and (each.is_name or not each.place) for each in old.subject)
-            if is_subject and owned.is_content and owned.place not in new.valued and not old.mentions(owned):
-                return True
+    """ "Carla's husband left", "Ninas Mann", "la tienda de Ramón": none is about the one who is named."""
+    owners = {token.key: token for token in old.subject if token.is_name or not token.place}
+    for token in new.main:
+        owner = owners.get(token.key) or owners.get(token.text.removesuffix("s"))
+        if owner is None:
+            continue
+        after = new.tokens[token.place + 1 : token.place + 3]
+        if after and after[0].kind == "owns":
+            owned = after[1] if len(after) > 1 else None
+        elif token.text == f"{owner.text}s" and after:
+            owned = after[0]
+        elif token.place > 1 and new.tokens[token.place - 1].text in _OF and not _is_owned(old, owner):
+            owned = new.tokens[token.place - 2]
+        else:
+            continue
+        if owned is not None and owned.is_content and owned.place not in new.valued and not old.mentions(owned):
+            return True
     return False
+
+
+def _is_owned(old: Reading, owner: Token) -> bool:
+    return bool(owner.place) and old.tokens[owner.place - 1].text in _OF
 
 
 def _speaks_of_somebody(new: Reading, old: Reading) -> bool:

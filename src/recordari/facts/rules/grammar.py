@@ -26,9 +26,7 @@ _LISTS_OF_VALUES = frozenset(
     monthly yearly""".split()
 )
 _STILL_CONTENT = frozenset({"kin", "countries", "languages", "favourite", "contact", *_LISTS_OF_VALUES})
-VERBS = frozenset(
-    "be live move at work lead cost like hate want use host do change stop takeover rename name callme reply plan says".split()
-)
+_WRITTEN_LARGE = frozenset({"me", "be", "countries", "languages", "kin"})
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")
@@ -157,11 +155,11 @@ def tokens_of(text: str, code: str) -> tuple[Token, ...]:
     while place < len(raw):
         kind, piece, starts = raw[place]
         size, labels = _labelled(raw, place, words) if kind in {"word", "phrase"} else (1, frozenset[str]())
-        if piece[:1].isupper() and not starts and piece.casefold() in words.values["months"]:
-            size, labels = 1, frozenset()  # the month, not the verb
+        if piece[:1].isupper() and not starts and code != "de" and not labels <= _WRITTEN_LARGE:
+            size, labels = 1, frozenset()  # "May", "Max", "Rose": a name, whatever the word means
         whole = " ".join(each[1] for each in raw[place : place + size])
         folded = whole.casefold()
-        if kind == "mark" and piece in ",;:.!?()–—" or "break" in labels:
+        if (kind == "mark" and piece in ",;:.!?()–—") or "break" in labels:
             clause += 1
         tokens.append(
             Token(

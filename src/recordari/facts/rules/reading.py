@@ -8,7 +8,9 @@ from functools import cached_property, lru_cache
 from recordari.facts.rules.grammar import Token, Words, alike, tokens_of, words_of
 from recordari.facts.rules.values import Value, is_identifier, values_of
 
-_BOUNDARIES = frozenset("be live move at work like hate want use host do change stop takeover plan says longer callme direct name".split())
+_BOUNDARIES = frozenset(
+    "be live move at work like hate want use host do change stop takeover plan says longer callme direct name".split()
+)
 DETERMINERS = {
     code: frozenset(words.split())
     for code, words in {
@@ -148,7 +150,9 @@ class Reading:
     def identifiers(self) -> frozenset[str]:
         """Identifiers before the verb: they say which thing it is about."""
         numbers = {f"{value.unit} {value.amount}" for value in self.values if is_identifier(value, self.verb)}
-        return frozenset(numbers) | {token.text for token in self.contents if self._is_id(token) and token.place < self.verb}
+        return frozenset(numbers) | {
+            token.text for token in self.contents if self._is_id(token) and token.place < self.verb
+        }
 
     @cached_property
     def all_identifiers(self) -> frozenset[str]:
@@ -179,7 +183,8 @@ class Reading:
     @cached_property
     def is_question(self) -> bool:
         return any(token.text in {"?", "¿"} for token in self.tokens) or (
-            self.words.phrases is not None and any("ask" in self.words.labels.get(token.text, ()) for token in self.tokens)
+            self.words.phrases is not None
+            and any("ask" in self.words.labels.get(token.text, ()) for token in self.tokens)
         )
 
     @cached_property
@@ -200,6 +205,8 @@ class Reading:
     @cached_property
     def is_negated(self) -> bool:
         """Its main clause denies something."""
+        if any("stop" in token.labels and self._is_denied(token) for token in self.main):
+            return False  # "won't quit"
         return any(token.labels & {"not", "longer"} for token in self.main)
 
     def has_verb(self, *labels: str) -> bool:

@@ -20,10 +20,13 @@ _SECONDS = {
     "yearly": 31_536_000,
 }  # fmt: skip
 _MEASURE = re.compile(r"^([\d.,]+)\s?(\D+)$")
+_FIGURE = re.compile(r"^\d+(?:\.\d+)?$", re.ASCII)
 _ORDINAL = re.compile(r"^(\d{1,2})(?:st|nd|rd|th|er|º|ª|e)$")
 _THOUSANDS = re.compile(r"^\d{1,3}(?:[.,]\d{3})+$")
 _JOINING = frozenset("of de del den the der le el il op".split())
-_BEFORE_MONTH = frozenset("in until since by of from till before after early mid late end en im em a bis seit de for to due".split())
+_BEFORE_MONTH = frozenset(
+    "in until since by of from till before after early mid late end en im em a bis seit de for to due".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,24 +122,31 @@ def _amount(text: str) -> str:
 def _numbered(tokens: Sequence[Token], place: int, number: str, words: Words, verb: int) -> Value:
     before = tokens[place - 1] if place else None
     after = tokens[place + 1] if place + 1 < len(tokens) else None
+    is_hour = number.isdecimal() and int(number) <= 24
     if before is not None and before.text in _CURRENCIES:
         return Value("money", "", number, place, place + 1)
     if after is not None and after.kind == "word":
-        if after.text in words.values["clock_after"]:
+        if after.text in words.values["clock_after"] and is_hour:
             return _clock(tokens, place, number, "0", words, end=place + 2)
         measured = _measured(number, after.text, place, place + 2, words)
         if measured.kind != "count":
             return measured
     is_unit = after is not None and (not after.is_name or len(after.text) <= 3 or words.code == "de")
     is_counted = after is not None and after.is_content and is_unit and after.kind == "word"
-    if before is not None and before.text.split()[-1] in words.values["clock_before"] and not is_counted:
+    if is_hour and before is not None and before.text.split()[-1] in words.values["clock_before"] and not is_counted:
         return _clock(tokens, place, number, "0", words)
     is_label = before is not None and before.kind == "word" and (before.is_content or "limit" in before.labels)
     if is_label and before is not None and (place <= verb or not is_counted or (before.is_name and words.code != "de")):
         return Value("number", before.key, number, place, place + 1)
     if is_counted and after is not None:
         return Value("count", after.key, number, place, place + 2)
-    if len(number) == 4 and number[:2] in {"19", "20"} and tokens[place].kind == "number" and before is not None and "function" in before.labels:
+    if (
+        len(number) == 4
+        and number[:2] in {"19", "20"}
+        and tokens[place].kind == "number"
+        and before is not None
+        and "function" in before.labels
+    ):
         return Value("date", "", (int(number), None, None), place, place + 1)
     return Value("number", "", number, place, place + 1)
 
@@ -146,7 +156,9 @@ def _measured(number: str, unit: str, place: int, end: int, words: Words) -> Val
         return Value("money", "", number, place, end)
     for name, seconds in _SECONDS.items():
         if unit in words.values[name]:
-            return Value("duration", "", f"{float(number) * seconds:g}" if number.count(".") < 2 else number, place, end)
+            return Value(
+                "duration", "", f"{float(number) * seconds:g}" if _FIGURE.match(number) else number, place, end
+            )
     return Value("count", words.stem(unit), number, place, end)
 
 
@@ -160,7 +172,7 @@ def _clock(tokens: Sequence[Token], place: int, hour: str, minute: str, words: W
     end = end or place + 1
     if end < len(tokens) and tokens[end].text in words.values["clock_after"]:
         end += 1
-    minutes = int(float(hour)) * 60 + int(minute or 0) if hour.replace(".", "").isdigit() else 0
+    minutes = int(hour) * 60 + int(minute or 0)
     near = {word for token in tokens[place : place + 4] for word in token.text.split()}
     if minutes <= HALF_DAY and not near.isdisjoint(words.values["evening"]):
         minutes = minutes % HALF_DAY + HALF_DAY
@@ -179,8 +191,7 @@ def _weekday(text: str, words: Words) -> int | None:
 def _date(tokens: Sequence[Token], place: int, words: Words) -> Value | None:
     token = tokens[place]
     if token.kind == "iso":
-        year, month, day = (int(part) for part in token.text.split("-"))
-        return Value("date", "", (year, month, day), place, place + 1)
+        return Value("date", "", tuple(int(part) for part in token.text.split("-")), place, place + 1)
     day, at = _day(tokens, place, words)
     if at >= len(tokens) or tokens[at].text not in words.values["months"]:
         return None
@@ -208,7 +219,7 @@ def _day(tokens: Sequence[Token], place: int, words: Words) -> tuple[int | None,
 
 def _day_number(token: Token) -> int | None:
     text = match[1] if (match := _ORDINAL.match(token.text)) is not None else token.text
-    return int(text) if text.isdigit() and len(text) <= 2 and 1 <= int(text) <= 31 else None
+    return int(text) if text.isdecimal() and len(text) <= 2 and 1 <= int(text) <= 31 else None
 
 
 def _year(tokens: Sequence[Token], at: int) -> tuple[int | None, int]:
@@ -225,7 +236,7 @@ def _blankless(token: Token, place: int) -> Value:
             month, *day = (int(part) for part in re.findall(r"\d+", token.text))
             return Value("date", "", (None, month, day[0] if day else None), place, place + 1)
         case "cjkday":
-            return Value("weekday", "", token.text[-1] if token.text[-1] not in "曜" else token.text[0], place, place + 1)
+            return Value("weekday", "", token.text[-1] if token.text[-1] != "曜" else token.text[0], place, place + 1)
         case "cjkclock":
             return Value("clock", "", token.text, place, place + 1)
         case _:
