@@ -22,7 +22,7 @@ def moved(new: Reading, old: Reading) -> bool:
     if is_passing(new) or new.is_negated or old.is_negated:
         return False
     is_home = old.has_verb("live") and bool(new.labels & {"live", "move"})
-    is_kept = old.has_verb("at") and bool(old.subject) and not is_home and bool(new.labels & {"at", "move", "change"})
+    is_kept = old.has_verb("at") and _is_thing(old) and not is_home and bool(new.labels & {"at", "move", "change"})
     if not (is_home or is_kept) or not old.predicate:
         return False
     clauses = {token.clause for token in new.tokens if token.labels & {"live", "move", "at", "change"}}
@@ -39,6 +39,11 @@ def moved(new: Reading, old: Reading) -> bool:
     if new.labels & {"move", "change"}:
         return not old.values
     return not old.lacks(new.subject) and not old.values and not new.values
+
+
+def _is_thing(old: Reading) -> bool:
+    """Whether its subject is a thing with an article: a person may be in many places."""
+    return bool(old.subject) and (old.main[0].text in old.determiners or bool(old.main[0].labels & {"my", "their"}))
 
 
 def _one_is_a_country(new: Reading, old: Reading) -> bool:
@@ -127,17 +132,18 @@ def _is_of_subject(old: Reading) -> bool:
     for token in old.tokens:
         if "lead" in token.labels:
             after = old.tokens[token.place + 1].text if token.place + 1 < len(old.tokens) else ""
-            return token.place < old.verb or after in _AGENTS or old.main[0].text in old.determiners
+            return token.place < old.verb or after in _AGENTS or old.main[0].text in old.determiners | _FOR
     return False
 
 
+_FOR = frozenset("für for pour para per voor".split())
 _AGENTS = frozenset("by to under von vom an par à por a da dal dalla door aan".split())
 
 
 def other_instruction(new: Reading, old: Reading) -> bool:
     """Another way to answer, to be called, to write."""
     if "callme" in new.labels and "callme" in old.labels:
-        return (bool(fresh_words(new, old)) and bool(new.lacks(old.contents))) or bool(fresh_words(new, old))
+        return bool(fresh_words(new, old)) and _is_called(new) and _is_called(old)
     orders = {"direct", "want", "like", "reply"}
     if not (new.labels & orders and old.labels & orders):
         return False
@@ -148,8 +154,16 @@ def other_instruction(new: Reading, old: Reading) -> bool:
             fresh = [token for token in new.contents if token.place not in is_now and not old.mentions(token)]
             if not rest:
                 return not fresh or "reply" in new.labels & old.labels
+            if new.lacks(rest) and fresh and "reply" not in new.labels & old.labels:
+                return False  # "on flights", and "in cinemas"
             return len(new.lacks(rest)) < len(rest) and len(fresh) <= 2 and not any(t.is_name for t in new.lacks(rest))
     return False
+
+
+def _is_called(reading: Reading) -> bool:
+    """ "Call me Pat", not "call me a taxi"."""
+    place = next(token.place for token in reading.tokens if "callme" in token.labels) + 1
+    return place < len(reading.tokens) and reading.tokens[place].is_content
 
 
 def _named(reading: Reading, phrases: frozenset[str]) -> set[int]:
@@ -249,6 +263,8 @@ def _is_used(old: Reading, token: Token) -> bool:
     return bool(old.labels & {"use", "host"}) and token == old.predicate[0]
 
 
+OF_TIMES = frozenset({"other_value", "corrected"})
+"""The rules that may compare statements about different days and times."""
 RULES: tuple[tuple[str, Rule], ...] = (
     ("other_value", other_value),
     ("moved", moved),

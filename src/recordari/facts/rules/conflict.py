@@ -17,9 +17,9 @@ from uuid import UUID
 from recordari.core.described import DESCRIBED
 from recordari.core.items import normalised
 from recordari.core.text import terms
-from recordari.facts.rules.changes import RULES
+from recordari.facts.rules.changes import OF_TIMES, RULES
 from recordari.facts.rules.claims import EXAMINED, is_single
-from recordari.facts.rules.frames import is_same_thing
+from recordari.facts.rules.frames import has_other_times, is_same_thing
 from recordari.facts.rules.grammar import Token, language_of
 from recordari.facts.rules.reading import Reading, read
 from recordari.memory.rules import Retirement
@@ -96,8 +96,9 @@ def ruling(newer: Statement, older: Statement) -> Ruling:
     new, old = read(newer.content, code), read(older.content, code)
     if _is_unsure(new, old) or _is_about_another(newer, older, new, old):
         return KEEP
+    times_differ = has_other_times(new, old)
     for name, rule in RULES:
-        if rule(new, old):
+        if (name in OF_TIMES or not times_differ) and rule(new, old):
             return Ruling(verdict=Verdict.SUPERSEDE, rule=name)
     return KEEP
 

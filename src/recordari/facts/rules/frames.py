@@ -80,7 +80,7 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
         if token.clause == clause
         and token.place > shared[0].place
         and not old.mentions(token)
-        and not _is_occasion(new, token)
+        and not is_occasion(new, token)
         and "contact" not in token.labels
     ]
     if any(token.place < one.place for token in fresh):
@@ -96,9 +96,11 @@ def _is_participle(old: Reading, token: Token) -> bool:
     )
 
 
-def _is_occasion(new: Reading, token: Token) -> bool:
-    """Whether it only tells why or since when: "nach dem Umbau"."""
+def is_occasion(new: Reading, token: Token) -> bool:
+    """Whether it only tells why or when: "nach dem Umbau", "in spring"."""
     near = new.tokens[max(token.place - 3, 0) : token.place]
+    if "season" in token.labels and near and "function" in near[-1].labels:
+        return True
     return any("after" in each.labels for each in near)
 
 
@@ -121,6 +123,24 @@ def _qualifies(new: Reading, old: Reading, token: Token) -> bool:
     if not before.is_content or before.place in new.valued or old.mentions(before):
         return False
     return not any(alike(token.key, each.key) and not each.place for each in old.contents) or before.kind == "word"
+
+
+def is_narrowed(new: Reading, old: Reading, until: int) -> bool:
+    """Whether the newer tells more exactly which thing it means: the shop *next door*, the *garden* shop."""
+    shared = [
+        token
+        for token in new.contents
+        if token.place < until and any(alike(token.key, each.key) for each in old.subject)
+    ]
+    if any(_qualifies(new, old, token) for token in shared):
+        return True
+    between = [token for token in new.contents if shared and shared[0].place < token.place < until]
+    return any(not old.mentions(token) and token.clause == shared[0].clause for token in between)
+
+
+def has_other_times(new: Reading, old: Reading) -> bool:
+    """Whether both tell a day of the week or a time of day, and not the same."""
+    return any(one.differs(two) for one, two in _paired(new, old) if one.kind in {"weekday", "clock"})
 
 
 def _is_turned(new: Reading, old: Reading, token: Token) -> bool:

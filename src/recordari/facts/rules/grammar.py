@@ -25,7 +25,7 @@ _LISTS_OF_VALUES = frozenset(
     """months weekdays weekdays_more days numbers tens clock_before clock_after evening seconds minutes hours daily weekly
     monthly yearly""".split()
 )
-_STILL_CONTENT = frozenset({"kin", "countries", "languages", "favourite", "contact", *_LISTS_OF_VALUES})
+_STILL_CONTENT = frozenset({"kin", "countries", "languages", "favourite", "contact", "season", *_LISTS_OF_VALUES})
 _WRITTEN_LARGE = frozenset({"me", "be", "countries", "languages", "kin"})
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")

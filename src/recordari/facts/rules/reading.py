@@ -80,7 +80,13 @@ class Reading:
         return tuple(next((found for clause, found in clauses.items() if contents[clause] > 1), self.tokens))
 
     def _is_verb(self, token: Token) -> bool:
-        return bool(token.labels & _BOUNDARIES) and not self.is_attribute(token) and not self._is_noun(token)
+        if not token.labels & _BOUNDARIES or self.is_attribute(token) or self._is_noun(token):
+            return False
+        if token.place or token.labels & {"be", "me"}:
+            return True
+        # "Host db-01 has": a noun that looks like a verb, before its own verb.
+        after = next((each for each in self.tokens[1:] if not each.is_content and each.kind != "number"), None)
+        return after is None or after.place < 2 or "be" not in after.labels
 
     def _is_noun(self, token: Token) -> bool:
         if not token.place or token.labels & {"be", "at"} or self.words.phrases is not None:
@@ -127,7 +133,11 @@ class Reading:
     @cached_property
     def contents(self) -> tuple[Token, ...]:
         outside = self.valued | self.introduced
-        return tuple(token for token in self.tokens if token.is_content and token.place not in outside)
+        return tuple(
+            token
+            for token in self.tokens
+            if token.place not in outside and (token.is_content or self.is_attribute(token))
+        )
 
     @cached_property
     def subject(self) -> tuple[Token, ...]:
@@ -220,6 +230,8 @@ class Reading:
 
     def mentions(self, token: Token) -> bool:
         """Whether a word of another statement is in this one, in any form."""
+        if "kin" in token.labels:  # hermano, and hermana
+            return any(token.text.removesuffix("s") == each.text.removesuffix("s") for each in self.tokens)
         known = self._mentioned.get(token.key)
         if known is None:
             known = token.key in self._keys or any(alike(token.key, key) for key in self._keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recordari.facts.rules.frames import is_narrower, is_same_thing
+from recordari.facts.rules.frames import is_narrowed, is_narrower, is_occasion, is_same_thing
 from recordari.facts.rules.grammar import Token, alike
 from recordari.facts.rules.reading import Reading
 
@@ -24,7 +24,7 @@ def given_up(new: Reading, old: Reading) -> bool:
         if token.kind in {"word", "id"} and token not in old.subject and "function" not in token.labels
     ]
     shared = [token for token in scope if any(alike(token.key, each.key) for each in told)]
-    fresh = [token for token in scope if not old.mentions(token)]
+    fresh = [token for token in scope if not old.mentions(token) and not is_occasion(new, token)]
     if any(new.tokens[value.place].clause in cues and is_narrower(value, old) for value in new.values):
         return False
     if not shared or len(fresh) > 1:
@@ -62,6 +62,10 @@ def other_taste(new: Reading, old: Reading) -> bool:
         return False
     liked = old.predicate or old.contents
     shared = [token for token in liked if new.mentions(token) and token not in old.subject]
+    clauses = {token.clause for token in new.tokens if token.labels & {"like", "hate"}}
+    fresh = [token for token in new.contents if token.clause in clauses and not old.mentions(token)]
+    if any(token.place > each.place for token in fresh for each in new.contents if old.mentions(each)):
+        return False  # "from the supermarket"
     return bool(shared) and len(new.lacks(liked)) < len(shared) + 1 and not _has_other_scope(new, old)
 
 
@@ -95,7 +99,10 @@ def other_state(new: Reading, old: Reading) -> bool:
         if not is_same_thing(new, named) or (not named and not (old.speaks_of_self and new.labels & {"me", "my"})):
             continue
         if _has_same_days(new, old) and _is_about(new, old, is_now.group()) and _is_plain(new, old, was.group()):
-            return not _negates(new, is_now.group())
+            places = _places(new, is_now.group())
+            return not _negates(new, is_now.group()) and not (
+                places and is_narrowed(new, old, places[0] - len(is_now.group().split()) + 1)
+            )
     return False
 
 

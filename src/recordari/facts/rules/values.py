@@ -83,7 +83,7 @@ def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> V
         return Value("weekday", "", str(weekday), place, place + 1)
     if token.text in words.values["days"]:
         return Value("day", "", token.text, place, place + 1)
-    if "languages" in token.labels:
+    if "languages" in token.labels and any("reply" in each.labels for each in tokens):
         return Value("language", "", token.key, place, place + 1)
     return None
 
