@@ -23,7 +23,7 @@ from recordari.core.items import Trust, normalised
 from recordari.facts.rules.conflict import Statement, Verdict, is_newer, ruling
 from recordari.facts.rules.extraction import facts_in
 
-UNRELATED = 20_000
+UNRELATED = 100_000
 MOST_OF_ONE = 5_000  # pairs of one person
 
 

@@ -40,6 +40,11 @@ def test_updates_end_what_they_replace_and_nothing_else_does(language: str) -> N
     assert found >= 0.75 * (found + missed)
 
 
+def test_what_only_looks_alike_stays() -> None:
+    kept = [line.split("\t") for line in (CASES / "kept.tsv").read_text("utf-8").splitlines()]
+    assert [pair for pair in kept if ends(pair[1], pair[0])] == []
+
+
 @pytest.mark.parametrize(
     ("older", "newer"),
     [

@@ -38,7 +38,13 @@ def moved(new: Reading, old: Reading) -> bool:
         return is_named and ("move" in new.labels or not _one_is_a_country(new, old))
     if new.labels & {"move", "change"}:
         return not old.values
+    if "now" not in new.labels and _preposition(new) != _preposition(old):
+        return False
     return not old.lacks(new.subject) and not old.values and not new.values
+
+
+def _preposition(reading: Reading) -> str:
+    return next((token.text.split()[-1] for token in reading.tokens if "at" in token.labels), "")
 
 
 def _is_thing(old: Reading) -> bool:

@@ -19,7 +19,7 @@ from recordari.core.items import normalised
 from recordari.core.text import terms
 from recordari.facts.rules.changes import OF_TIMES, RULES
 from recordari.facts.rules.claims import EXAMINED, is_single
-from recordari.facts.rules.frames import has_other_times, is_same_thing
+from recordari.facts.rules.frames import has_other_times, is_of_another_day, is_same_thing
 from recordari.facts.rules.grammar import Token, language_of
 from recordari.facts.rules.reading import Reading, read
 from recordari.memory.rules import Retirement
@@ -137,7 +137,7 @@ def _is_about_another(newer: Statement, older: Statement, new: Reading, old: Rea
     """Another person, thing or identifier."""
     if not old.identifiers <= new.all_identifiers or not new.identifiers <= old.all_identifiers:
         return True
-    if _names_other_relative(new, old) or _names_other_possession(new, old):
+    if is_of_another_day(new, old) or _names_other_relative(new, old) or _names_other_possession(new, old):
         return True
     if old.speaks_of_self:
         if newer.speaker and older.speaker and normalised(newer.speaker) != normalised(older.speaker):

@@ -143,6 +143,15 @@ def has_other_times(new: Reading, old: Reading) -> bool:
     return any(one.differs(two) for one, two in _paired(new, old) if one.kind in {"weekday", "clock"})
 
 
+def is_of_another_day(new: Reading, old: Reading) -> bool:
+    """Whether a date before the verb tells which one is meant: "the bill for May is", "in June we"."""
+    dates = [
+        [value for value in reading.values if value.kind in CALENDAR and value.place < reading.verb]
+        for reading in (new, old)
+    ]
+    return any(one.differs(two) for one in dates[0] for two in dates[1] if one.kind == two.kind)
+
+
 def _is_turned(new: Reading, old: Reading, token: Token) -> bool:
     """Whether the same word is led in otherwise: the flight *to* and the flight *from* Oslo."""
     same = next((each for each in old.contents if alike(each.key, token.key)), None)

@@ -23,7 +23,8 @@ DETERMINERS = {
         "nl": "de het een deze dit",
     }.items()
 }
-_PRESENT_FORMS = frozenset("is are am i'm we're he's she's they're it's has-been".split())
+_WITHOUT_MEANING = frozenset({"function", "me", "my", "third", "their", "be"})
+_PRESENT_FORMS = frozenset("is are am i'm we're he's she's they're it's ".split())
 _PAST_FORMS = frozenset({"was", "were", "had"})
 _DROPS_PRONOUNS = frozenset({"es", "pt", "it"})
 _FIRST_PERSON = ("o", "oy", "ou", "ei", "é", "í", "mos")
@@ -240,7 +241,11 @@ class Reading:
 
     @cached_property
     def _keys(self) -> frozenset[str]:
-        return frozenset(token.key for token in self.tokens if token.kind in {"word", "id", "mail"})
+        return frozenset(
+            token.key
+            for token in self.tokens
+            if token.kind in {"word", "id", "mail"} and not token.labels & _WITHOUT_MEANING
+        )
 
     @cached_property
     def _mentioned(self) -> dict[str, bool]:

@@ -18,12 +18,10 @@ def given_up(new: Reading, old: Reading) -> bool:
     ahead = [token for token in scope if token not in behind and not old.mentions(token)]
     if len(ahead) <= 2 and any(map(old.mentions, behind)):
         scope = behind
-    told = [
-        token
-        for token in old.tokens
-        if token.kind in {"word", "id"} and token not in old.subject and "function" not in token.labels
+    subject = set(old.subject)
+    shared = [
+        token for token in scope if old.mentions(token) and not any(alike(token.key, each.key) for each in subject)
     ]
-    shared = [token for token in scope if any(alike(token.key, each.key) for each in told)]
     fresh = [token for token in scope if not old.mentions(token) and not is_occasion(new, token)]
     if any(new.tokens[value.place].clause in cues and is_narrower(value, old) for value in new.values):
         return False
@@ -100,9 +98,8 @@ def other_state(new: Reading, old: Reading) -> bool:
             continue
         if _has_same_days(new, old) and _is_about(new, old, is_now.group()) and _is_plain(new, old, was.group()):
             places = _places(new, is_now.group())
-            return not _negates(new, is_now.group()) and not (
-                places and is_narrowed(new, old, places[0] - len(is_now.group().split()) + 1)
-            )
+            first = places[0] - len(is_now.group().split()) + 1 if places else 0
+            return not _negates(new, is_now.group()) and not is_narrowed(new, old, first)
     return False
 
 
