@@ -69,7 +69,7 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
         return False
     if not shared:
         return _same_words(new, old)
-    if any(_qualifies(new, old, token) or _is_turned(new, old, token) for token in shared):
+    if any(qualifies(new, old, token) or _is_turned(new, old, token) for token in shared):
         return False
     if new.labels & CHANGES:
         return True
@@ -115,7 +115,7 @@ def _counts(reading: Reading, token: Token) -> bool:
     return token.kind == "word" and token.place not in reading.valued and not passing
 
 
-def _qualifies(new: Reading, old: Reading, token: Token) -> bool:
+def qualifies(new: Reading, old: Reading, token: Token) -> bool:
     """Whether a word right before a shared one tells another thing apart: the *southern* depot."""
     if not token.place:
         return False
@@ -132,7 +132,7 @@ def is_narrowed(new: Reading, old: Reading, until: int) -> bool:
         for token in new.contents
         if token.place < until and any(alike(token.key, each.key) for each in old.subject)
     ]
-    if any(_qualifies(new, old, token) for token in shared):
+    if any(qualifies(new, old, token) for token in shared):
         return True
     between = [token for token in new.contents if shared and shared[0].place < token.place < until]
     return any(not old.mentions(token) and token.clause == shared[0].clause for token in between)

@@ -168,7 +168,7 @@ class Reading:
     @cached_property
     def all_identifiers(self) -> frozenset[str]:
         numbers = {f"{value.unit} {value.amount}" for value in self.values if value.kind == "number"}
-        return frozenset(numbers) | {token.text for token in self.contents if self._is_id(token)}
+        return frozenset(numbers) | {token.text for token in self.tokens if self._is_id(token)}
 
     @staticmethod
     def _is_id(token: Token) -> bool:
@@ -189,6 +189,8 @@ class Reading:
             is_regular = token.text.endswith("ed") and not token.labels - {"change", "stop"} and token.text != "need"
             if token.place >= self.verb and ("did" in token.labels or is_regular):
                 return True
+            if token.place >= self.verb and not token.labels & {"function", "be", "me", "third", "maybe"}:
+                return False
         return False
 
     @cached_property

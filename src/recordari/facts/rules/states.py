@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recordari.facts.rules.frames import is_narrowed, is_narrower, is_occasion, is_same_thing
+from recordari.facts.rules.frames import is_narrowed, is_narrower, is_occasion, is_same_thing, qualifies
 from recordari.facts.rules.grammar import Token, alike
 from recordari.facts.rules.reading import Reading
 
@@ -25,7 +25,7 @@ def given_up(new: Reading, old: Reading) -> bool:
     fresh = [token for token in scope if not old.mentions(token) and not is_occasion(new, token)]
     if any(new.tokens[value.place].clause in cues and is_narrower(value, old) for value in new.values):
         return False
-    if not shared or len(fresh) > 1:
+    if not shared or len(fresh) > 1 or any(qualifies(new, old, token) for token in shared):
         return False
     return not fresh or len(shared) > 1 or any(token.is_name for token in shared)
 

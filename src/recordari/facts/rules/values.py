@@ -75,6 +75,8 @@ def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> V
             return _blankless(token, place)
         case "measure" if (match := _MEASURE.match(token.text)) is not None:
             return _measured(_amount(match[1]), match[2], place, place + 1, words)
+    if token.kind == "id" and place > verb and _is_code(token, tokens[place - 1]):
+        return Value("code", "", token.text, place, place + 1)
     if (number := _number(token, words)) is not None:
         return _numbered(tokens, place, number, words, verb)
     if token.text in {"a", "an"} and (hour := _single(tokens, place, words)) is not None:
@@ -86,6 +88,12 @@ def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> V
     if "languages" in token.labels and any("reply" in each.labels for each in tokens):
         return Value("language", "", token.key, place, place + 1)
     return None
+
+
+def _is_code(token: Token, before: Token) -> bool:
+    """Whether an identifier is a value: "the password is bluefish9"."""
+    is_plain = not _ORDINAL.match(token.text) and any(letter.isdigit() or letter == "#" for letter in token.text)
+    return is_plain and ("be" in before.labels or before.text == "to")
 
 
 def _single(tokens: Sequence[Token], place: int, words: Words) -> Value | None:
@@ -236,7 +244,8 @@ def _blankless(token: Token, place: int) -> Value:
             month, *day = (int(part) for part in re.findall(r"\d+", token.text))
             return Value("date", "", (None, month, day[0] if day else None), place, place + 1)
         case "cjkday":
-            return Value("weekday", "", token.text[-1] if token.text[-1] != "曜" else token.text[0], place, place + 1)
+            weekday = token.text[0] if "曜" in token.text else token.text[-1]
+            return Value("weekday", "", weekday, place, place + 1)
         case "cjkclock":
             return Value("clock", "", token.text, place, place + 1)
         case _:
