@@ -75,7 +75,7 @@ def renamed(new: Reading, old: Reading) -> bool:
     """A thing or a person has another name."""
     if "rename" in new.labels and "name" in old.labels:
         return any(old.mentions(token) for token in new.contents) and bool(fresh_words(new, old))
-    if "name" not in old.labels | new.labels or not old.predicate or new.is_negated:
+    if "name" not in old.labels or not old.predicate or new.is_negated:
         return False
     slot = fresh_words(new, old)
     if not old.has_verb("be", "name") or not new.has_verb("be", "name"):

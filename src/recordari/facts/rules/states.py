@@ -37,6 +37,15 @@ def negated(new: Reading, old: Reading) -> bool:
     shared = [token for token in new.contents if old.mentions(token)]
     if not shared:
         return False
+    denying = new if new.is_negated else old
+    clauses = {token.clause for token in denying.tokens if token.labels & {"not", "longer"}}
+    other = old if denying is new else new
+    if not any(token.clause in clauses and other.mentions(token) for token in denying.contents):
+        return False  # it denies something else
+    if denying is new and not old.subject:
+        denied = [token for token in new.contents if token.clause in clauses]
+        if any(not old.mentions(token) for token in denied):
+            return False
     start = next((token.place for token in new.tokens if _starts(new, old, token)), 0)
     fresh = [token for token in new.contents if token.place > start and not old.mentions(token)]
     main = tuple(token for token in (*old.subject, *old.predicate))
