@@ -104,6 +104,8 @@ def _favoured(reading: Reading) -> Token | None:
 
 def other_owner(new: Reading, old: Reading) -> bool:
     """Somebody else is in charge."""
+    if "takeover" in old.labels:
+        return False  # it tells of the same change, or of another one
     leads = "lead" in old.labels and bool(new.labels & {"lead", "takeover"})
     if not (leads or (_is_done_by(old) and "now" in new.labels) or _is_role(new, old)) or is_passing(new):
         return False

@@ -69,6 +69,11 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
         return False
     if not shared:
         return _same_words(new, old)
+    if _is_long_ago(old, other) or _is_long_ago(new, one):
+        return False
+    told = before or after
+    if not any(alike(token.key, each.key) for token in shared for each in told):
+        return False  # what they share says nothing about the value
     if any(qualifies(new, old, token) or _is_turned(new, old, token) for token in shared):
         return False
     if new.labels & CHANGES:
@@ -86,6 +91,11 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
     if any(token.place < one.place for token in fresh):
         return False
     return not (fresh and new.lacks(after)) or "contact" in new.labels & old.labels  # the rest of an address
+
+
+def _is_long_ago(reading: Reading, value: Value) -> bool:
+    """ "Two weeks ago" tells when, not how much."""
+    return value.end < len(reading.tokens) and reading.tokens[value.end].text == "ago"
 
 
 def _is_participle(old: Reading, token: Token) -> bool:

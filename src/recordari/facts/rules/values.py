@@ -20,6 +20,7 @@ _SECONDS = {
     "yearly": 31_536_000,
 }  # fmt: skip
 _MEASURE = re.compile(r"^([\d.,]+)\s?(\D+)$")
+_ROUGHLY = frozenset("about around nearly almost over".split())
 _FIGURE = re.compile(r"^\d+(?:\.\d+)?$", re.ASCII)
 _ORDINAL = re.compile(r"^(\d{1,2})(?:st|nd|rd|th|er|º|ª|e)$")
 _THOUSANDS = re.compile(r"^\d{1,3}(?:[.,]\d{3})+$")
@@ -98,7 +99,7 @@ def _is_code(token: Token, before: Token) -> bool:
 
 def _single(tokens: Sequence[Token], place: int, words: Words) -> Value | None:
     """ "About an hour" is one hour; "10 euros an hour" is not."""
-    if words.code != "en" or not place or place + 1 >= len(tokens) or "function" not in tokens[place - 1].labels:
+    if words.code != "en" or not place or place + 1 >= len(tokens) or tokens[place - 1].text not in _ROUGHLY:
         return None
     value = _measured("1", tokens[place + 1].text, place, place + 2, words)
     return value if value.kind == "duration" else None
