@@ -57,6 +57,8 @@ COMMANDS = {
     "edit_item": "facts edit",
     "invalidate_item": "facts invalidate",
     "restore_item": "facts restore",
+    "list_rulings": "facts rulings",
+    "undo_ruling": "facts undo",
     "pin_item": "facts pin",
     "give_feedback": "facts feedback",
     "get_retention_policy": "policy show",

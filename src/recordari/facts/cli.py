@@ -1,4 +1,4 @@
-"""`recordari facts`: list, history, edit, invalidate, restore, pin, unpin, feedback, provenance."""
+"""`recordari facts`: list, history, edit, invalidate, restore, rulings, undo, pin, unpin, feedback, provenance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from recordari.core.identity import Scope
 from recordari.core.items import Item, Kind
-from recordari.facts import curate
+from recordari.facts import curate, rulings
 from recordari.facts.curate import ItemState
 from recordari.facts.rules.claims import Opinion
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, ItemId, Limit, Reason, Tenant, User, ask
@@ -89,6 +89,40 @@ def restore(item_id: ItemId, *, reason: Reason = None, tenant: Tenant = DEVELOPM
     """Make an invalidated or superseded fact current again, unless a newer one contradicts it."""
     ask(lambda caller: curate.restore_item(*caller, item_id, reason=reason), tenant)
     return _done(item_id, "restored")
+
+
+@facts_commands.command("rulings")
+def list_rulings(
+    *,
+    before: Annotated[UUID | None, typer.Option(help="Continue after this id, the last of the page before.")] = None,
+    limit: Limit = rulings.RULINGS,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+) -> Answer:
+    """List the last rulings that ended a fact, newest first, with both texts and the rule."""
+    found = ask(lambda caller: rulings.list_rulings(*caller, before=before, limit=limit), tenant)
+    rows = [
+        {
+            "ruling": ruling.ruling_id,
+            "at": ruling.at,
+            "rule": f"{ruling.rule}, undone" if ruling.is_undone else ruling.rule,
+            "ended": ruling.content or ruling.item_id,
+            "by": ruling.successor or ruling.superseded_by,
+        }
+        for ruling in found
+    ]
+    return Answer(found, Table(rows, empty="no fact was ended"))
+
+
+@facts_commands.command()
+def undo(
+    ruling_id: Annotated[UUID, typer.Argument(help="The id of the ruling.")],
+    *,
+    reason: Reason = None,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+) -> Answer:
+    """Undo a ruling: the fact that it ended is exactly as before."""
+    ask(lambda caller: rulings.undo_ruling(*caller, ruling_id, reason=reason), tenant)
+    return _done(ruling_id, "undone")
 
 
 @facts_commands.command()

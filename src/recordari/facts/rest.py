@@ -1,4 +1,4 @@
-"""Routes of single items: list, read, edit, invalidate, restore, pin, rate."""
+"""Routes of single items: list, read, edit, invalidate, restore, pin, rate; and of the rulings of the judge."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from recordari.core.checks import MAX_REASON
 from recordari.core.identity import Role, Scope
 from recordari.core.items import MAX_LABEL, Item, Kind, Trust
 from recordari.errors import NotFound
-from recordari.facts import curate
+from recordari.facts import curate, rulings
 from recordari.facts.curate import ItemState, Provenance
 from recordari.facts.rules.claims import Opinion
+from recordari.facts.rules.conflict import PastRuling
 from recordari.kit.problems import Problem
 from recordari.kit.rest import (
     MISMATCH,
@@ -30,6 +31,8 @@ from recordari.kit.rest import (
     cursor_of,
     etag_of,
     id_position,
+    page_of,
+    paged,
     require_match,
 )
 from recordari.memory import items, versions
@@ -179,6 +182,22 @@ async def pin_item(caller: AgentCaller, item_id: UUID, request: PinRequest | Non
 async def give_feedback(caller: AgentCaller, item_id: UUID, body: FeedbackRequest) -> ConfidenceShown:
     """Rate an item as useful or wrong; each person has one vote."""
     return ConfidenceShown(confidence=await curate.give_feedback(*caller, item_id, **dict(body)))
+
+
+rulings_router = APIRouter(prefix="/v1/rulings", tags=["items"], responses=PROBLEMS)
+
+
+@rulings_router.get("", operation_id="list_rulings", **paged(PastRuling, cursor="before"))
+async def list_rulings(caller: AdminCaller, limit: Limit = rulings.RULINGS, cursor: Cursor = None) -> object:
+    """The last rulings that ended a fact, newest first, each with both texts and its rule."""
+    rows = await rulings.list_rulings(*caller, before=id_position(cursor), limit=limit + 1)
+    return page_of(rows, limit, lambda ruling: ruling.ruling_id)
+
+
+@rulings_router.post("/{ruling_id}/undo", operation_id="undo_ruling", status_code=204)
+async def undo_ruling(caller: AdminCaller, ruling_id: UUID, body: ReasonRequest | None = None) -> None:
+    """Undo a ruling: the fact that it ended is exactly as before. The fact that ended it stays."""
+    await rulings.undo_ruling(*caller, ruling_id, reason=body.reason if body else None)
 
 
 async def _check_match(caller: AgentCaller, item_id: UUID, if_match: str | None) -> None:

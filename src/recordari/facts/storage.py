@@ -9,10 +9,13 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.identity import Role
+from recordari.core.ids import LAST
 from recordari.core.items import Item, Trust
+from recordari.db.audit import AuditEntry
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
 from recordari.facts.rules.claims import EvidenceSource, Opinion
+from recordari.facts.rules.conflict import PastRuling
 from recordari.memory.storage import line_of
 
 queries = Queries(__name__)
@@ -64,6 +67,18 @@ async def near_facts(
 
 async def predecessors(tx: Transaction, item_ids: Sequence[UUID], *, most: int) -> list[FactRow]:
     return await tx.all(queries.predecessors, FactRow, item_ids=list(item_ids), most=most)
+
+
+async def list_rulings(tx: Transaction, *, before: UUID | None, limit: int) -> list[PastRuling]:
+    return await tx.all(queries.list_rulings, PastRuling, before=before or LAST, limit=limit)
+
+
+async def find_ruling(tx: Transaction, ruling_id: UUID) -> AuditEntry | None:
+    return await tx.maybe(queries.find_ruling, AuditEntry, ruling_id=ruling_id)
+
+
+async def is_undone(tx: Transaction, item_id: UUID, ruling_id: UUID) -> bool:
+    return bool(await tx.value(queries.is_undone, item_id=str(item_id), ruling_id=str(ruling_id)))
 
 
 async def mark_judged(tx: Transaction, item_ids: Sequence[UUID], now: datetime) -> None:

@@ -66,6 +66,32 @@ SELECT {i.item_columns}, i.pinned_at IS NOT NULL AS is_pinned FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id IN (SELECT item_id FROM near UNION SELECT item_id FROM claimed) AND i.live
 ORDER BY i.valid_at DESC, i.item_id
 
+-- name: list_rulings
+-- Facts that were ended by others, newest first, with both texts.
+SELECT a.audit_id AS ruling_id, a.at, COALESCE(a.details ->> 'rule', '') AS rule, COALESCE(a.details ->> 'judge', '') AS judge,
+    a.subject_id AS item_id, COALESCE(a.details ->> 'superseded_by', '') AS superseded_by, o.content, n.content AS successor,
+    EXISTS (SELECT FROM audit u WHERE u.tenant_id = %(tenant_id)s AND u.subject_kind = 'item' AND u.subject_id = a.subject_id
+        AND u.action = 'ruling.undo' AND u.details ->> 'ruling' = a.audit_id::text) AS is_undone
+FROM audit a
+LEFT JOIN items o ON o.tenant_id = %(tenant_id)s AND o.deleted_at IS NULL AND o.anonymized_at IS NULL
+    AND o.item_id = CASE WHEN a.subject_id ~ '^[0-9a-f-]{36}$' THEN a.subject_id::uuid END
+LEFT JOIN items n ON n.tenant_id = %(tenant_id)s AND n.deleted_at IS NULL AND n.anonymized_at IS NULL
+    AND n.item_id = CASE WHEN a.details ->> 'superseded_by' ~ '^[0-9a-f-]{36}$'
+        THEN (a.details ->> 'superseded_by')::uuid END
+WHERE a.tenant_id = %(tenant_id)s AND a.action = 'fact.supersede' AND a.audit_id < %(before)s
+ORDER BY a.audit_id DESC LIMIT %(limit)s
+
+-- name: find_ruling
+-- The ruling with this id, of a fact that still has its id.
+SELECT audit_id, at, actor, action, subject_kind, subject_id, reason, details FROM audit
+WHERE tenant_id = %(tenant_id)s AND audit_id = %(ruling_id)s AND action = 'fact.supersede'
+    AND subject_id ~ '^[0-9a-f-]{36}$'
+
+-- name: is_undone
+-- Whether a ruling was undone.
+SELECT EXISTS (SELECT FROM audit WHERE tenant_id = %(tenant_id)s AND subject_kind = 'item' AND subject_id = %(item_id)s
+    AND action = 'ruling.undo' AND details ->> 'ruling' = %(ruling_id)s)
+
 -- name: predecessors
 -- The facts that these superseded, directly or by others in between.
 WITH RECURSIVE chain AS (

@@ -17,6 +17,9 @@ from recordari.memory.items import get_item
 from recordari.memory.rules import Retirement
 from recordari.memory.storage import FactState
 
+WAS_ENDED_BY, WAS_ENDED_AT = "was_superseded_by", "was_invalid_at"
+"""In the audit of a fact that had ended already: by which one, and when."""
+
 
 async def retire(tx: Transaction, retirements: Sequence[Retirement], *, judge: str) -> list[Retirement]:
     """End facts by their successors, inside the caller's transaction. Return the retirements that took place.
@@ -42,6 +45,9 @@ async def retire(tx: Transaction, retirements: Sequence[Retirement], *, judge: s
     await storage.end_items(tx, ended)
     for retirement in ended:
         details = {"superseded_by": str(retirement.superseded_by), "rule": retirement.rule, "judge": judge}
+        old = rows[retirement.item_id]
+        if old.superseded_by is not None and old.invalid_at is not None:  # whoever undoes this needs it
+            details |= {WAS_ENDED_BY: str(old.superseded_by), WAS_ENDED_AT: old.invalid_at.isoformat()}
         await audit.record(tx, "fact.supersede", "item", retirement.item_id, **details)
     return ended
 

@@ -21,6 +21,7 @@ from recordari.core.items import Trust, normalised
 from recordari.core.text import terms
 from recordari.errors import InvalidInput
 from recordari.facts.rules.claims import claims_of
+from recordari.facts.rules.conflict import name_different_things
 
 SETTING = "proposals"
 """The key of a tenant's settings of its policy: `{"accept": ["merge"]}`."""
@@ -178,7 +179,8 @@ _NEGATION = re.compile(r"\b(?:not|never|no|longer|without|\w{2,10}n't|cannot)\b"
 def says_the_same(one: str, other: str) -> bool:
     """Whether two texts say the same in other words. Precise rather than eager, because one of them will end.
 
-    Both must have the same numbers, negations and claims (where the rules recognise a claim).
+    Both must have the same numbers, negations and claims (where the rules recognise a claim), and neither may name
+    something else instead: the judge's reading keeps the northern and the southern depot apart.
     """
     if sorted(_VALUE.findall(one)) != sorted(_VALUE.findall(other)):
         return False
@@ -186,6 +188,8 @@ def says_the_same(one: str, other: str) -> bool:
         return False
     if normalised(one) == normalised(other):
         return True
+    if name_different_things(one, other):
+        return False
     claims, other_claims = _claims(one), _claims(other)
     if claims and other_claims:
         return claims == other_claims

@@ -1,0 +1,111 @@
+"""What it learns, measured on hand-written cases: one table for each subject, without a language model.
+
+    python bench/truth.py --data ../shared/data [--only judge] [--show 20]
+
+A table is a function that takes the folder of the cases and prints what it found. To add one: write it, and name it in
+`TABLES`. The cases are in `truth/` of the data folder; its README says how each file is scored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from rich.console import Console
+from rich.table import Table
+
+from recordari.facts.rules.conflict import Statement, Verdict, ruling
+
+DAY_ONE = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    folder: Path
+    show: int
+    console: Console
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The cases of a file."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+
+
+def judge(options: Options) -> None:
+    """Pairs of statements: which of the older ones end. Losing a true fact is the worse error."""
+    pairs = lines(options.folder / "judge_pairs.jsonl")
+    ended: dict[str, str | None] = {}
+    for pair in pairs:
+        decided = ruling(_said(pair["newer"], 1), _said(pair["older"], 0))
+        ended[pair["id"]] = decided.rule if decided.verdict is Verdict.SUPERSEDE else None
+    for key in ("all", "lang", "type"):
+        options.console.print(_judged(pairs, ended, key))
+    wrong = [pair for pair in pairs if (ended[pair["id"]] is not None) != (pair["expected"] == "supersede")]
+    for pair in wrong[: options.show]:
+        options.console.print(
+            f"{ended[pair['id']] or 'kept'}: {pair['older']} → {pair['newer']}", markup=False, highlight=False
+        )
+    started = time.perf_counter()
+    for pair in pairs:
+        ruling(_said(pair["newer"], 1), _said(pair["older"], 0))
+    options.console.print(f"{(time.perf_counter() - started) / len(pairs) * 1e6:.0f} µs for a pair of known texts")
+
+
+def _said(content: str, day: int) -> Statement:
+    return Statement(item_id=UUID(int=day + 1), content=content, valid_at=DAY_ONE + timedelta(days=day))
+
+
+def _judged(pairs: Iterable[Mapping[str, Any]], ended: Mapping[str, str | None], key: str) -> Table:
+    """Precision, recall, F1 and the share of true facts that were lost, by language or type."""
+    counts: defaultdict[str, Counter[tuple[str, bool]]] = defaultdict(Counter)
+    for pair in pairs:
+        counts[pair.get(key, "all")][pair["expected"], ended[pair["id"]] is not None] += 1
+    table = Table("judge" if key == "all" else key, "pairs", "precision", "recall", "F1", "true facts lost")
+    for name, count in sorted(counts.items()):
+        right, wrong = count["supersede", True], count["keep", True]
+        missed, kept = count["supersede", False], count["keep", False]
+        table.add_row(
+            name,
+            str(count.total()),
+            _share(right, right + wrong),
+            _share(right, right + missed),
+            _share(2 * right, 2 * right + wrong + missed),
+            _share(wrong, wrong + kept),
+        )
+    return table
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.3f}" if whole else "–"
+
+
+TABLES: dict[str, Callable[[Options], None]] = {
+    "judge": judge,
+}
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--only", choices=sorted(TABLES), action="append", help="only this table; repeatable")
+    parser.add_argument("--show", type=int, default=0, help="how many wrong answers of each table are printed")
+    arguments = parser.parse_args()
+    console = Console(width=160)
+    options = Options(folder=arguments.data / "truth", show=arguments.show, console=console)
+    if not options.folder.exists():
+        raise SystemExit(f"there are no cases in {options.folder}; give their folder with --data")
+    for name in arguments.only or TABLES:
+        TABLES[name](options)
+
+
+if __name__ == "__main__":
+    main()

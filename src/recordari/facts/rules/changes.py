@@ -1,0 +1,291 @@
+"""The rules by which a newer statement ends an older one. Each looks for one kind of change, and is sure of it or silent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from recordari.facts.rules.frames import corrected, fresh_words, is_passing, is_same_thing, other_value
+from recordari.facts.rules.grammar import Token, alike
+from recordari.facts.rules.reading import Reading
+from recordari.facts.rules.states import given_up, negated, other_state, other_taste
+
+Rule = Callable[[Reading, Reading], bool]
+
+
+MOST_TOLD = 5
+"""Content words of a statement that is short enough to have one slot."""
+
+
+def moved(new: Reading, old: Reading) -> bool:
+    """Somebody lives, or something is kept, elsewhere."""
+    if is_passing(new) or new.is_negated or old.is_negated:
+        return False
+    is_home = old.has_verb("live") and bool(new.labels & {"live", "move"})
+    is_kept = old.has_verb("at") and _is_thing(old) and not is_home and bool(new.labels & {"at", "move", "change"})
+    if not (is_home or is_kept) or not old.predicate:
+        return False
+    clauses = {token.clause for token in new.tokens if token.labels & {"live", "move", "at", "change"}}
+    slot = tuple(token for token in fresh_words(new, old) if token.clause in clauses)
+    lost = new.lacks(old.predicate)
+    if not slot or not (lost or "stop" in new.labels):
+        return False
+    is_partly = len(lost) < len(old.predicate) and "stop" not in new.labels  # "Kyoto, Japan" after "Osaka, Japan"
+    if is_partly and not (new.labels & {"now", "move"} and _are_names(lost, old)):
+        return False
+    if is_home:
+        is_named = _are_names(slot, new) and (_are_names(old.predicate, old) or "move" in new.labels)
+        return is_named and ("move" in new.labels or not _one_is_a_country(new, old))
+    if new.labels & {"move", "change"}:
+        return not old.values
+    if "now" not in new.labels and _preposition(new) != _preposition(old):
+        return False
+    return not old.lacks(new.subject) and not old.values and not new.values
+
+
+def _preposition(reading: Reading) -> str:
+    return next((token.text.split()[-1] for token in reading.tokens if "at" in token.labels), "")
+
+
+def _is_thing(old: Reading) -> bool:
+    """Whether its subject is a thing with an article: a person may be in many places."""
+    return bool(old.subject) and (old.main[0].text in old.determiners or bool(old.main[0].labels & {"my", "their"}))
+
+
+def _one_is_a_country(new: Reading, old: Reading) -> bool:
+    """ "In Spain" and "in Valencia" may both be true; with "now" it is a move."""
+    return "now" not in new.labels and ("countries" in new.labels) != ("countries" in old.labels)
+
+
+def _are_names(tokens: tuple[Token, ...], reading: Reading) -> bool:
+    return any(token.is_name or token.kind == "id" for token in tokens) or reading.words.phrases is not None
+
+
+def changed_work(new: Reading, old: Reading) -> bool:
+    """Somebody works elsewhere."""
+    if not old.has_verb("work") or "work" not in new.labels or new.is_negated or is_passing(new):
+        return False
+    slot = fresh_words(new, old)
+    if not slot or not old.predicate or any(new.mentions(token) for token in old.predicate):
+        return False
+    return (_are_names(slot, new) and _are_names(old.predicate, old)) or bool(new.labels & {"now", "change"})
+
+
+def renamed(new: Reading, old: Reading) -> bool:
+    """A thing or a person has another name."""
+    if "rename" in new.labels and "name" in old.labels:
+        return any(old.mentions(token) for token in new.contents) and bool(fresh_words(new, old))
+    if "name" not in old.labels or not old.predicate or new.is_negated:
+        return False
+    slot = fresh_words(new, old)
+    if not old.has_verb("be", "name") or not new.has_verb("be", "name"):
+        return False
+    is_same = bool(old.subject) and not new.lacks(old.subject) and not old.lacks(new.subject)
+    return is_same and bool(slot) and not any(new.mentions(token) for token in old.predicate)
+
+
+def other_favourite(new: Reading, old: Reading) -> bool:
+    """Another favourite of the same kind."""
+    if not old.has_verb("be") or len(old.contents) > MOST_TOLD + 1 or len(new.contents) > MOST_TOLD + 3:
+        return False
+    one, other = _favoured(new), _favoured(old)
+    if one is None or other is None or not alike(one.key, other.key) or new.is_negated:
+        return False
+    return bool(fresh_words(new, old)) and len(new.lacks(old.contents)) >= 1
+
+
+def _favoured(reading: Reading) -> Token | None:
+    for token in reading.tokens:
+        if "favourite" in token.labels:
+            place = token.place + (-1 if reading.words.code in {"fr", "es", "pt", "it"} else 1)
+            return reading.tokens[place] if 0 <= place < len(reading.tokens) else None
+    return None
+
+
+def other_owner(new: Reading, old: Reading) -> bool:
+    """Somebody else is in charge."""
+    if "takeover" in old.labels:
+        return False  # it tells of the same change, or of another one
+    leads = "lead" in old.labels and bool(new.labels & {"lead", "takeover"})
+    if not (leads or (_is_done_by(old) and "now" in new.labels) or _is_role(new, old)) or is_passing(new):
+        return False
+    slot = [token for token in fresh_words(new, old) if token.is_name or not token.place or token.labels == frozenset()]
+    if not slot or (new.is_negated and "takeover" not in new.labels):
+        return False
+    if "takeover" in new.labels and old.identifiers & new.all_identifiers:
+        return True
+    is_thing = _is_of_subject(old)
+    of_subject = is_thing and bool(old.subject) and is_same_thing(new, old.subject)
+    of_predicate = not is_thing and bool(old.predicate) and not new.lacks(old.predicate)
+    if new.labels & {"takeover", "now"}:
+        return of_subject or of_predicate
+    return of_subject and not old.lacks(new.subject) and not any(map(new.mentions, old.predicate))
+
+
+def _is_done_by(old: Reading) -> bool:
+    """ "The plants are watered by Theo"."""
+    names = [token for token in old.predicate if token.is_name]
+    return old.has_verb("be") and not old.is_past and any(old.tokens[each.place - 1].text in _AGENTS for each in names)
+
+
+def _is_role(new: Reading, old: Reading) -> bool:
+    """ "Is the master of the team", and somebody replaced them as that."""
+    return "takeover" in new.labels and old.has_verb("be") and len(old.predicate) > 1 and not new.lacks(old.predicate)
+
+
+def _is_of_subject(old: Reading) -> bool:
+    """Whether the subject is what somebody is in charge of: "is led by", "the manager of the shop is"."""
+    if _is_done_by(old):
+        return True
+    for token in old.tokens:
+        if "lead" in token.labels:
+            after = old.tokens[token.place + 1].text if token.place + 1 < len(old.tokens) else ""
+            return token.place < old.verb or after in _AGENTS or old.main[0].text in old.determiners | _FOR
+    return False
+
+
+_FOR = frozenset("für for pour para per voor".split())
+_AGENTS = frozenset("by to under von vom an par à por a da dal dalla door aan".split())
+
+
+def other_instruction(new: Reading, old: Reading) -> bool:
+    """Another way to answer, to be called, to write."""
+    if "callme" in new.labels and "callme" in old.labels:
+        return bool(fresh_words(new, old)) and _is_called(new) and _is_called(old)
+    orders = {"direct", "want", "like", "reply"}
+    if not (new.labels & orders and old.labels & orders):
+        return False
+    for one, other in ((a, b) for pair in new.words.opposites for a, b in (pair, pair[::-1])):
+        was, is_now = _named(old, one), _named(new, other)
+        if was and is_now and not _named(new, one) and not _named(old, other):
+            rest = tuple(token for token in old.contents if token.place not in was)
+            fresh = [token for token in new.contents if token.place not in is_now and not old.mentions(token)]
+            if not rest:
+                return not fresh or "reply" in new.labels & old.labels
+            if new.lacks(rest) and fresh and "reply" not in new.labels & old.labels:
+                return False  # "on flights", and "in cinemas"
+            return len(new.lacks(rest)) < len(rest) and len(fresh) <= 2 and not any(t.is_name for t in new.lacks(rest))
+    return False
+
+
+def _is_called(reading: Reading) -> bool:
+    """ "Call me Pat", not "call me a taxi"."""
+    place = next(token.place for token in reading.tokens if "callme" in token.labels) + 1
+    return place < len(reading.tokens) and reading.tokens[place].is_content
+
+
+def _named(reading: Reading, phrases: frozenset[str]) -> set[int]:
+    texts = [token.text for token in reading.tokens]
+    found: set[int] = set()
+    for phrase in phrases:
+        parts = phrase.split()
+        for place in range(len(texts) - len(parts) + 1):
+            if texts[place : place + len(parts)] == parts:
+                found |= set(range(place, place + len(parts)))
+    return found
+
+
+def other_choice(new: Reading, old: Reading) -> bool:
+    """One thing in the place of another, all else the same: "for issue tracking", "an aisle seat"."""
+    if new.is_negated != old.is_negated or old.is_past or is_passing(new) or "like" in old.labels | new.labels:
+        return False
+    verb = next((token.clause for token in new.tokens if token.labels & {"use", "want", "host", "direct", "change"}), 0)
+    fresh = tuple(token for token in fresh_words(new, old) if token.clause == verb)
+    told = (*old.subject, *old.predicate)
+    lost = new.lacks(told)
+    if old.has_verb("prefer") and {"prefer", "now"} <= new.labels and len(old.predicate) <= 3 and lost and fresh:
+        return not any(map(new.mentions, old.predicate)) and len(fresh) <= 3
+    verbs = new.labels & old.labels & {"use", "want", "host", "direct"}
+    if not verbs and not ("change" in new.labels and old.labels & {"use", "want", "host"}):
+        return _prefers_reversed(new, old)
+    if len(old.predicate) > MOST_TOLD or not old.has_verb("use", "want", "host", "direct"):
+        return False
+    if not fresh or not lost or not _in_a_row(fresh) or not _in_a_row(lost) or not _are_single(fresh, lost):
+        return _prefers_reversed(new, old)
+    if lost[0].place < old.verb or (old.lacks(new.subject) and lost[0] in old.subject):
+        return False
+    clause = [token for token in new.contents if token.clause == verb]
+    shared = [token for token in told if any(alike(token.key, each.key) for each in clause)]
+    is_order = "direct" in verbs and len(shared) > 1 and fresh[0].is_name and lost[0].is_name
+    if not is_order and _led_by(new, fresh[0]) != _led_by(old, lost[0]):
+        return False
+    purpose = [token for token in shared if token.place >= old.verb]
+    if purpose:
+        return all(_is_slot(reading, tokens) for reading, tokens in ((new, fresh), (old, lost)))
+    return "host" in verbs and bool(shared)
+
+
+def _are_single(fresh: tuple[Token, ...], lost: tuple[Token, ...]) -> bool:
+    """One word for one word, or one name for one name."""
+    return len(fresh) == len(lost) == 1 or (
+        len(fresh) < 4 and len(lost) < 4 and all(t.is_name for t in (*fresh, *lost))
+    )
+
+
+def _led_by(reading: Reading, token: Token) -> str:
+    """The preposition before it; nothing where a verb is."""
+    for before in reversed(reading.tokens[: token.place]):
+        if before.labels & {"use", "want", "host", "direct", "change", "be", "at"}:
+            return ""
+        if "function" in before.labels and before.text not in {"a", "an", "the"}:
+            return before.text
+    return ""
+
+
+def _in_a_row(tokens: tuple[Token, ...]) -> bool:
+    return all(two.place - one.place <= 2 for one, two in pairwise(tokens))
+
+
+def _is_slot(reading: Reading, tokens: tuple[Token, ...]) -> bool:
+    """Whether they stand behind the verb and are no attribute of a place or a time."""
+    return not any(token.is_name for token in tokens) or len(tokens) <= 2
+
+
+def _prefers_reversed(new: Reading, old: Reading) -> bool:
+    """ "Trains over planes", and then "planes over trains"."""
+    if not ("want" in new.labels and "want" in old.labels) or len(old.contents) < 2:
+        return False
+    one, other = ([token.key for token in reading.contents] for reading in (new, old))
+    return sorted(one) == sorted(other) and one != other
+
+
+def replaced(new: Reading, old: Reading) -> bool:
+    """The newer names what the older tells as the thing that was replaced."""
+    if old.is_past or old.is_negated or "from" in old.labels:
+        return False
+    for token in new.tokens:
+        if "from" in token.labels:
+            given = next((each for each in new.contents if each.place > token.place), None)
+            if given is None or given.place - token.place > 3:
+                continue
+            told = [each for each in old.predicate if alike(each.key, given.key)]
+            main = (*old.subject, *old.predicate)
+            others = [each for each in main if each not in told and new.mentions(each)]
+            if told and (others or len(told) == len(old.predicate) or _is_used(old, told[0])):
+                return True
+    return False
+
+
+def _is_used(old: Reading, token: Token) -> bool:
+    """Whether it is the first thing behind a verb of using."""
+    return bool(old.labels & {"use", "host"}) and token == old.predicate[0]
+
+
+OF_TIMES = frozenset({"other_value", "corrected"})
+"""The rules that may compare statements about different days and times."""
+RULES: tuple[tuple[str, Rule], ...] = (
+    ("other_value", other_value),
+    ("moved", moved),
+    ("changed_work", changed_work),
+    ("renamed", renamed),
+    ("other_favourite", other_favourite),
+    ("other_owner", other_owner),
+    ("given_up", given_up),
+    ("other_taste", other_taste),
+    ("negated", negated),
+    ("other_state", other_state),
+    ("other_instruction", other_instruction),
+    ("other_choice", other_choice),
+    ("replaced", replaced),
+    ("corrected", corrected),
+)

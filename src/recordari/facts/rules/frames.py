@@ -1,0 +1,210 @@
+"""Frames: the same thing with another value. Also what all rules ask of two statements.
+
+The newer must name everything that says what the older is about, and no word may tell another thing apart.
+"""
+
+from __future__ import annotations
+
+from recordari.facts.rules.grammar import Token, alike
+from recordari.facts.rules.reading import Reading
+from recordari.facts.rules.values import CALENDAR, SCHEDULE, Value
+
+CHANGES = frozenset({"change", "fix", "maybe", "move", "takeover"})
+
+
+_DIRECTIONS = frozenset(
+    """to from before after with without into nach aus von vor mit ohne vers depuis avant après avec sans hacia desde con sin
+    para antes até verso prima dopo senza naar uit vanaf met zonder""".split()
+)
+
+
+def other_value(new: Reading, old: Reading) -> bool:
+    """Another number, price, version, date, time, address or language, of the same thing."""
+    if (old.is_past and not new.labels & {"fix", "maybe"}) or is_passing(new) or new.is_negated != old.is_negated:
+        return False
+    differing = [pair for pair in _paired(new, old) if pair[0].differs(pair[1])]
+    if not differing:
+        return False
+    kinds = {one.kind for one, _ in differing}
+    if "day" in kinds or (kinds & CALENDAR and kinds - SCHEDULE):
+        return False  # each day has a figure of its own
+    if "language" in kinds:
+        is_reply = "reply" in new.labels and "reply" in old.labels
+        return is_reply and not new.lacks(old.contents) and not old.lacks(new.contents)
+    return all(_is_same_frame(new, old, one, other) for one, other in differing)
+
+
+def _paired(new: Reading, old: Reading) -> list[tuple[Value, Value]]:
+    """The values of both that measure the same, where each has one."""
+    places = {token.place for token in old.main}
+    olds = [value for value in old.values if value.place in places] or list(old.values)
+    pairs = []
+    for before in olds:
+        same = [value for value in olds if _measures_same(value, before)]
+        news = [value for value in new.values if _measures_same(value, before)]
+        if len(same) == 1 and news and all(value.differs(before) for value in news):
+            pairs.append((news[-1], before))
+    return pairs
+
+
+def _measures_same(one: Value, other: Value) -> bool:
+    if one.kind == other.kind == "number":
+        return one.unit == other.unit or not one.unit or not other.unit
+    return one.kind == other.kind and (one.unit == other.unit or alike(one.unit, other.unit))
+
+
+def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool:
+    """Whether the value is given to the same thing: nothing that names it differs."""
+    places = {token.place for token in old.main}
+    before = tuple(token for token in old.contents if token.place in places and token.place < other.place)
+    after = tuple(token for token in old.contents if token.place in places and token.place >= other.end)
+    shared = [token for token in new.contents if old.mentions(token)]
+    lacking = new.lacks(before)
+    if new.labels & {"change", "now"}:  # "weighs", and "is down to"
+        lacking = tuple(token for token in lacking if token.place != old.verb and not _is_participle(old, token))
+    if other.kind in {"contact", "number"}:  # "reach the shop at", and "the number of the shop"
+        lacking = tuple(token for token in lacking if "contact" not in token.labels)
+    is_loose = "change" in new.labels and len(shared) > 2 and len(lacking) == 1
+    if lacking and not (is_loose and lacking[0].place > old.verb and not lacking[0].is_name):
+        return False
+    if not shared:
+        return _same_words(new, old)
+    if _is_long_ago(old, other) or _is_long_ago(new, one):
+        return False
+    told = before or after
+    if not any(alike(token.key, each.key) for token in shared for each in told):
+        return False  # what they share says nothing about the value
+    if any(qualifies(new, old, token) or _is_turned(new, old, token) for token in shared):
+        return False
+    if new.labels & CHANGES:
+        return True
+    clause = new.tokens[one.place].clause
+    fresh = [
+        token
+        for token in new.contents
+        if token.clause == clause
+        and token.place > shared[0].place
+        and not old.mentions(token)
+        and not is_occasion(new, token)
+        and "contact" not in token.labels
+    ]
+    if any(token.place < one.place for token in fresh):
+        return False
+    return not (fresh and new.lacks(after)) or "contact" in new.labels & old.labels  # the rest of an address
+
+
+def _is_long_ago(reading: Reading, value: Value) -> bool:
+    """ "Two weeks ago" tells when, not how much."""
+    return value.end < len(reading.tokens) and reading.tokens[value.end].text == "ago"
+
+
+def _is_participle(old: Reading, token: Token) -> bool:
+    """Whether it is the second part of a verb: "is heated"."""
+    before = old.tokens[token.place - 1] if token.place else None
+    return (
+        before is not None and "be" in before.labels and not token.is_name and token.text.endswith(("ed", "en", "ing"))
+    )
+
+
+def is_occasion(new: Reading, token: Token) -> bool:
+    """Whether it only tells why or when: "nach dem Umbau", "in spring"."""
+    near = new.tokens[max(token.place - 3, 0) : token.place]
+    if "season" in token.labels and near and "function" in near[-1].labels:
+        return True
+    return any("after" in each.labels for each in near)
+
+
+def _same_words(new: Reading, old: Reading) -> bool:
+    """Without values and passing words, both say the same."""
+    one, other = ({token.key for token in each.tokens if _counts(each, token)} for each in (new, old))
+    return bool(one) and one == other
+
+
+def _counts(reading: Reading, token: Token) -> bool:
+    passing = token.labels & {"now", "function", "fix"} and not token.labels & {"me", "my", "third"}
+    return token.kind == "word" and token.place not in reading.valued and not passing
+
+
+def qualifies(new: Reading, old: Reading, token: Token) -> bool:
+    """Whether a word right before a shared one tells another thing apart: the *southern* depot."""
+    if not token.place:
+        return False
+    before = new.tokens[token.place - 1]
+    if not before.is_content or before.place in new.valued or old.mentions(before):
+        return False
+    return not any(alike(token.key, each.key) and not each.place for each in old.contents) or before.kind == "word"
+
+
+def is_narrowed(new: Reading, old: Reading, until: int) -> bool:
+    """Whether the newer tells more exactly which thing it means: the shop *next door*, the *garden* shop."""
+    shared = [
+        token
+        for token in new.contents
+        if token.place < until and any(alike(token.key, each.key) for each in old.subject)
+    ]
+    if any(qualifies(new, old, token) for token in shared):
+        return True
+    between = [token for token in new.contents if shared and shared[0].place < token.place < until]
+    return any(not old.mentions(token) and token.clause == shared[0].clause for token in between)
+
+
+def has_other_times(new: Reading, old: Reading) -> bool:
+    """Whether both tell a day of the week or a time of day, and not the same."""
+    return any(one.differs(two) for one, two in _paired(new, old) if one.kind in {"weekday", "clock"})
+
+
+def is_of_another_day(new: Reading, old: Reading) -> bool:
+    """Whether a date before the verb tells which one is meant: "the bill for May is", "in June we"."""
+    dates = [
+        [value for value in reading.values if value.kind in CALENDAR and value.place < reading.verb]
+        for reading in (new, old)
+    ]
+    return any(one.differs(two) for one in dates[0] for two in dates[1] if one.kind == two.kind)
+
+
+def _is_turned(new: Reading, old: Reading, token: Token) -> bool:
+    """Whether the same word is led in otherwise: the flight *to* and the flight *from* Oslo."""
+    same = next((each for each in old.contents if alike(each.key, token.key)), None)
+    if same is None or not same.place or not token.place:
+        return False
+    one, other = new.tokens[token.place - 1].text, old.tokens[same.place - 1].text
+    return one != other and one in _DIRECTIONS and other in _DIRECTIONS
+
+
+def corrected(new: Reading, old: Reading) -> bool:
+    """The newer says that it puts the older right."""
+    if not new.labels & {"fix", "maybe"}:
+        return False
+    told = (*old.subject, *old.predicate)
+    shared = [token for token in told if new.mentions(token)]
+    lost, fresh = new.lacks(told), fresh_words(new, old)
+    if not shared or len(lost) > 2 or len(shared) < len(told) / 2 or new.lacks(old.subject):
+        return False
+    differing = [(one, two) for one, two in _paired(new, old) if one.differs(two)]
+    if differing and all(_is_same_frame(new, old, one, two) for one, two in differing):
+        return True
+    is_sure = "fix" in new.labels or (new.tokens[0].labels & {"maybe"} and len(shared) > 1 and len(fresh) <= 2)
+    return bool(is_sure) and bool(lost) and bool(fresh) and old.has_verb("be", "name", "lead", "cost", "at")
+
+
+def is_passing(new: Reading) -> bool:
+    """It holds for a day or a week, unless it starts then."""
+    return "while" in new.labels and "now" not in new.labels
+
+
+def fresh_words(new: Reading, old: Reading) -> tuple[Token, ...]:
+    """What the newer says and the older does not."""
+    return tuple(token for token in new.contents if not old.mentions(token))
+
+
+def is_narrower(value: Value, old: Reading) -> bool:
+    """ "Not after 5 pm", "not on Mondays": a limit that the older does not know. A date tells since when."""
+    if value.kind not in {"weekday", "clock"}:
+        return False
+    return not any(each.kind == value.kind and not each.differs(value) for each in old.values)
+
+
+def is_same_thing(new: Reading, named: tuple[Token, ...]) -> bool:
+    """Whether the newer names it: by all of its words, or by its identifier."""
+    has_id = any(token.kind in {"id", "mail"} and new.mentions(token) for token in named)
+    return has_id or not new.lacks(named)

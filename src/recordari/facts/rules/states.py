@@ -1,0 +1,171 @@
+"""Statements that end without another value: given up, denied, and states that follow each other."""
+
+from __future__ import annotations
+
+from recordari.facts.rules.frames import is_narrowed, is_narrower, is_occasion, is_same_thing, qualifies
+from recordari.facts.rules.grammar import Token, alike
+from recordari.facts.rules.reading import Reading
+
+
+def given_up(new: Reading, old: Reading) -> bool:
+    """The newer says that what the older tells has stopped."""
+    if not new.is_ended or old.is_given_up or old.is_negated or old.is_past:
+        return False
+    found = [*new.endings, *(token for token in new.tokens if "more" in token.labels)]
+    cues = {token.clause for token in found}
+    scope = [token for token in new.contents if token.clause in cues]
+    behind = [token for token in scope if any(token.clause == cue.clause and token.place > cue.place for cue in found)]
+    ahead = [token for token in scope if token not in behind and not old.mentions(token)]
+    if len(ahead) <= 2 and any(map(old.mentions, behind)):
+        scope = behind
+    subject = set(old.subject)
+    shared = [
+        token for token in scope if old.mentions(token) and not any(alike(token.key, each.key) for each in subject)
+    ]
+    fresh = [token for token in scope if not old.mentions(token) and not is_occasion(new, token)]
+    if any(new.tokens[value.place].clause in cues and is_narrower(value, old) for value in new.values):
+        return False
+    if not shared or len(fresh) > 1 or any(qualifies(new, old, token) for token in shared):
+        return False
+    return not fresh or len(shared) > 1 or any(token.is_name for token in shared)
+
+
+def negated(new: Reading, old: Reading) -> bool:
+    """The same statement, once with and once without a negation."""
+    if new.is_negated == old.is_negated or old.is_past or new.is_past:
+        return False
+    shared = [token for token in new.contents if old.mentions(token)]
+    if not shared:
+        return False
+    denying = new if new.is_negated else old
+    clauses = {token.clause for token in denying.tokens if token.labels & {"not", "longer"}}
+    other = old if denying is new else new
+    if not any(token.clause in clauses and other.mentions(token) for token in denying.contents):
+        return False  # it denies something else
+    if denying is new and not old.subject:
+        denied = [token for token in new.contents if token.clause in clauses]
+        if any(not old.mentions(token) for token in denied):
+            return False
+    start = next((token.place for token in new.tokens if _starts(new, old, token)), 0)
+    fresh = [token for token in new.contents if token.place > start and not old.mentions(token)]
+    main = tuple(token for token in (*old.subject, *old.predicate))
+    lacking = new.lacks(main)
+    if fresh or any(is_narrower(value, old) for value in new.values) or len(lacking) > len(main) * 0.4:
+        return False
+    return not any(token.is_name for token in lacking)
+
+
+def _starts(new: Reading, old: Reading, token: Token) -> bool:
+    """Whether the newer comes to its subject here; before it, it says how it knows."""
+    if old.subject:
+        return any(alike(token.key, each.key) for each in old.subject)
+    return bool(token.labels & {"me", "third"})
+
+
+def other_taste(new: Reading, old: Reading) -> bool:
+    """Hates, and now loves."""
+    one, other = _taste(new), _taste(old)
+    if one is None or other is None or one == other or old.is_past:
+        return False
+    liked = old.predicate or old.contents
+    shared = [token for token in liked if new.mentions(token) and token not in old.subject]
+    clauses = {token.clause for token in new.tokens if token.labels & {"like", "hate"}}
+    fresh = [token for token in new.contents if token.clause in clauses and not old.mentions(token)]
+    if any(token.place > each.place for token in fresh for each in new.contents if old.mentions(each)):
+        return False  # "from the supermarket"
+    return bool(shared) and len(new.lacks(liked)) < len(shared) + 1 and not _has_other_scope(new, old)
+
+
+def _taste(reading: Reading) -> bool | None:
+    likes, hates = "like" in reading.labels, "hate" in reading.labels
+    if likes == hates:
+        return None if not hates else False
+    return likes != (reading.is_negated or {"not", "more"} <= reading.labels) if likes else reading.is_negated
+
+
+def _has_other_scope(new: Reading, old: Reading) -> bool:
+    return any(is_narrower(value, old) for value in new.values)
+
+
+def other_state(new: Reading, old: Reading) -> bool:
+    """Open, and now closed; single, and now married."""
+    if old.is_past and not old.is_negated:
+        return False
+    said, then = new.text.casefold().replace("’", "'"), " ".join(token.text for token in old.main)
+    rows = new.words.conditions if not old.subject else (*new.words.conditions, *new.words.transitions)
+    for before, after in rows:
+        was, is_now = before.search(then), after.search(said)
+        if was is None or is_now is None:
+            continue
+        already, still = after.search(then), before.search(said)
+        if already is not None and len(already.group()) > len(was.group()):
+            continue
+        if still is not None and still.end() >= is_now.end():
+            continue
+        named = tuple(token for token in old.subject if token.text not in was.group().split())
+        if not is_same_thing(new, named) or (not named and not (old.speaks_of_self and new.labels & {"me", "my"})):
+            continue
+        if _has_same_days(new, old) and _is_about(new, old, is_now.group()) and _is_plain(new, old, was.group()):
+            places = _places(new, is_now.group())
+            first = places[0] - len(is_now.group().split()) + 1 if places else 0
+            return not _negates(new, is_now.group()) and not is_narrowed(new, old, first)
+    return False
+
+
+def _has_same_days(new: Reading, old: Reading) -> bool:
+    one, other = ({value.amount for value in reading.values if value.kind == "weekday"} for reading in (new, old))
+    return one == other or not other
+
+
+def _places(reading: Reading, phrase: str) -> list[int]:
+    last = phrase.split()[-1]
+    return [
+        token.place
+        for token in reading.tokens
+        if last in token.text.split() or (reading.words.phrases and last in token.text)
+    ]
+
+
+def _is_about(new: Reading, old: Reading, phrase: str) -> bool:
+    """Whether the new state is said of the same thing: "closed the deal" is said of the deal."""
+    for place in _places(new, phrase):
+        following = list(new.tokens[place + 1 : place + 4])
+        for token in following:
+            if token.kind == "mark" or (
+                token.labels & {"function", "be"} and token.text not in {"the", "a", "an", "our", "his", "her"}
+            ):
+                break
+            if token.is_content and token.place not in new.valued:
+                if not old.mentions(token) and "kin" not in token.labels:
+                    return False
+                break
+        return True
+    return True
+
+
+def _is_plain(new: Reading, old: Reading, phrase: str) -> bool:
+    """Whether the old state is all that is said, or the newer repeats the rest: not "open to new ideas"."""
+    places = _places(old, phrase)
+    rest = tuple(token for token in old.predicate if places and token.place > places[-1])
+    after = old.tokens[places[-1] + 1] if places and places[-1] + 1 < len(old.tokens) else None
+    is_last = after is None or not after.is_content or after.place in old.valued or new.mentions(after)
+    if not places or not _is_predicate(old, places[-1] - len(phrase.split()) + 1):
+        return False
+    return len(rest) <= 3 and is_last and (after is None or after.text != "to" or not new.lacks(rest[:1]))
+
+
+def _is_predicate(old: Reading, place: int) -> bool:
+    """Whether a state is said of the subject: behind its verb, with no more than an adverb between."""
+    if old.words.phrases is not None:
+        return True
+    near = old.tokens[max(place - 3, 0) : place + 1]
+    return any(token.labels & {"be", "at", "want", "do", "work", "use"} for token in near) or place == old.verb
+
+
+def _negates(new: Reading, phrase: str) -> bool:
+    clauses = {new.tokens[place].clause for place in _places(new, phrase)}
+    return (
+        any("not" in token.labels and token.clause in clauses for token in new.tokens)
+        and "not" not in phrase
+        and "no " not in phrase
+    )

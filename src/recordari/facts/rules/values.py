@@ -1,0 +1,260 @@
+"""Values in a statement by what they measure: dates, times, money, durations, counts, numbers, contacts, languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recordari.facts.rules.grammar import Token, Words
+
+CALENDAR = frozenset({"date", "weekday", "day"})
+SCHEDULE = CALENDAR | {"clock"}
+HALF_DAY = 12 * 60
+_CURRENCIES = frozenset(
+    """euro euros eur dollar dollars usd pound pounds gbp franken francs franc chf yen kronor crowns dólares libras dollari
+    sterline dollarn pfund cent cents real reais pesos złoty""".split()
+)
+_SECONDS = {
+    "seconds": 1, "minutes": 60, "hours": 3_600, "daily": 86_400, "weekly": 604_800, "monthly": 2_592_000,
+    "yearly": 31_536_000,
+}  # fmt: skip
+_MEASURE = re.compile(r"^([\d.,]+)\s?(\D+)$")
+_ROUGHLY = frozenset("about around nearly almost over".split())
+_FIGURE = re.compile(r"^\d+(?:\.\d+)?$", re.ASCII)
+_ORDINAL = re.compile(r"^(\d{1,2})(?:st|nd|rd|th|er|º|ª|e)$")
+_THOUSANDS = re.compile(r"^\d{1,3}(?:[.,]\d{3})+$")
+_JOINING = frozenset("of de del den the der le el il op".split())
+_BEFORE_MONTH = frozenset(
+    "in until since by of from till before after early mid late end en im em a bis seit de for to due".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    kind: str
+    unit: str
+    amount: str | tuple[int | None, ...]
+    place: int
+    end: int
+
+    def differs(self, other: Value) -> bool:
+        """Whether both cannot be meant by one value. A date without its day agrees with each day of the month."""
+        if isinstance(self.amount, tuple) and isinstance(other.amount, tuple):
+            pairs = zip(self.amount, other.amount, strict=True)
+            return any(one is not None and two is not None and one != two for one, two in pairs)
+        return self.amount != other.amount
+
+
+def values_of(tokens: Sequence[Token], words: Words, verb: int) -> tuple[Value, ...]:
+    """The values of a statement, in order."""
+    found: list[Value] = []
+    place = 0
+    while place < len(tokens):
+        value = _value_at(tokens, place, words, verb)
+        if value is None:
+            place += 1
+        else:
+            found.append(value)
+            place = value.end
+    return tuple(found)
+
+
+def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> Value | None:
+    token = tokens[place]
+    date = _date(tokens, place, words)
+    if date is not None:
+        return date
+    match token.kind:
+        case "mail" | "phone":
+            return Value("contact", token.kind, re.sub(r"[^\w@.+*]", "", token.text), place, place + 1)
+        case "clock":
+            return _clock(tokens, place, *_hour_and_minute(token.text), words)
+        case "money":
+            return Value("money", "", _amount(token.text.strip("$€£ ")), place, place + 1)
+        case "cjkday" | "cjkclock" | "cjkdate" | "cjkcount":
+            return _blankless(token, place)
+        case "measure" if (match := _MEASURE.match(token.text)) is not None:
+            return _measured(_amount(match[1]), match[2], place, place + 1, words)
+    if token.kind == "id" and place > verb and _is_code(token, tokens[place - 1]):
+        return Value("code", "", token.text, place, place + 1)
+    if (number := _number(token, words)) is not None:
+        return _numbered(tokens, place, number, words, verb)
+    if token.text in {"a", "an"} and (hour := _single(tokens, place, words)) is not None:
+        return hour
+    if (weekday := _weekday(token.text, words)) is not None:
+        return Value("weekday", "", str(weekday), place, place + 1)
+    if token.text in words.values["days"]:
+        return Value("day", "", token.text, place, place + 1)
+    if "languages" in token.labels and any("reply" in each.labels for each in tokens):
+        return Value("language", "", token.key, place, place + 1)
+    return None
+
+
+def _is_code(token: Token, before: Token) -> bool:
+    """Whether an identifier is a value: "the password is bluefish9"."""
+    is_plain = not _ORDINAL.match(token.text) and any(letter.isdigit() or letter == "#" for letter in token.text)
+    return is_plain and ("be" in before.labels or before.text == "to")
+
+
+def _single(tokens: Sequence[Token], place: int, words: Words) -> Value | None:
+    """ "About an hour" is one hour; "10 euros an hour" is not."""
+    if words.code != "en" or not place or place + 1 >= len(tokens) or tokens[place - 1].text not in _ROUGHLY:
+        return None
+    value = _measured("1", tokens[place + 1].text, place, place + 2, words)
+    return value if value.kind == "duration" else None
+
+
+def _number(token: Token, words: Words) -> str | None:
+    """The amount of a number in digits or words."""
+    if token.kind == "number":
+        return _amount(token.text)
+    if token.kind == "id" and (match := _ORDINAL.match(token.text)) is not None:
+        return match[1]
+    if token.kind != "word" or "be" in token.labels:
+        return None
+    numbers, tens = words.values["numbers"], words.values["tens"]
+    if token.text in numbers and numbers[token.text] > 1:
+        return str(numbers[token.text])
+    head, _, tail = token.text.partition("-")
+    if head in tens and (not tail or tail in numbers):
+        return str(20 + 10 * tens[head] + numbers.get(tail, 0))
+    return None
+
+
+def _amount(text: str) -> str:
+    if _THOUSANDS.match(text):
+        return re.sub(r"[.,]", "", text)
+    return text.replace(",", ".").strip(".").casefold()
+
+
+def _numbered(tokens: Sequence[Token], place: int, number: str, words: Words, verb: int) -> Value:
+    before = tokens[place - 1] if place else None
+    after = tokens[place + 1] if place + 1 < len(tokens) else None
+    is_hour = number.isdecimal() and int(number) <= 24
+    if before is not None and before.text in _CURRENCIES:
+        return Value("money", "", number, place, place + 1)
+    if after is not None and after.kind == "word":
+        if after.text in words.values["clock_after"] and is_hour:
+            return _clock(tokens, place, number, "0", words, end=place + 2)
+        measured = _measured(number, after.text, place, place + 2, words)
+        if measured.kind != "count":
+            return measured
+    is_unit = after is not None and (not after.is_name or len(after.text) <= 3 or words.code == "de")
+    is_counted = after is not None and after.is_content and is_unit and after.kind == "word"
+    if is_hour and before is not None and before.text.split()[-1] in words.values["clock_before"] and not is_counted:
+        return _clock(tokens, place, number, "0", words)
+    is_label = before is not None and before.kind == "word" and (before.is_content or "limit" in before.labels)
+    if is_label and before is not None and (place <= verb or not is_counted or (before.is_name and words.code != "de")):
+        return Value("number", before.key, number, place, place + 1)
+    if is_counted and after is not None:
+        return Value("count", after.key, number, place, place + 2)
+    if (
+        len(number) == 4
+        and number[:2] in {"19", "20"}
+        and tokens[place].kind == "number"
+        and before is not None
+        and "function" in before.labels
+    ):
+        return Value("date", "", (int(number), None, None), place, place + 1)
+    return Value("number", "", number, place, place + 1)
+
+
+def _measured(number: str, unit: str, place: int, end: int, words: Words) -> Value:
+    if unit in _CURRENCIES:
+        return Value("money", "", number, place, end)
+    for name, seconds in _SECONDS.items():
+        if unit in words.values[name]:
+            return Value(
+                "duration", "", f"{float(number) * seconds:g}" if _FIGURE.match(number) else number, place, end
+            )
+    return Value("count", words.stem(unit), number, place, end)
+
+
+def _hour_and_minute(text: str) -> tuple[str, str]:
+    hour, minute = re.split(r"[:.h]", text, maxsplit=1)
+    return hour, minute
+
+
+def _clock(tokens: Sequence[Token], place: int, hour: str, minute: str, words: Words, end: int | None = None) -> Value:
+    """A time of day. Twelve hours more in the evening; without such a word, the hours of both halves agree."""
+    end = end or place + 1
+    if end < len(tokens) and tokens[end].text in words.values["clock_after"]:
+        end += 1
+    minutes = int(hour) * 60 + int(minute or 0)
+    near = {word for token in tokens[place : place + 4] for word in token.text.split()}
+    if minutes <= HALF_DAY and not near.isdisjoint(words.values["evening"]):
+        minutes = minutes % HALF_DAY + HALF_DAY
+    is_exact = minutes > HALF_DAY or not near.isdisjoint({"am", "a.m."})
+    return Value("clock", "", (minutes % HALF_DAY, int(minutes >= HALF_DAY) if is_exact else None, None), place, end)
+
+
+def _weekday(text: str, words: Words) -> int | None:
+    for name in ("weekdays", "weekdays_more"):
+        for form in (text, text.removesuffix("s"), text.partition("-")[0]):
+            if form in words.values[name]:
+                return words.values[name][form]
+    return None
+
+
+def _date(tokens: Sequence[Token], place: int, words: Words) -> Value | None:
+    token = tokens[place]
+    if token.kind == "iso":
+        return Value("date", "", tuple(int(part) for part in token.text.split("-")), place, place + 1)
+    day, at = _day(tokens, place, words)
+    if at >= len(tokens) or tokens[at].text not in words.values["months"]:
+        return None
+    month = words.values["months"][tokens[at].text] + 1
+    before = tokens[at - 1].text.split()[-1] if at else ""
+    end = at + 1
+    if day is None and end < len(tokens) and (number := _day_number(tokens[end])) is not None:
+        day, end = number, end + 1
+    year, end = _year(tokens, end)
+    if day is None and year is None and tokens[at].labels and before not in _BEFORE_MONTH:
+        return None  # "may" and "march" are also verbs
+    return Value("date", "", (year, month, day), place, end)
+
+
+def _day(tokens: Sequence[Token], place: int, words: Words) -> tuple[int | None, int]:
+    """The day before a month, and where the month is."""
+    number = _day_number(tokens[place])
+    if number is None:
+        return None, place
+    at = place + 1
+    while at < len(tokens) and tokens[at].text in _JOINING:
+        at += 1
+    return (number, at) if at < len(tokens) and tokens[at].text in words.values["months"] else (None, place)
+
+
+def _day_number(token: Token) -> int | None:
+    text = match[1] if (match := _ORDINAL.match(token.text)) is not None else token.text
+    return int(text) if text.isdecimal() and len(text) <= 2 and 1 <= int(text) <= 31 else None
+
+
+def _year(tokens: Sequence[Token], at: int) -> tuple[int | None, int]:
+    while at < len(tokens) and tokens[at].text in {",", "de", "of"}:
+        at += 1
+    if at < len(tokens) and re.fullmatch(r"(?:19|20)\d\d", tokens[at].text):
+        return int(tokens[at].text), at + 1
+    return None, at
+
+
+def _blankless(token: Token, place: int) -> Value:
+    match token.kind:
+        case "cjkdate":
+            month, *day = (int(part) for part in re.findall(r"\d+", token.text))
+            return Value("date", "", (None, month, day[0] if day else None), place, place + 1)
+        case "cjkday":
+            weekday = token.text[0] if "曜" in token.text else token.text[-1]
+            return Value("weekday", "", weekday, place, place + 1)
+        case "cjkclock":
+            return Value("clock", "", token.text, place, place + 1)
+        case _:
+            match = re.match(r"[\d,.万千百]+", token.text)
+            amount = match.group() if match is not None else token.text
+            return Value("count", token.text[len(amount) :], amount.replace(",", ""), place, place + 1)
+
+
+def is_identifier(value: Value, verb: int) -> bool:
+    """Whether a number with a word before it names a thing: it stands before the verb. "Order 17 is due"."""
+    return value.kind == "number" and bool(value.unit) and value.place <= verb
