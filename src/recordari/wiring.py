@@ -25,6 +25,7 @@ from recordari.db.database import Database
 from recordari.db.outbox import Wakeups
 from recordari.db.pool import MIN_SIZE, PoolOptions
 from recordari.errors import ConfigurationError, ProviderError
+from recordari.events.follow import Feeds
 from recordari.facts.language import LLM, ModelRules, OfflineRules
 from recordari.kit.resources import Resources
 from recordari.knowledge.reader import Extractor
@@ -81,7 +82,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
         if settings.window_override is not None:
             log.warning("window_override_is_set", tokens=settings.window_override)
         parts = make_parts(settings, database, owner_dsn=address.owner_dsn)
-        for kind in (AccessCounts, SessionCache, Usages, TenantViews):
+        for kind in (AccessCounts, SessionCache, Usages, TenantViews, Feeds):
             stack.push_async_callback(parts[kind].close)
         telemetry.watch("recordari_recall_cache", "Answers kept for contexts.", parts[RecallCache].statistics)
         session_cache = parts[SessionCache]
@@ -110,6 +111,7 @@ def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None)
         AccessCounts: AccessCounts(database),
         Distiller: OfflineDistiller(),
         Extractor: Extractor(),
+        Feeds: Feeds(),
         LLM: OfflineRules(),
         Objects: make_objects(settings),
         dispatch.Pace: dispatch.Pace(),

@@ -6,6 +6,7 @@ spans only if `RECORDARI_TRACING` is set. Heavy packages are imported at their f
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import logging
@@ -15,7 +16,7 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TextIO, TypeVar
@@ -35,6 +36,7 @@ GaugeSource = Callable[[], Figures | Awaitable[Figures]]
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 MAX_LOGGED_CHARACTERS = 128
+TALLY_SECONDS = 1.0
 
 request_id: ContextVar[str | None] = ContextVar("recordari_request_id", default=None)
 """The id of the current request; it is in each of its log lines."""
@@ -111,6 +113,35 @@ class _Frames(str):
 
 def get_log(name: str) -> Log:
     return Log(name)
+
+
+class Tally:
+    """Counts what may happen very often, and logs it at most once a second: the first at once, then how many more."""
+
+    def __init__(self, write: Callable[..., None], event: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._write = write
+        self._event = event
+        self._clock = clock
+        self._unwritten: dict[tuple[tuple[str, object], ...], int] = {}
+        self._written_at: dict[tuple[tuple[str, object], ...], float] = {}
+
+    def count(self, **fields: object) -> None:
+        """Count one; those with other fields have a line of their own."""
+        key = tuple(fields.items())
+        self._unwritten[key] = self._unwritten.get(key, 0) + 1
+        waits = self._written_at.get(key, -TALLY_SECONDS) + TALLY_SECONDS - self._clock()
+        if waits <= 0:
+            self._flush(key)
+        elif self._unwritten[key] == 1:
+            # In no context: the line belongs to no single request.
+            asyncio.get_running_loop().call_later(waits, self._flush, key, context=Context())
+
+    def _flush(self, key: tuple[tuple[str, object], ...]) -> None:
+        if number := self._unwritten.pop(key, 0):
+            now = self._clock()
+            self._written_at = {one: at for one, at in self._written_at.items() if now - at < TALLY_SECONDS}
+            self._written_at[key] = now
+            self._write(self._event, count=number, **dict(key))
 
 
 class ContentFreeFormatter(logging.Formatter):
