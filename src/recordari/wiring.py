@@ -85,6 +85,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
         for kind in (AccessCounts, SessionCache, Usages, TenantViews, Feeds):
             stack.push_async_callback(parts[kind].close)
         telemetry.watch("recordari_recall_cache", "Answers kept for contexts.", parts[RecallCache].statistics)
+        telemetry.watch("recordari_feed", "Readers and listeners of change feeds.", parts[Feeds].figures)
         session_cache = parts[SessionCache]
         telemetry.watch("recordari_session_cache", "Reads and drops of the session cache.", session_cache.statistics)
         yield Resources(

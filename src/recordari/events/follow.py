@@ -144,6 +144,10 @@ class Feeds:
         async with reader.joined(types) as listener:
             yield listener
 
+    def figures(self) -> dict[str, float]:
+        """Readers and listeners."""
+        return {"readers": len(self._readers), "listeners": sum(map(len, self._readers.values()))}
+
     def _forget(self, tenant_id: TenantId) -> None:
         if tenant_id in self._readers and self._readers[tenant_id].reading.done():
             del self._readers[tenant_id]
@@ -167,6 +171,9 @@ class Reader:
         self._end = 0
         self._started = asyncio.create_task(self._start())
         self.reading = asyncio.create_task(self._read())
+
+    def __len__(self) -> int:
+        return len(self._listeners)
 
     @contextlib.asynccontextmanager
     async def joined(self, types: Sequence[EventType]) -> AsyncIterator[Listener]:
