@@ -283,7 +283,7 @@ async def test_a_busy_tenant_yields_its_places_while_others_work() -> None:
 
 async def test_a_tenant_that_stops_working_no_longer_keeps_another_back() -> None:
     now = 0.0
-    holders = Holders(Admission(places=8, wait_seconds=60, clock=lambda: now))
+    holders = Holders(Admission(places=10, wait_seconds=60, clock=lambda: now))
     tasks = await holders.arrive(B)
     await holders.depart(0)
     tasks += await holders.arrive(A, A, A, A)

@@ -59,6 +59,8 @@ class Authenticator:
         self._monotonic = monotonic
         self._trusted: BoundedMap[bytes, Identity] = BoundedMap(MAX_CACHED, clock=monotonic)
         self._lookups: dict[bytes, asyncio.Task[Identity]] = {}
+        # Strangers with made-up keys get no more of the database than this.
+        self._connections = asyncio.Semaphore(max(1, settings.pool_max_size // 4))
         self._forgotten = 0
         self._tokens = TokenVerifier(settings) if settings.jwt_jwks_url else None
 
@@ -107,7 +109,8 @@ class Authenticator:
         started, forgotten = self._monotonic(), self._forgotten
         try:
             if self._tokens is None or credential.startswith(f"{KEY_PREFIX}_"):
-                identity = await tenants.authenticate_key(self._resources, credential)
+                async with self._connections:
+                    identity = await tenants.authenticate_key(self._resources, credential)
             else:
                 identity = await self._identity_of(await self._tokens.verify(credential))
         except Unauthenticated:

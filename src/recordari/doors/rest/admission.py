@@ -19,7 +19,7 @@ from recordari.core.identity import TenantId
 from recordari.errors import Overloaded
 
 RESERVED = 0.25  # of all places, for tenants other than the busiest
-CROWDED = 0.25  # of all places, for one tenant while others work too: more would slow their requests down
+CROWDED = 0.2  # of all places, for one tenant while others work too: more would slow their requests down
 COMPANY_SECONDS = 10.0  # a tenant counts as working for so long after a request
 REFUSALS_A_SECOND = 100
 TICK_SECONDS = 0.05
@@ -49,7 +49,7 @@ class Admission:
     def __init__(
         self,
         *,
-        places: int = 8,
+        places: int = 16,
         queue: int = 256,
         tenant_queue: int = 64,
         wait_seconds: float = 1.0,

@@ -98,8 +98,8 @@ def create_app(
     beside it if `settings.worker` is set.
     """
     settings = settings or (resources.settings if resources is not None else load_settings())
-    # A request uses one connection at a time: with more places, tenants would only wait for each other in the pool.
-    admission = admission or Admission(places=settings.pool_max_size)
+    # A request uses a connection for a part of its time. With more places, tenants would wait for each other in the pool.
+    admission = admission or Admission(places=2 * settings.pool_max_size)
     gatekeeper = Gatekeeper(admission)
     mcp = mcp_doors(settings)
 
