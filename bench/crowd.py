@@ -152,8 +152,11 @@ class Follower(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self.opened.done():
-            status = int(data[9:12])
+            status, retry = int(data[9:12]), _RETRY.search(data)
             self.tally.statuses[status] += 1
+            if retry:
+                asyncio.get_running_loop().call_later(float(retry[1]), self.connection_made, self._transport)
+                return
             self.opened.set_result(status)
             if not self._reads:
                 self._transport.pause_reading()

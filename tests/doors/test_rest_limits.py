@@ -283,7 +283,7 @@ async def test_a_busy_tenant_yields_its_places_while_others_work() -> None:
 
 async def test_a_tenant_that_stops_working_no_longer_keeps_another_back() -> None:
     now = 0.0
-    holders = Holders(Admission(places=10, wait_seconds=60, clock=lambda: now))
+    holders = Holders(Admission(places=16, wait_seconds=60, clock=lambda: now))
     tasks = await holders.arrive(B)
     await holders.depart(0)
     tasks += await holders.arrive(A, A, A, A)
@@ -326,7 +326,7 @@ async def test_a_held_request_goes_on_when_its_queue_has_room() -> None:
 
 
 async def test_held_requests_are_refused_at_a_pace_and_in_turns() -> None:
-    admission = Admission(places=1, tenant_queue=0, wait_seconds=0.0)
+    admission = Admission(places=1, tenant_queue=0, hold_seconds=0.0)
     answered: list[Any] = []
 
     def hold(tenant_id: Any) -> None:

@@ -118,30 +118,33 @@ def get_log(name: str) -> Log:
 class Tally:
     """Counts what may happen very often, and logs it at most once a second: the first at once, then how many more."""
 
-    def __init__(self, write: Callable[..., None], event: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, write: Callable[..., None], event: str) -> None:
         self._write = write
         self._event = event
-        self._clock = clock
-        self._unwritten: dict[tuple[tuple[str, object], ...], int] = {}
-        self._written_at: dict[tuple[tuple[str, object], ...], float] = {}
+        self._more: dict[
+            tuple[tuple[str, object], ...], int
+        ] = {}  # since the last line, which is younger than a second
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def count(self, **fields: object) -> None:
         """Count one; those with other fields have a line of their own."""
-        key = tuple(fields.items())
-        self._unwritten[key] = self._unwritten.get(key, 0) + 1
-        waits = self._written_at.get(key, -TALLY_SECONDS) + TALLY_SECONDS - self._clock()
-        if waits <= 0:
-            self._flush(key)
-        elif self._unwritten[key] == 1:
-            # In no context: the line belongs to no single request.
-            asyncio.get_running_loop().call_later(waits, self._flush, key, context=Context())
+        loop, key = asyncio.get_running_loop(), tuple(fields.items())
+        if loop is not self._loop:  # the timers of another loop never ring
+            self._loop, self._more = loop, {}
+        if key in self._more:
+            self._more[key] += 1
+        else:
+            self._line(loop, key, 1)
 
-    def _flush(self, key: tuple[tuple[str, object], ...]) -> None:
-        if number := self._unwritten.pop(key, 0):
-            now = self._clock()
-            self._written_at = {one: at for one, at in self._written_at.items() if now - at < TALLY_SECONDS}
-            self._written_at[key] = now
-            self._write(self._event, count=number, **dict(key))
+    def _line(self, loop: asyncio.AbstractEventLoop, key: tuple[tuple[str, object], ...], number: int) -> None:
+        self._more[key] = 0
+        self._write(self._event, count=number, **dict(key))
+        # In no context: the next line belongs to no single request.
+        loop.call_later(TALLY_SECONDS, self._ring, loop, key, context=Context())
+
+    def _ring(self, loop: asyncio.AbstractEventLoop, key: tuple[tuple[str, object], ...]) -> None:
+        if number := self._more.pop(key, 0):
+            self._line(loop, key, number)
 
 
 class ContentFreeFormatter(logging.Formatter):

@@ -79,6 +79,10 @@ class Authenticator:
             return None
         return self._trusted.get(_digest(credential))
 
+    def checking(self, credential: str | None) -> asyncio.Task[Identity] | None:
+        """Return the check of a credential that is under way, if any."""
+        return self._lookups.get(_digest(credential)) if credential and self._lookups else None
+
     def forget_key(self, key_id: UUID) -> None:
         self._forgotten += 1
         self._trusted.drop(lambda _, identity: identity.actor == f"key:{key_id}")

@@ -19,7 +19,7 @@ from recordari.core.identity import TenantId
 from recordari.errors import Overloaded
 
 RESERVED = 0.25  # of all places, for tenants other than the busiest
-CROWDED = 0.2  # of all places, for one tenant while others work too: more would slow their requests down
+CROWDED = 0.125  # of all places, for one tenant while others work too: more would slow their requests down
 COMPANY_SECONDS = 10.0  # a tenant counts as working for so long after a request
 REFUSALS_A_SECOND = 100
 TICK_SECONDS = 0.05
@@ -53,6 +53,7 @@ class Admission:
         queue: int = 256,
         tenant_queue: int = 64,
         wait_seconds: float = 1.0,
+        hold_seconds: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._places = places
@@ -61,6 +62,7 @@ class Admission:
         self._queue = queue
         self._tenant_queue = tenant_queue
         self._wait_seconds = wait_seconds
+        self._hold_seconds = hold_seconds
         self._clock = clock
         self._running: Counter[TenantId] = Counter()
         self._waiting: dict[asyncio.Future[None], TenantId] = {}  # oldest first; a result grants a place
@@ -183,7 +185,7 @@ class Admission:
         The function returned gives it up.
         """
         self._note(tenant_id)
-        held = Held(tenant_id, self._clock() + self._wait_seconds, answer, refusal)
+        held = Held(tenant_id, self._clock() + self._hold_seconds, answer, refusal)
         self._held.setdefault(tenant_id, deque()).append(held)
         if self._ticking is None:
             self._ticking = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)

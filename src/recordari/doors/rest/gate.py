@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,6 +29,7 @@ CLIENT_LEFT = 499  # nginx's status for a request whose client went away
 REFUSAL = "refusal"  # in the state of a request: the listener has refused it
 LIMITED_SECONDS = 1.0  # how long a key over its rate is refused without counting again
 MOST_LIMITED = 10_000
+MOST_UNCHECKED = 16  # requests let through while their credential is checked
 
 _log = get_log(__name__)
 _refused = Tally(_log.warning, "requests_refused")
@@ -121,6 +124,7 @@ class Gatekeeper:
         self._admission = admission
         self._authenticator: Authenticator | None = None
         self._limited: BoundedMap[Identity, float] = BoundedMap(MOST_LIMITED, seconds=LIMITED_SECONDS)
+        self._let_through: WeakKeyDictionary[asyncio.Task[Identity], int] = WeakKeyDictionary()
 
     def open(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
@@ -134,13 +138,43 @@ class Gatekeeper:
 
         `answer` is called when the wait is over; the function returned gives the request up before that.
         """
-        if self._authenticator is None or (identity := self._authenticator.known(bearer(authorization))) is None:
+        if self._authenticator is None:
             return None
+        credential = bearer(authorization)
+        identity = self._authenticator.known(credential)
+        if identity is None:
+            return self._hold_for_check(self._authenticator.checking(credential), answer)
         tenant_id = identity.tenant_id
         if (retry_after := self._limited.get(identity)) is not None:
             limited = RateLimited(retry_after=retry_after, tenant_id=tenant_id)
             return self._admission.hold(tenant_id, answer, refusal=lambda: limited)
         return self._admission.hold(tenant_id, answer) if self._admission.is_full(tenant_id) else None
+
+    def _hold_for_check(self, checking: asyncio.Task[Identity] | None, answer: Answered) -> Callable[[], None] | None:
+        """Hold a request while its credential is checked: of a crowd with one key only the first are let through."""
+        if checking is None:
+            return None
+        self._let_through[checking] = self._let_through.get(checking, 0) + 1
+        if self._let_through[checking] <= MOST_UNCHECKED:
+            return None
+        is_over, give_up = False, lambda: None
+
+        def checked(done: asyncio.Task[Identity]) -> None:
+            nonlocal give_up
+            if is_over:
+                return
+            if done.cancelled() or done.exception() is not None:
+                answer(None)  # it is told why
+            else:
+                give_up = self._admission.hold(done.result().tenant_id, answer)
+
+        def leave() -> None:
+            nonlocal is_over
+            is_over = True
+            give_up()
+
+        checking.add_done_callback(checked)
+        return leave
 
 
 class Gate:
