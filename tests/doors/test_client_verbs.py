@@ -277,15 +277,20 @@ async def test_a_follower_that_falls_behind_is_told_so_through_both(
     resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follow, "MOST_UNREAD", 0)  # whoever does not take an event at once is behind
-    async with open_door(resources) as door, served(door) as address, Client(address, key=door.keys["admin"]) as client:
-        async with aclosing(client.follow_events()) as far, aclosing(door.memory.follow_events()) as near:
-            for events in (far, near):
-                assert await anext(events) is None
-            await door.memory.acting_as(session="s1").remember("one event")
-            for events in (far, near):
-                with pytest.raises(Overloaded, match="too slowly"):
-                    async for _ in events:
-                        pass
+    async with (
+        open_door(resources) as door,
+        served(door) as address,
+        Client(address, key=door.keys["admin"]) as client,
+        aclosing(client.follow_events()) as far,
+        aclosing(door.memory.follow_events()) as near,
+    ):
+        for events in (far, near):
+            assert await anext(events) is None
+        await door.memory.acting_as(session="s1").remember("one event")
+        for events in (far, near):
+            with pytest.raises(Overloaded, match="too slowly"):
+                async for _ in events:
+                    pass
 
 
 async def test_webhooks_are_the_same_through_both(resources: Resources) -> None:
