@@ -94,7 +94,7 @@ async def listen(
                 yield None
 
 
-class Listener:
+class FeedListener:
     """One who follows a feed: the events that wait for it, from its start on."""
 
     def __init__(self, start: int, types: Sequence[EventType]) -> None:
@@ -130,16 +130,16 @@ class Feeds:
     """The readers of the process, one for each tenant whose feed is followed."""
 
     def __init__(self) -> None:
-        self._readers: dict[TenantId, Reader] = {}
+        self._readers: dict[TenantId, FeedReader] = {}
 
     @contextlib.asynccontextmanager
     async def listener(
         self, resources: Resources, tenant_id: TenantId, types: Sequence[EventType]
-    ) -> AsyncIterator[Listener]:
+    ) -> AsyncIterator[FeedListener]:
         """Listen to the feed of a tenant for as long as the block lasts."""
         reader = self._readers.get(tenant_id)
         if reader is None or reader.reading.done():
-            reader = self._readers[tenant_id] = Reader(resources, tenant_id)
+            reader = self._readers[tenant_id] = FeedReader(resources, tenant_id)
             reader.reading.add_done_callback(lambda _: self._forget(tenant_id))
         async with reader.joined(types) as listener:
             yield listener
@@ -160,14 +160,14 @@ class Feeds:
         await asyncio.gather(*readings, return_exceptions=True)
 
 
-class Reader:
+class FeedReader:
     """Looks for new events of a tenant and tells its listeners."""
 
     def __init__(self, resources: Resources, tenant_id: TenantId) -> None:
         self._resources = resources
         self._identity = Identity(tenant_id=tenant_id, role=Role.ADMIN, actor="feed")
         self._joining = 0
-        self._listeners: set[Listener] = set()
+        self._listeners: set[FeedListener] = set()
         self._end = 0
         self._started = asyncio.create_task(self._start())
         self.reading = asyncio.create_task(self._read())
@@ -176,13 +176,13 @@ class Reader:
         return len(self._listeners)
 
     @contextlib.asynccontextmanager
-    async def joined(self, types: Sequence[EventType]) -> AsyncIterator[Listener]:
+    async def joined(self, types: Sequence[EventType]) -> AsyncIterator[FeedListener]:
         self._joining += 1
         try:
             await asyncio.shield(self._started)
         finally:
             self._joining -= 1
-        listener = Listener(self._end, types)
+        listener = FeedListener(self._end, types)
         self._listeners.add(listener)
         try:
             yield listener
