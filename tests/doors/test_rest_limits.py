@@ -202,7 +202,8 @@ async def test_an_open_stream_of_events_holds_no_place_and_has_no_deadline(resou
 
 
 async def test_past_capacity_a_request_is_turned_away_at_once(resources: Resources) -> None:
-    async with open_door(resources, admission=Admission(places=3, queue=1, wait_seconds=60.0)) as door:
+    admission = Admission(places=3, queue=1, wait_seconds=60.0)
+    async with open_door(resources, admission=admission) as door:
         gate, inside = asyncio.Event(), 0
 
         async def blocked(caller: AgentCaller) -> str:
@@ -212,10 +213,8 @@ async def test_past_capacity_a_request_is_turned_away_at_once(resources: Resourc
             return "done"
 
         door.app.add_api_route("/v1/blocked", blocked)
-        await door.request("GET", "/v1/whoami")  # so that no look-up of the key stands between
         first = [asyncio.create_task(door.request("GET", "/v1/blocked")) for _ in range(3)]
-        await settle()
-        assert inside == 2
+        await until(lambda: inside == 2 and admission.figures()["waiting"] == 1)
         refused = await door.request("GET", "/v1/whoami")
         assert (refused.status_code, refused.json()["code"]) == (503, "overloaded")
         assert int(refused.headers["retry-after"]) >= 1
