@@ -152,6 +152,8 @@ class Follower(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self.opened.done():
+            if not data.startswith(b"HTTP/"):
+                return  # the body of a refusal
             status, retry = int(data[9:12]), _RETRY.search(data)
             self.tally.statuses[status] += 1
             if retry:
