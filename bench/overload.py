@@ -1,6 +1,6 @@
 """Measure what a crowd does to others: a flood of one tenant, listeners, stalled connections, no file descriptors.
 
-A real server on a real embedded database; the clients are processes of their own on the same machine (`crowd.py`), niced
+A real server on a real embedded database; the clients are processes of their own on the same machine (`tests/crowd.py`), niced
 below the server. The rate limit is off, so that places alone must hold. Idle and flooded are measured in turns, and the
 medians of the rounds count. Exits with 1 if a goal is missed.
 """
@@ -32,7 +32,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-CROWD = Path(__file__).with_name("crowd.py")
+CROWD = Path(__file__).parent.parent / "tests" / "crowd.py"
 CUT_WITHIN = 15.0
 NICE = 5
 

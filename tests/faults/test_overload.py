@@ -21,7 +21,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from bench import crowd
+from tests import crowd
 from tests.patience import PATIENCE, until
 from tests.ports import free_port
 
