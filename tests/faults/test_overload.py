@@ -51,7 +51,7 @@ class Served:
 
 
 @asynccontextmanager
-async def served(memory: Memory, folder: Path) -> AsyncIterator[Served]:
+async def served(memory: Memory, folder: Path, **changes: str) -> AsyncIterator[Served]:
     settings, port, log = memory.resources.settings, free_port(), folder / "server.log"
     assert settings.database_url is not None
     environment = {
@@ -65,6 +65,7 @@ async def served(memory: Memory, folder: Path) -> AsyncIterator[Served]:
         "RECORDARI_POOL_TIMEOUT": "60",
         "RECORDARI_RATE_LIMIT": "",
         "RECORDARI_WORKER": "false",
+        **changes,
     }
     command = [sys.executable, "-m", "recordari", "serve", "--port", str(port)]
     with log.open("wb") as errors:
@@ -131,6 +132,26 @@ async def test_a_flood_of_one_tenant_costs_another_no_request(memory: Memory, tm
         await until(lambda: sum(line["count"] for line in server.lines("requests_refused")) >= tally.statuses[503])
         assert apart(server.lines("requests_refused"))
         assert not [line for line in server.lines("request") if line["status"] == 503]
+
+
+async def test_a_key_far_over_its_rate_gets_its_rate_and_short_words(memory: Memory, tmp_path: Path) -> None:
+    flooding, quiet = await key_of(memory, "flooding"), await key_of(memory, "quiet")
+    async with served(memory, tmp_path, RECORDARI_RATE_LIMIT="5/hour") as server:
+        crowd.ADDRESS["port"] = server.port
+        tally, over = crowd.Tally(), asyncio.get_running_loop().time() + PATIENCE
+        clients = [
+            crowd.Client(tally, crowd.requests(flooding, one_write_in=0, seed=1), polite=False, pause=0.0, end=over)
+            for _ in range(20)
+        ]
+        for one in clients:
+            await crowd.connected(lambda one=one: one, tally)  # type: ignore[misc]
+        await until(lambda: tally.statuses[429] > 200)
+        await write_fact(server, quiet)
+        for one in clients:
+            one.leave()
+        assert (tally.statuses[200], set(tally.statuses)) == (5, {200, 429})
+        await until(lambda: sum(line["count"] for line in server.lines("requests_refused")) >= tally.statuses[429])
+        assert apart(server.lines("requests_refused"))
 
 
 async def test_connections_that_send_no_whole_request_are_cut_and_others_stay(memory: Memory, tmp_path: Path) -> None:

@@ -180,12 +180,12 @@ class Admission:
     def hold(
         self, tenant_id: TenantId, answer: Answered, *, refusal: Callable[[], Overloaded] | None = None
     ) -> Callable[[], None]:
-        """Hold a request until there is room for it, or until it is refused; with `refusal` it is always refused.
+        """Hold a request until there is room for it, or until it is refused; with `refusal` it only waits for that.
 
         The function returned gives it up.
         """
         self._note(tenant_id)
-        held = Held(tenant_id, self._clock() + self._hold_seconds, answer, refusal)
+        held = Held(tenant_id, self._clock() + (0.0 if refusal else self._hold_seconds), answer, refusal)
         self._held.setdefault(tenant_id, deque()).append(held)
         if self._ticking is None:
             self._ticking = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
