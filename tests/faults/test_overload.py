@@ -105,7 +105,7 @@ async def test_a_flood_of_one_tenant_costs_another_no_request(memory: Memory, tm
     async with served(memory, tmp_path) as server, AsyncExitStack() as stack:
         crowd.ADDRESS["port"] = server.port
         tally, over = crowd.Tally(), asyncio.get_running_loop().time() + PATIENCE
-        clients = []
+        clients: list[crowd.Client] = []
 
         def make() -> crowd.Client:
             sent = crowd.requests(flooding, one_write_in=4, seed=len(clients) * 1000)

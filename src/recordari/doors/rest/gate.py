@@ -157,7 +157,8 @@ class Gatekeeper:
         self._let_through[checking] = self._let_through.get(checking, 0) + 1
         if self._let_through[checking] <= MOST_UNCHECKED:
             return None
-        is_over, give_up = False, lambda: None
+        is_over = False
+        give_up: Callable[[], None] | None = None
 
         def checked(done: asyncio.Task[Identity]) -> None:
             nonlocal give_up
@@ -171,7 +172,8 @@ class Gatekeeper:
         def leave() -> None:
             nonlocal is_over
             is_over = True
-            give_up()
+            if give_up is not None:
+                give_up()
 
         checking.add_done_callback(checked)
         return leave
