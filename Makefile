@@ -102,6 +102,10 @@ faults: $(VENV)/.installed-dev ## The long fault campaigns: many more kills than
 	    $(BIN)/python -m pytest -m faults tests/faults --timeout 1800 $(ARGS)
 	@RECORDARI_TEST_EXAMPLES=300 $(BIN)/python -m pytest tests/facts/test_truth_machine.py --timeout 7200 $(ARGS)
 
+.PHONY: overload
+overload: $(VENV)/.installed-dev ## A flood of one tenant, 500 listeners, stalled connections, no file descriptors
+	@$(BIN)/python bench/overload.py $(ARGS)
+
 .PHONY: docs
 docs: $(VENV)/.installed-site ## Build the documentation into site/, with the reference written from the code
 	@$(BIN)/python -m tools.reference

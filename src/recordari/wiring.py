@@ -25,6 +25,7 @@ from recordari.db.database import Database
 from recordari.db.outbox import Wakeups
 from recordari.db.pool import MIN_SIZE, PoolOptions
 from recordari.errors import ConfigurationError, ProviderError
+from recordari.events.follow import Feeds
 from recordari.facts.language import LLM, ModelRules, OfflineRules
 from recordari.kit.resources import Resources
 from recordari.knowledge.reader import Extractor
@@ -81,9 +82,10 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
         if settings.window_override is not None:
             log.warning("window_override_is_set", tokens=settings.window_override)
         parts = make_parts(settings, database, owner_dsn=address.owner_dsn)
-        for kind in (AccessCounts, SessionCache, Usages, TenantViews):
+        for kind in (AccessCounts, SessionCache, Usages, TenantViews, Feeds):
             stack.push_async_callback(parts[kind].close)
         telemetry.watch("recordari_recall_cache", "Answers kept for contexts.", parts[RecallCache].statistics)
+        telemetry.watch("recordari_feed", "Readers and listeners of change feeds.", parts[Feeds].figures)
         session_cache = parts[SessionCache]
         telemetry.watch("recordari_session_cache", "Reads and drops of the session cache.", session_cache.statistics)
         yield Resources(
@@ -110,6 +112,7 @@ def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None)
         AccessCounts: AccessCounts(database),
         Distiller: OfflineDistiller(),
         Extractor: Extractor(),
+        Feeds: Feeds(),
         LLM: OfflineRules(),
         Objects: make_objects(settings),
         dispatch.Pace: dispatch.Pace(),

@@ -21,7 +21,17 @@ from recordari import NewItem
 from recordari.client import Client
 from recordari.context.rules.context import SectionName
 from recordari.core.identity import tenant_id_of
-from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, ProviderError, TooLarge, Unauthenticated
+from recordari.errors import (
+    Conflict,
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    Overloaded,
+    ProviderError,
+    TooLarge,
+    Unauthenticated,
+)
+from recordari.events import follow
 from recordari.events.rules import Event, EventType
 from recordari.kit.resources import Resources
 from recordari.lifetime.erase import Reapplied
@@ -261,6 +271,26 @@ async def test_events_are_read_by_the_page_and_followed_as_they_happen(resources
                 await anext(agent.follow_events())
             with pytest.raises(InvalidInput):
                 await anext(client.follow_events(types=["no such"]))
+
+
+async def test_a_follower_that_falls_behind_is_told_so_through_both(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "MOST_UNREAD", 0)  # whoever does not take an event at once is behind
+    async with (
+        open_door(resources) as door,
+        served(door) as address,
+        Client(address, key=door.keys["admin"]) as client,
+        aclosing(client.follow_events()) as far,
+        aclosing(door.memory.follow_events()) as near,
+    ):
+        for events in (far, near):
+            assert await anext(events) is None
+        await door.memory.acting_as(session="s1").remember("one event")
+        for events in (far, near):
+            with pytest.raises(Overloaded, match="too slowly"):
+                async for _ in events:
+                    pass
 
 
 async def test_webhooks_are_the_same_through_both(resources: Resources) -> None:

@@ -10,7 +10,7 @@ import json
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -184,6 +184,100 @@ async def test_a_job_is_followed_until_it_is_over(resources: Resources) -> None:
             async with background_worker(resources):
                 states += [json.loads(event["data"])["status"] async for event in told]
         assert states[0] == "todo" and states[-1] == "succeeded"
+
+
+async def test_one_reader_feeds_every_listener_and_each_hears_what_it_asked_for(resources: Resources) -> None:
+    listeners = 240
+    async with open_door(resources, rate_limit="") as door, served(door) as url, AsyncExitStack() as stack:
+        followed = [
+            await stack.enter_async_context(stream(url, f"/v1/events{query}", door.keys["admin"]))
+            for query in ("", "?types=item.forgotten") * (listeners // 2)
+        ]
+        foreign = await stack.enter_async_context(stream(url, "/v1/events", door.keys["other"]))
+        figures = (await door.request("GET", "/metrics", key=None)).text
+        assert 'recordari_feed{state="readers"} 2.0' in figures
+        assert f'recordari_feed{{state="listeners"}} {listeners + 1}.0' in figures
+        chat = door.memory.acting_as(session="chat-1")
+        note = await chat.remember("heard")
+        await chat.forget(note.id)
+        heard = [json.loads((await anext(told))["data"])["type"] for told in followed]
+        assert heard == ["item.created", "item.forgotten"] * (listeners // 2)
+        theirs = await door.other.acting_as(session="chat-1").remember("of another tenant")
+        assert json.loads((await anext(foreign))["data"])["subject_id"] == str(theirs.id)
+
+
+async def test_the_reader_ends_with_its_last_listener_and_begins_again(memory: Memory) -> None:
+    feeds = memory.resources.get(follow.Feeds)
+    chat = memory.acting_as(session="chat-1")
+    for number in range(2):
+        async with aclosing(memory.follow_events()) as events:
+            assert await anext(events) is None
+            note = await chat.remember(f"note {number}")
+            told = await anext(event async for event in events if event is not None)
+            assert told.subject_id == note.id
+        await until(lambda: feeds.figures() == {"readers": 0, "listeners": 0})
+
+
+async def test_a_follower_from_a_position_misses_nothing_and_hears_nothing_twice(memory: Memory) -> None:
+    chat = memory.acting_as(session="chat-1")
+    before = [await chat.remember(f"before {number}") for number in range(5)]
+    async with aclosing(memory.follow_events()) as first, aclosing(memory.follow_events(after=2)) as second:
+        await anext(first)
+        await anext(second)
+        after = [await chat.remember(f"after {number}") for number in range(3)]
+        heard = []
+        async for event in second:
+            heard += [event.subject_id] if event is not None else []
+            if len(heard) == 6:
+                break
+        assert heard == [note.id for note in [*before[2:], *after]]
+
+
+async def test_a_slow_listener_is_ended_with_a_word_and_a_fast_one_is_not(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "MOST_UNREAD", 5)
+    async with open_door(resources) as door, aclosing(door.memory.follow_events()) as fast:
+        reads, sent = asyncio.Event(), []
+        reads.set()
+
+        async def send(message: Any) -> None:
+            sent.append(message.get("body", b"").decode())
+            await reads.wait()  # as a connection does whose client reads nothing
+
+        request = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+        async def receive() -> Any:
+            return next(request, None) or await asyncio.Event().wait()
+
+        headers = {"host": "localhost", "authorization": f"Bearer {door.keys['admin']}", "accept": "text/event-stream"}
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/v1/events",
+            "raw_path": b"/v1/events",
+            "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+        }
+        slow = asyncio.create_task(door.app(scope, receive, send))
+        await until(lambda: ": recordari" in "".join(sent))
+        await anext(fast)
+        reads.clear()
+        chat = door.memory.acting_as(session="chat-1")
+        told = []
+        for number in range(12):
+            note = await chat.remember(f"note {number}")
+            told.append(await anext(event.subject_id async for event in fast if event is not None))
+            assert told[-1] == note.id, "the fast one hears everything"
+        reads.set()
+        await slow
+        heard, _, last = "".join(sent).partition("event: end\n")
+        assert heard.count("event: item.created") < 12
+        assert "follow it again after the last position" in last
+        position = int(heard.rpartition("id: ")[2].partition("\n")[0])
+        missed = await feed(door, after=position)
+        assert [one for _, one in missed] == [str(one) for one in told[position:]], "and nothing is lost"
 
 
 # -- Webhooks

@@ -66,7 +66,7 @@ async def test_many_copies_of_many_requests_at_once_make_one_row_each(resources:
     """Through two applications, as behind a balancer, in an order in which copies of one request meet."""
 
     def wide() -> Admission:
-        return Admission(places=400, queue=400, tenant_share=1.0)
+        return Admission(places=600, queue=400)
 
     async with open_door(resources, admission=wide(), rate_limit="") as door:
         second = create_app(resources=replace(door.memory.resources), admission=wide())

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -32,7 +33,7 @@ from recordari.core.checks import Progress
 from recordari.core.identity import Identity, checked_id
 from recordari.core.ids import new_id
 from recordari.core.items import NewItem
-from recordari.errors import InvalidInput, RecordariError, Unauthenticated
+from recordari.errors import InvalidInput, Overloaded, RecordariError, Unauthenticated
 from recordari.events.follow import STREAM_SECONDS
 from recordari.events.rules import Event, EventType
 from recordari.knowledge.ingest import AddedDocument
@@ -158,11 +159,15 @@ class Client(_Verbs):
         wire = wire_of(OPERATIONS["list_events"], arguments, self._who)
         wire.headers["Accept"] = "text/event-stream"
         async with aclosing(self._transport.lines(wire, who=self._who)) as lines:
-            end = time.monotonic() + seconds
+            end, is_end = time.monotonic() + seconds, False
             async for line in lines:
                 if time.monotonic() > end:
                     return
-                if line.startswith("data:"):
+                if line.startswith("event:"):
+                    is_end = line.removeprefix("event:").strip() == "end"
+                elif line.startswith("data:") and is_end:
+                    raise Overloaded(json.loads(line.removeprefix("data:"))["detail"])
+                elif line.startswith("data:"):
                     yield TypeAdapter(Event).validate_json(line.removeprefix("data:"))
                 elif line.startswith(":"):  # a comment, which keeps the connection alive
                     yield None

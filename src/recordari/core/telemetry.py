@@ -6,6 +6,7 @@ spans only if `RECORDARI_TRACING` is set. Heavy packages are imported at their f
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import logging
@@ -15,7 +16,7 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TextIO, TypeVar
@@ -35,6 +36,7 @@ GaugeSource = Callable[[], Figures | Awaitable[Figures]]
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 MAX_LOGGED_CHARACTERS = 128
+TALLY_SECONDS = 1.0
 
 request_id: ContextVar[str | None] = ContextVar("recordari_request_id", default=None)
 """The id of the current request; it is in each of its log lines."""
@@ -111,6 +113,38 @@ class _Frames(str):
 
 def get_log(name: str) -> Log:
     return Log(name)
+
+
+class Tally:
+    """Counts what may happen very often, and logs it at most once a second: the first at once, then how many more."""
+
+    def __init__(self, write: Callable[..., None], event: str) -> None:
+        self._write = write
+        self._event = event
+        self._more: dict[
+            tuple[tuple[str, object], ...], int
+        ] = {}  # since the last line, which is younger than a second
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def count(self, **fields: object) -> None:
+        """Count one; those with other fields have a line of their own."""
+        loop, key = asyncio.get_running_loop(), tuple(fields.items())
+        if loop is not self._loop:  # the timers of another loop never ring
+            self._loop, self._more = loop, {}
+        if key in self._more:
+            self._more[key] += 1
+        else:
+            self._line(loop, key, 1)
+
+    def _line(self, loop: asyncio.AbstractEventLoop, key: tuple[tuple[str, object], ...], number: int) -> None:
+        self._more[key] = 0
+        self._write(self._event, count=number, **dict(key))
+        # In no context: the next line belongs to no single request.
+        loop.call_later(TALLY_SECONDS, self._ring, loop, key, context=Context())
+
+    def _ring(self, loop: asyncio.AbstractEventLoop, key: tuple[tuple[str, object], ...]) -> None:
+        if number := self._more.pop(key, 0):
+            self._line(loop, key, number)
 
 
 class ContentFreeFormatter(logging.Formatter):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any
 from uuid import UUID
@@ -12,7 +12,9 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field
 from pydantic_core import to_json
+from starlette.types import Receive, Scope, Send
 
+from recordari.core.identity import TenantId
 from recordari.errors import InvalidInput, Overloaded
 from recordari.events import follow, webhooks
 from recordari.events.rules import MAX_URL, Event, EventType, Webhook
@@ -31,11 +33,11 @@ from recordari.kit.rest import (
 )
 
 STREAM = "text/event-stream"
-MOST_STREAMS = 200
+END = "end"  # the event that tells a listener why its stream ends early
+MOST_STREAMS = 2000
+MOST_STREAMS_OF_TENANT = 1000
 
-
-class _OpenStreams:
-    number = 0
+_open_streams: Counter[TenantId] = Counter()
 
 
 def wants_stream(request: Request) -> bool:
@@ -48,20 +50,28 @@ def event_text(data: str, *, event: str, event_id: object | None = None) -> str:
     return f"{start}event: {event}\ndata: {data}\n\n"
 
 
-def stream_response(texts: AsyncIterator[str]) -> StreamingResponse:
+def stream_response(texts: AsyncGenerator[str, None], tenant_id: TenantId) -> StreamingResponse:
     """Answer with a stream of events; `Overloaded` when too many streams are open."""
-    if _OpenStreams.number >= MOST_STREAMS:
+    if _open_streams[tenant_id] >= MOST_STREAMS_OF_TENANT or _open_streams.total() >= MOST_STREAMS:
         raise Overloaded("too many event streams are open; read page by page, or try again later", retry_after=30)
+    return EventStream(texts, tenant_id)
 
-    async def counted() -> AsyncIterator[str]:
-        _OpenStreams.number += 1
+
+class EventStream(StreamingResponse):
+    """A counted stream, whose source is closed as soon as the client has gone."""
+
+    def __init__(self, texts: AsyncGenerator[str, None], tenant_id: TenantId) -> None:
+        super().__init__(texts, media_type=STREAM, headers={"Cache-Control": "no-store"})
+        self._texts = texts
+        self._tenant_id = tenant_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        _open_streams[self._tenant_id] += 1
         try:
-            async for text in texts:
-                yield text
+            await super().__call__(scope, receive, send)
         finally:
-            _OpenStreams.number -= 1
-
-    return StreamingResponse(counted(), media_type=STREAM, headers={"Cache-Control": "no-store"})
+            _open_streams[self._tenant_id] -= 1
+            await self._texts.aclose()
 
 
 router = APIRouter(prefix="/v1/events", tags=["events"], responses=PROBLEMS)
@@ -113,7 +123,8 @@ async def list_events(
     """List changes, oldest first, as far back as the feed reaches.
 
     With `Accept: text/event-stream` the answer is a stream of events from now on, or after `Last-Event-ID` or `after`.
-    It ends after some minutes; reconnect with the last id that you saw.
+    It ends after some minutes, and earlier with the event `end` if you read too slowly; reconnect with the last id that
+    you saw.
     """
     if wants_stream(request):
         return await _stream(caller, types or [], _last_seen(last_event_id) if last_event_id else after)
@@ -153,20 +164,19 @@ async def delete_webhook(caller: AdminCaller, webhook_id: UUID) -> None:
 
 
 async def _stream(caller: AdminCaller, types: list[EventType], after: int | None) -> Response:
-    events = follow.follow_events(*caller, after=after, types=types)
-    first = await anext(events, None)  # so that a refusal is an answer and not a broken stream
+    events = follow.listen(*caller, after=after, types=types, pause=HEARTBEAT_SECONDS)
+    await anext(events)  # so that a refusal is an answer and not a broken stream
 
-    async def texts() -> AsyncIterator[str]:
+    async def texts() -> AsyncGenerator[str, None]:
         yield ": recordari\n\n"
-        yield _text_of(first)
-        quiet_since = time.monotonic()
         async with aclosing(events):
-            async for event in events:
-                if event is not None or time.monotonic() - quiet_since > HEARTBEAT_SECONDS:
+            try:
+                async for event in events:
                     yield _text_of(event)
-                    quiet_since = time.monotonic()
+            except Overloaded as error:
+                yield event_text(to_json({"code": error.code, "detail": error.message}).decode(), event=END)
 
-    return stream_response(texts())
+    return stream_response(texts(), caller.identity.tenant_id)
 
 
 def _text_of(event: Event | None) -> str:

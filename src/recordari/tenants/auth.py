@@ -59,6 +59,8 @@ class Authenticator:
         self._monotonic = monotonic
         self._trusted: BoundedMap[bytes, Identity] = BoundedMap(MAX_CACHED, clock=monotonic)
         self._lookups: dict[bytes, asyncio.Task[Identity]] = {}
+        # Strangers with made-up keys get no more of the database than this.
+        self._connections = asyncio.Semaphore(max(1, settings.pool_max_size // 4))
         self._forgotten = 0
         self._tokens = TokenVerifier(settings) if settings.jwt_jwks_url else None
 
@@ -66,11 +68,20 @@ class Authenticator:
         """Return the identity of a credential; `Unauthenticated`, without a reason, if it is not valid."""
         if not credential or len(credential) > MAX_CREDENTIAL_LENGTH:
             raise Unauthenticated
-        # The cache holds the hash only, so that no credential stays in memory.
-        digest = hashlib.sha256(credential.encode("utf-8", "surrogatepass")).digest()
+        digest = _digest(credential)
         if (identity := self._trusted.get(digest)) is not None:
             return identity
         return await asyncio.shield(self._lookup(digest, credential))
+
+    def known(self, credential: str | None) -> Identity | None:
+        """Return the identity of a credential that was checked a moment ago, without checking anything."""
+        if not credential or len(credential) > MAX_CREDENTIAL_LENGTH:
+            return None
+        return self._trusted.get(_digest(credential))
+
+    def checking(self, credential: str | None) -> asyncio.Task[Identity] | None:
+        """Return the check of a credential that is under way, if any."""
+        return self._lookups.get(_digest(credential)) if credential and self._lookups else None
 
     def forget_key(self, key_id: UUID) -> None:
         self._forgotten += 1
@@ -102,7 +113,8 @@ class Authenticator:
         started, forgotten = self._monotonic(), self._forgotten
         try:
             if self._tokens is None or credential.startswith(f"{KEY_PREFIX}_"):
-                identity = await tenants.authenticate_key(self._resources, credential)
+                async with self._connections:
+                    identity = await tenants.authenticate_key(self._resources, credential)
             else:
                 identity = await self._identity_of(await self._tokens.verify(credential))
         except Unauthenticated:
@@ -125,6 +137,11 @@ class Authenticator:
         except (InvalidInput, NotFound):
             raise Unauthenticated from None
         return identity
+
+
+def _digest(credential: str) -> bytes:
+    """What the cache holds instead of the credential, so that none stays in memory."""
+    return hashlib.sha256(credential.encode("utf-8", "surrogatepass")).digest()
 
 
 def _tenant_id(claim: object) -> TenantId:

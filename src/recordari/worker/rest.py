@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
@@ -131,7 +131,7 @@ async def get_job(request: Request, caller: AdminCaller, job_id: JobId) -> objec
     if not wants_stream(request):
         return job
 
-    async def texts() -> AsyncIterator[str]:
+    async def texts() -> AsyncGenerator[str, None]:
         last, end = "", time.monotonic() + STREAM_SECONDS
         while time.monotonic() < end:
             job = await jobs_verbs.get_job(*caller, job_id)
@@ -143,4 +143,4 @@ async def get_job(request: Request, caller: AdminCaller, job_id: JobId) -> objec
                 return
             await asyncio.sleep(LOOK_SECONDS)
 
-    return stream_response(texts())
+    return stream_response(texts(), caller.identity.tenant_id)

@@ -20,6 +20,8 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.checks import is_loopback
 from recordari.doors.rest.app import create_app
+from recordari.doors.rest.gate import Gatekeeper
+from recordari.doors.rest.listener import Connection, Listener, most_connections
 from recordari.errors import ConfigurationError, InvalidInput, RecordariError
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, open_memory, read_settings
 from recordari.kit.output import print_line, print_note
@@ -30,6 +32,7 @@ from recordari.wiring import open_resources
 
 GRACEFUL_SECONDS = 5
 BACKLOG = 2048
+TICKS_A_SECOND = 10  # of uvicorn's main loop
 
 
 def serve(
@@ -60,7 +63,11 @@ async def _serve(settings: Settings) -> None:
         async with open_resources(settings) as resources:
             _print_key(await make_development_key(resources))
             app = create_app(settings, resources=resources, background=background_worker)
-            server = _Server(_configuration(app), ready=lambda: _print_banner(settings, app, listener))
+            server = _Server(
+                _configuration(app),
+                gatekeeper=app.state.gatekeeper,
+                ready=lambda: _print_banner(settings, app, listener),
+            )
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, server.stop)
             await server.serve(sockets=[listener])
@@ -71,7 +78,6 @@ async def _serve(settings: Settings) -> None:
 def _configuration(app: FastAPI) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="h11",
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -80,15 +86,18 @@ def _configuration(app: FastAPI) -> uvicorn.Config:
         log_level="warning",  # at `info` it logs every step of its own start and stop
         server_header=False,
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
-        backlog=BACKLOG,
     )
 
 
 class _Server(uvicorn.Server):
-    """A server without signal handlers: uvicorn's would raise the signal again before the database is stopped."""
+    """A server with a listener of ours, and without signal handlers.
 
-    def __init__(self, config: uvicorn.Config, *, ready: Callable[[], None]) -> None:
+    uvicorn's handlers would raise the signal again before the database is stopped.
+    """
+
+    def __init__(self, config: uvicorn.Config, *, gatekeeper: Gatekeeper, ready: Callable[[], None]) -> None:
         super().__init__(config)
+        self._gatekeeper = gatekeeper
         self._ready = ready
 
     @contextlib.contextmanager
@@ -96,9 +105,27 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self._ready()
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            self.should_exit = True
+            return
+        connections, state = self.server_state.connections, self.lifespan.state
+
+        def make_connection() -> Connection:
+            return Connection(self.config, self.server_state, state, gatekeeper=self._gatekeeper)
+
+        most = most_connections()
+        listeners = [Listener(one, make_connection, most=most, count=lambda: len(connections)) for one in sockets or ()]
+        self.servers = listeners  # type: ignore[assignment]  # uvicorn only closes them
+        self.started = True
+        self._ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % TICKS_A_SECOND == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                connection.look_after(now)  # type: ignore[union-attr]  # all are made above
+        return await super().on_tick(counter)
 
     def stop(self) -> None:
         """Finish the open requests and stop; on a second call, stop at once."""

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from recordari.config import Settings, load_settings
 from recordari.databases.rules import readonly_sql
 from recordari.doors.rest.admission import Admission
-from recordari.doors.rest.gate import Gate, RequestContext
+from recordari.doors.rest.gate import Gate, Gatekeeper, RequestContext
 from recordari.doors.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.doors.rest.limits import STREAMED, Admitted, Hosts, RateLimit, RequestBody, Timeout
 from recordari.kit import problems
@@ -98,7 +98,9 @@ def create_app(
     beside it if `settings.worker` is set.
     """
     settings = settings or (resources.settings if resources is not None else load_settings())
-    admission = admission or Admission()
+    # A request uses a connection for a part of its time. With more places, tenants would wait for each other in the pool.
+    admission = admission or Admission(places=2 * settings.pool_max_size)
+    gatekeeper = Gatekeeper(admission)
     mcp = mcp_doors(settings)
 
     @asynccontextmanager
@@ -109,6 +111,7 @@ def create_app(
             app.state.resources = opened
             app.state.authenticator = authenticator = Authenticator(opened)
             stack.push_async_callback(authenticator.close)
+            gatekeeper.open(authenticator)
             for door in mcp:
                 await stack.enter_async_context(door.running())
             if background is not None and settings.worker:
@@ -124,13 +127,14 @@ def create_app(
         version=version("recordari"),
         openapi_tags=TAGS,
         lifespan=lifespan,
-        middleware=_layers(settings, admission),
+        middleware=_layers(settings, admission, gatekeeper),
         # FastAPI's pages load scripts from other sites; the schema itself is at /openapi.json.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         **NO_TELEMETRY,
     )
+    app.state.gatekeeper = gatekeeper
     problems.install(app)
     _complete_description(app)
     for router in ROUTERS:
@@ -165,13 +169,13 @@ def _type_errors(responses: dict[str, Any]) -> None:
             response["content"] = {ProblemResponse.media_type: content["application/json"]}
 
 
-def _layers(settings: Settings, admission: Admission) -> list[Middleware]:
+def _layers(settings: Settings, admission: Admission, gatekeeper: Gatekeeper) -> list[Middleware]:
     rate_limit = RateLimit(settings.rate_limit) if settings.rate_limit else None
     return [
         Middleware(RequestContext),
         Middleware(Timeout, seconds=settings.request_timeout),
         Middleware(Hosts, allowed=settings.allowed_hosts),
-        Middleware(Gate, rate_limit=rate_limit),
+        Middleware(Gate, rate_limit=rate_limit, gatekeeper=gatekeeper),
         Middleware(RequestBody, max_bytes=settings.max_body_bytes),
         Middleware(Admitted, admission=admission),
         Middleware(Idempotent),

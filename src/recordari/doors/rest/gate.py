@@ -1,15 +1,24 @@
-"""The outermost layers of a request: its id, log and metrics; then authentication, before anything of it is read."""
+"""The outermost layers of a request: its id, log and metrics; then authentication, before anything of it is read.
+
+`Gatekeeper` looks even earlier, for the listener: a request of a tenant that is over its share is held unread.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from recordari.core.cache import BoundedMap
+from recordari.core.identity import Identity
 from recordari.core.ids import new_id
-from recordari.core.telemetry import get_log, is_request_id, request_id
+from recordari.core.telemetry import Tally, get_log, is_request_id, request_id
+from recordari.doors.rest.admission import Admission, Answered
 from recordari.doors.rest.limits import RateLimit
-from recordari.errors import RecordariError
+from recordari.errors import Overloaded, RateLimited, RecordariError
 from recordari.kit.problems import internal_problem, problem
 from recordari.kit.rest import bearer
 from recordari.tenants.auth import Authenticator
@@ -17,8 +26,13 @@ from recordari.tenants.auth import Authenticator
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/version", "/metrics", "/openapi.json"})  # all others need a key
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 CLIENT_LEFT = 499  # nginx's status for a request whose client went away
+REFUSAL = "refusal"  # in the state of a request: the listener has refused it
+LIMITED_SECONDS = 1.0  # how long a key over its rate is refused without counting again
+MOST_LIMITED = 10_000
+MOST_UNCHECKED = 16  # requests let through while their credential is checked
 
 _log = get_log(__name__)
+_refused = Tally(_log.warning, "requests_refused")
 
 
 class RequestContext:
@@ -54,20 +68,25 @@ class RequestContext:
                 message["headers"] = [*message.get("headers", ()), (b"x-request-id", current.encode())]
             await send(message)
 
-        start = time.perf_counter()
+        start, refusal = time.perf_counter(), scope.get("state", {}).get(REFUSAL)
         try:
-            await self._app(scope, receive, noted)
+            if refusal is None:
+                await self._app(scope, receive, noted)
+            else:
+                await problem(refusal)(scope, receive, noted)
         except RecordariError as error:
             if status == 0:
                 await problem(error)(scope, receive, noted)
-            if error.status >= 500:
+            if isinstance(error, Overloaded):
+                refusal = error
+            elif error.status >= 500:
                 _log.error("request_failed", error=error, code=error.code)
         except Exception as error:  # noqa: BLE001  # the last resort; its text may hold content
             _log.error("request_crashed", error=error)
             if status == 0:
                 await internal_problem()(scope, receive, noted)
         finally:
-            _report(scope, status or CLIENT_LEFT, time.perf_counter() - start)
+            _report(scope, status or CLIENT_LEFT, time.perf_counter() - start, refusal)
 
 
 def _given_id(scope: Scope) -> str | None:
@@ -75,12 +94,17 @@ def _given_id(scope: Scope) -> str | None:
     return text if is_request_id(text) else None
 
 
-def _report(scope: Scope, status: int, seconds: float) -> None:
+def _report(scope: Scope, status: int, seconds: float, refusal: Overloaded | None) -> None:
     method = scope["method"] if scope["method"] in METHODS else "OTHER"
     # The template, never the raw path: ids in it would make one metric each and show names of users.
     route = getattr(scope.get("route"), "path", None) or scope.get("root_path") or "unmatched"
     scope["app"].state.resources.telemetry.count_request(method=method, route=route, status=status, seconds=seconds)
     identity = scope.get("state", {}).get("identity")
+    if refusal is not None:
+        # A line for each would cost more than the refusal.
+        tenant_id = identity.tenant_id if identity else refusal.details.get("tenant_id")
+        _refused.count(code=refusal.code, tenant_id=tenant_id)
+        return
     write = _log.info if route.startswith("/v1/") or status >= 400 else _log.debug
     write(
         "request",
@@ -93,20 +117,87 @@ def _report(scope: Scope, status: int, seconds: float) -> None:
     )
 
 
+class Gatekeeper:
+    """Decides by a request's credential alone whether it is held; only a credential that was just checked counts."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._authenticator: Authenticator | None = None
+        self._limited: BoundedMap[Identity, float] = BoundedMap(MOST_LIMITED, seconds=LIMITED_SECONDS)
+        self._let_through: WeakKeyDictionary[asyncio.Task[Identity], int] = WeakKeyDictionary()
+
+    def open(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+
+    def limit(self, identity: Identity, retry_after: float) -> None:
+        """Note that a key is over its rate."""
+        self._limited.put(identity, retry_after)
+
+    def hold(self, authorization: str, answer: Answered) -> Callable[[], None] | None:
+        """Hold the request of an `Authorization` header if its tenant is over its share; else return None.
+
+        `answer` is called when the wait is over; the function returned gives the request up before that.
+        """
+        if self._authenticator is None:
+            return None
+        credential = bearer(authorization)
+        identity = self._authenticator.known(credential)
+        if identity is None:
+            return self._hold_for_check(self._authenticator.checking(credential), answer)
+        tenant_id = identity.tenant_id
+        if (retry_after := self._limited.get(identity)) is not None:
+            limited = RateLimited(retry_after=retry_after, tenant_id=tenant_id)
+            return self._admission.hold(tenant_id, answer, refusal=lambda: limited)
+        return self._admission.hold(tenant_id, answer) if self._admission.is_full(tenant_id) else None
+
+    def _hold_for_check(self, checking: asyncio.Task[Identity] | None, answer: Answered) -> Callable[[], None] | None:
+        """Hold a request while its credential is checked: of a crowd with one key only the first are let through."""
+        if checking is None:
+            return None
+        self._let_through[checking] = self._let_through.get(checking, 0) + 1
+        if self._let_through[checking] <= MOST_UNCHECKED:
+            return None
+        is_over = False
+        give_up: Callable[[], None] | None = None
+
+        def checked(done: asyncio.Task[Identity]) -> None:
+            nonlocal give_up
+            if is_over:
+                return
+            if done.cancelled() or done.exception() is not None:
+                answer(None)  # it is told why
+            else:
+                give_up = self._admission.hold(done.result().tenant_id, answer)
+
+        def leave() -> None:
+            nonlocal is_over
+            is_over = True
+            if give_up is not None:
+                give_up()
+
+        checking.add_done_callback(checked)
+        return leave
+
+
 class Gate:
     """Authenticates a request and counts it against its key, before its body is read."""
 
-    def __init__(self, app: ASGIApp, *, rate_limit: RateLimit | None) -> None:
+    def __init__(self, app: ASGIApp, *, rate_limit: RateLimit | None, gatekeeper: Gatekeeper) -> None:
         self._app = app
         self._rate_limit = rate_limit
+        self._gatekeeper = gatekeeper
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in PUBLIC_PATHS:
             authenticator: Authenticator = scope["app"].state.authenticator
             identity = await authenticator.authenticate(bearer(_authorization(scope)))
-            if self._rate_limit is not None:
-                await self._rate_limit.hit(f"{identity.tenant_id}/{identity.actor}")
             scope.setdefault("state", {})["identity"] = identity
+            if self._rate_limit is not None:
+                try:
+                    await self._rate_limit.hit(f"{identity.tenant_id}/{identity.actor}")
+                except RateLimited as error:
+                    self._gatekeeper.limit(identity, error.retry_after)
+                    raise
         await self._app(scope, receive, send)
 
 
