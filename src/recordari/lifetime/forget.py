@@ -69,6 +69,7 @@ async def forget(
 
     Earlier versions of a fact with the same words are redacted too. `dry_run` only reports the items.
     """
+    resources = resources.in_steps()
     item = await items.get_item(resources, identity, item_id)
     refuse_shared(item)
     if item.scope == Scope.TENANT:
@@ -113,6 +114,7 @@ async def redact(
     tombstones = await storage.bury(tx, buried, now=now)
     followers = await storage.unembed_followers(tx, targets)
     await storage.redact(tx, targets, now=now, keep_place=not of_erased_user)
+    await storage.empty_answers(tx, [*targets, *cascade.sessions])
     for session in cascade.sessions.values():
         await storage.reset_summary(tx, session)
     await outbox.add(tx, EMBED_TOPIC, followers)
