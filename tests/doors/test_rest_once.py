@@ -24,6 +24,7 @@ from recordari.lifetime.erase import run_erasure
 from recordari.operations import answers
 
 SECRET = "zebrafinches"
+ANA = {"Recordari-User": "ana"}
 KEYS = int(os.environ.get("RECORDARI_TEST_KEYS", "30"))  # more, when asked for
 
 
@@ -175,23 +176,30 @@ def _counts(settings: Settings) -> dict[str, int]:
 
 async def test_what_only_reads_keeps_no_answer(resources: Resources, settings: Settings) -> None:
     async with open_door(resources) as door:
-        item = (await door.request("POST", "/v1/items", json=said(f"the {SECRET} sing"))).json()
-        asked: dict[str, Any] = {"json": {"query": SECRET}, "headers": {"Idempotency-Key": "k"}}
-        assert SECRET in (await door.request("POST", "/v1/recall", **asked)).text
+        fact = {"content": f"Ana keeps {SECRET}"}
+        item = (await door.request("POST", "/v1/remember_fact", json=fact, headers=ANA)).json()
+        asked: dict[str, Any] = {
+            "json": {"query": f"What is with {SECRET}?"},
+            "headers": {"Idempotency-Key": "k", **ANA},
+        }
+        assert item["id"] in (await door.request("POST", "/v1/recall", **asked)).text
         assert rows(settings, "SELECT 1 AS n FROM recordari.answers") == []
-        await door.request("POST", f"/v1/items/{item['id']}/forget")
-        assert SECRET not in (await door.request("POST", "/v1/recall", **asked)).text
+        await door.request("POST", f"/v1/items/{item['id']}/forget", headers=ANA)
+        assert item["id"] not in (await door.request("POST", "/v1/recall", **asked)).text
 
 
 async def test_an_answer_goes_with_what_it_shows_and_its_request_is_not_done_again(
     resources: Resources, settings: Settings
 ) -> None:
     async with open_door(resources) as door:
-        edit: dict[str, Any] = {"json": {"content": f"Ana keeps {SECRET}"}, "headers": {"Idempotency-Key": "fact"}}
+        edit: dict[str, Any] = {
+            "json": {"content": f"Ana keeps {SECRET}"},
+            "headers": {"Idempotency-Key": "fact", **ANA},
+        }
         fact = (await door.request("POST", "/v1/remember_fact", **edit)).json()
         other: dict[str, Any] = {"json": said("42 orders"), "headers": {"Idempotency-Key": "other"}}
         await door.request("POST", "/v1/items", **other)
-        await door.request("POST", f"/v1/items/{fact['id']}/forget", headers={"Idempotency-Key": "forget"})
+        await door.request("POST", f"/v1/items/{fact['id']}/forget", headers={"Idempotency-Key": "forget", **ANA})
         again = await door.request("POST", "/v1/remember_fact", **edit)
         assert again.status_code == 409 and "forgotten" in again.text and SECRET not in again.text
         assert rows(settings, f"SELECT 1 AS n FROM recordari.answers WHERE '{fact['id']}' = ANY(shows)") == []

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from recordari.config import Settings
 from recordari.db import migrate
 from recordari.db.database import Database
+from recordari.db.embedded.keeper import looked_after
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import ConfigurationError
 
@@ -43,11 +44,12 @@ async def open_address(settings: Settings) -> AsyncIterator[Address]:
     await asyncio.to_thread(server.acquire)
     try:
         await migrate.ensure_database(server.dsn(), DATABASE_NAME)
-        yield Address(
-            dsn=server.dsn(user=APP_LOGIN, database=DATABASE_NAME),
-            owner_dsn=server.dsn(database=DATABASE_NAME),
-            login=APP_LOGIN,
-        )
+        async with looked_after(server):
+            yield Address(
+                dsn=server.dsn(user=APP_LOGIN, database=DATABASE_NAME),
+                owner_dsn=server.dsn(database=DATABASE_NAME),
+                login=APP_LOGIN,
+            )
     finally:
         await asyncio.to_thread(server.release)
 

@@ -58,7 +58,9 @@ BEGIN
     FOR found IN
         SELECT c.oid::regclass AS relation, c.relkind, a.attname, a.attnum
         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_type t ON t.oid = a.atttypid
-        WHERE c.relnamespace = 'recordari'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
+        WHERE a.attnum > 0 AND NOT a.attisdropped
+            AND (c.relnamespace = 'recordari'::regnamespace
+                OR c.relnamespace = 'recordari_queue'::regnamespace AND a.attname = 'args')
             AND t.typname IN ('text', '_text', 'varchar', 'json', 'jsonb', 'tsvector', 'bytea')
             AND (c.relkind IN ('r', 'p') AND a.attname <> ALL(sampled)
                     AND NOT (c.relname IN ('items', 'vectors') AND a.attname = ANY(item_ids))
