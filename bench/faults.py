@@ -37,12 +37,13 @@ from recordari.db.address import DATABASE_NAME, embedded_server
 from recordari.db.embedded.server import EmbeddedServer
 
 WRITERS = 8
+SESSIONS = 3
 RETRY_SECONDS = 0.05
 LONGEST_WAIT = 120.0
 VICTIMS = ("server", "worker", "postmaster", "backend")
 DESCRIPTORS = 96
 FOUND = """
-    SELECT content FROM recordari.items WHERE content LIKE 'mark %%'
+    SELECT content FROM recordari.items WHERE kind = 'chat_message' AND content LIKE 'mark %%'
     UNION ALL SELECT content FROM recordari.notes WHERE content LIKE 'mark %%'
     UNION ALL SELECT input ->> 'mark' FROM recordari.runs WHERE input ? 'mark'
 """
@@ -152,9 +153,9 @@ def _backends(postmaster: int) -> list[int]:
     return backends
 
 
-def request_of(mark: str, number: int) -> tuple[str, dict[str, Any], list[str]]:
+def request_of(mark: str, name: str, number: int) -> tuple[str, dict[str, Any], list[str]]:
     """A write of one of five kinds, and the marks by which it is found again."""
-    session = f"chat-{number % 3}"
+    session = f"chat-{name}-{number % SESSIONS}"
     match number % 5:
         case 0:
             return "/v1/items", {"content": mark, "session_id": session}, [mark]
@@ -172,15 +173,13 @@ async def write(place: Installation, key: str, journal: Journal, name: str, stop
     """Write one thing after the other; each is sent again under its key until it is acknowledged."""
     headers = {"Authorization": f"Bearer {key}", "Recordari-User": f"user-{name}", "Recordari-Agent": "writer"}
     async with httpx2.AsyncClient(base_url=place.address, timeout=20) as client:
-        await client_write(client, headers, "/v1/sessions", {"session_id": "chat-0"}, f"{name}-open", journal)
+        for number in range(SESSIONS):
+            opened = {"session_id": f"chat-{name}-{number}"}
+            await client_write(client, headers, "/v1/sessions", opened, f"{name}-open-{number}", journal)
         number = 0
         while not stop.is_set():
             number += 1
-            path, body, marks = request_of(f"mark {name}-{number}", number)
-            path, body = (
-                path.replace("chat-", f"chat-{name}-"),
-                json.loads(json.dumps(body).replace("chat-", f"chat-{name}-")),
-            )
+            path, body, marks = request_of(f"mark {name}-{number}", name, number)
             journal.note("sent", marks)
             await client_write(client, headers, path, body, f"{name}-{number}", journal)
             journal.note("acknowledged", marks)
@@ -199,7 +198,7 @@ async def client_write(
             if answer.is_success:
                 return
             journal.refused[str(answer.status_code)] += 1
-            if answer.status_code not in {429, 500, 503, 504}:
+            if answer.status_code not in {409, 429, 500, 503, 504}:
                 sys.exit(f"{path}: {answer.status_code} {answer.text}")
         await asyncio.sleep(RETRY_SECONDS)
     sys.exit(f"{path} was not acknowledged within {LONGEST_WAIT:.0f} s")

@@ -114,7 +114,7 @@ async def redact(
     tombstones = await storage.bury(tx, buried, now=now)
     followers = await storage.unembed_followers(tx, targets)
     await storage.redact(tx, targets, now=now, keep_place=not of_erased_user)
-    await storage.empty_answers(tx, [*targets, *cascade.sessions])
+    await storage.empty_answers(tx, [*map(str, targets), *cascade.sessions])
     for session in cascade.sessions.values():
         await storage.reset_summary(tx, session)
     await outbox.add(tx, EMBED_TOPIC, followers)

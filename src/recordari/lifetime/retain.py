@@ -144,12 +144,12 @@ async def _apply_batch(resources: Resources, identity: Identity, action: DecayOu
                 await record(tx, item_ids, redaction, reason="policy")
                 changed = len(redaction.forgotten.item_ids)
             else:
+                ids = [str(item_id) for item_id in item_ids]
                 if action is DecayOutcome.ARCHIVE:
                     changed = await storage.archive_items(tx, item_ids, now=resources.clock())
                 else:
                     changed = await storage.purge_items(tx, item_ids)
-                    await storage.empty_answers(tx, item_ids)
-                ids = [str(item_id) for item_id in item_ids]
+                    await storage.empty_answers(tx, ids)
                 await audit.record(tx, f"memory.{action}", "tenant", identity.tenant_id, reason="policy", item_ids=ids)
     except Conflict:
         # Something derived from one of them is held: only that one is left out.

@@ -90,9 +90,9 @@ async def redact(tx: Transaction, item_ids: Sequence[UUID], *, now: datetime, ke
     return await tx.run(queries.redact, item_ids=list(item_ids), redacted=REDACTED, now=now, keep_place=keep_place)
 
 
-async def empty_answers(tx: Transaction, ids: Sequence[object]) -> int:
+async def empty_answers(tx: Transaction, ids: Sequence[str]) -> int:
     """Take the text out of kept answers that show one of these ids; returns their number."""
-    return await tx.run(queries.empty_answers, ids=[str(shown) for shown in ids])
+    return await tx.run(queries.empty_answers, ids=list(ids))
 
 
 async def renew_samples(tx: Transaction) -> None:

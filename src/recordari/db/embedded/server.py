@@ -113,8 +113,6 @@ class EmbeddedServer:
         self._uses = 0
         self._user_lock: tuple[int, Path] | None = None
 
-    # -- use ---------------------------------------------------------------------------------------
-
     def acquire(self, timeout: float = 60.0) -> None:
         """Use the server: create the data folder if there is none, start the server or join it.
 
@@ -319,8 +317,6 @@ class EmbeddedServer:
         except FileNotFoundError:
             return False
         return pid_file is not None and mark == _identity(pid_file)
-
-    # -- liveness ----------------------------------------------------------------------------------
 
     def _pid_file(self) -> PidFile | None:
         try:
