@@ -26,6 +26,7 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,16 +92,14 @@ class Installation:
     def start(self, name: str, *, descriptors: int | None = None) -> None:
         arguments = ("serve", "--no-worker") if name == "server" else ("worker",)
 
-        def limit() -> None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))  # type: ignore[arg-type]
-
+        limit = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (descriptors, descriptors)) if descriptors else None
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 self.command(*arguments),
                 env=self.environment,
                 stdout=log,
                 stderr=log,
-                preexec_fn=limit if descriptors else None,
+                preexec_fn=limit,
             )
 
     def create_key(self) -> str:
@@ -130,7 +129,8 @@ class Installation:
             return True
         pid = self.postmaster()
         if pid is not None and victim == "backend":
-            pid = draw.choice(_backends(pid) or [None])  # type: ignore[list-item]
+            backends = _backends(pid)
+            pid = draw.choice(backends) if backends else None
         if pid is None:
             return False
         try:

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -42,6 +43,14 @@ def postmaster(server: EmbeddedServer) -> int:
     return pid
 
 
+def is_another(server: EmbeddedServer, killed: int) -> bool:
+    return server.status().pid not in {None, killed}
+
+
+async def is_ready(client: httpx2.AsyncClient) -> bool:
+    return (await client.get("/readyz")).status_code == 200
+
+
 async def test_a_server_is_ready_again_after_its_database_was_killed(folder: Path) -> None:
     home, port = folder / "home", free_port()
     server = embedded_server(Settings(home=home))
@@ -49,12 +58,8 @@ async def test_a_server_is_ready_again_after_its_database_was_killed(folder: Pat
         for _ in range(3):
             killed = postmaster(server)
             os.kill(killed, signal.SIGKILL)
-            await until(lambda before=killed: server.status().pid not in {None, before})
-
-            async def ready() -> bool:
-                return (await client.get("/readyz")).status_code == 200
-
-            await until(ready)
+            await until(partial(is_another, server, killed))
+            await until(partial(is_ready, client))
 
 
 async def test_the_library_writes_again_after_its_database_was_killed(folder: Path) -> None:
@@ -91,7 +96,9 @@ async def test_a_database_that_does_not_start_is_tried_ever_less_often(
 ) -> None:
     server = EmbeddedServer(folder / "postgres")
     await asyncio.to_thread(server.acquire)
-    tries, pauses, sleep = [], [], asyncio.sleep
+    tries: list[float] = []
+    pauses: list[float] = []
+    sleep = asyncio.sleep
 
     def refuse(timeout: float = 60.0) -> None:
         tries.append(timeout)
@@ -103,7 +110,7 @@ async def test_a_database_that_does_not_start_is_tried_ever_less_often(
 
     monkeypatch.setattr(server, "revive", refuse)
     monkeypatch.setattr(server, "needs_revival", lambda: True)
-    monkeypatch.setattr(keeper.asyncio, "sleep", hurry)
+    monkeypatch.setattr("asyncio.sleep", hurry)
     async with keeper.looked_after(server):
         while len(tries) < 9:
             await sleep(0.01)
