@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import signal
@@ -116,6 +117,24 @@ async def test_a_database_that_does_not_start_is_tried_ever_less_often(
             await sleep(0.01)
     monkeypatch.undo()
     assert pauses[1:9] == [0.5, 1, 2, 4, 8, 16, 30, 30]
+    server.release()
+
+
+async def test_a_look_that_fails_does_not_end_the_looking(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Out of file descriptors, not even the pid file can be read."""
+    server = EmbeddedServer(folder / "postgres")
+    await asyncio.to_thread(server.acquire)
+    looks: list[bool] = []
+
+    def look() -> bool:
+        looks.append(True)
+        if len(looks) == 1:
+            raise OSError(errno.EMFILE, "too many open files")
+        return False
+
+    monkeypatch.setattr(server, "needs_revival", look)
+    async with keeper.looked_after(server):
+        await until(lambda: len(looks) > 2)
     server.release()
 
 

@@ -38,16 +38,22 @@ async def _look_after(server: EmbeddedServer) -> None:
     pause, failures = LOOK_SECONDS, 0
     while True:
         await asyncio.sleep(pause)
-        if not await asyncio.to_thread(server.needs_revival):
-            pause, failures = LOOK_SECONDS, 0
-            continue
         try:
-            await asyncio.to_thread(server.revive)
-        except (ConfigurationError, DatabaseUnavailable) as error:
+            is_gone = await _looked(server)
+        except (ConfigurationError, DatabaseUnavailable, OSError) as error:
+            # An `OSError` is no reason to give up either: out of file descriptors, not even a look is possible.
             pause, failures = min(FIRST_PAUSE * 2**failures, LONGEST_PAUSE), failures + 1
             log.error("postgres_not_revived", error=error, next_try_in=pause)  # noqa: TRY400 - no trace for an operator
         else:
-            # Still not to be seen: it runs in another container, or its data folder is gone. Look less often.
-            is_gone = await asyncio.to_thread(server.needs_revival)
-            pause = LONGEST_PAUSE if is_gone else LOOK_SECONDS
-            log.warning("postgres_is_not_here" if is_gone else "postgres_revived")
+            pause, failures = LONGEST_PAUSE if is_gone else LOOK_SECONDS, 0
+
+
+async def _looked(server: EmbeddedServer) -> bool:
+    """Look once, and revive the server if it is gone; True if it is still not to be seen."""
+    if not await asyncio.to_thread(server.needs_revival):
+        return False
+    await asyncio.to_thread(server.revive)
+    # It may run in another container, or its data folder is gone.
+    is_gone = await asyncio.to_thread(server.needs_revival)
+    log.warning("postgres_is_not_here" if is_gone else "postgres_revived")
+    return is_gone
