@@ -22,8 +22,8 @@ from tests.ports import free_port
 
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.db import address
 from recordari.db.address import embedded_server
-from recordari.db.embedded import keeper
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import DatabaseUnavailable, RecordariError
 
@@ -88,10 +88,10 @@ async def test_a_database_that_was_stopped_stays_stopped(folder: Path) -> None:
     async with Memory.open(user="ana", settings=settings, worker=False):
         server = embedded_server(settings)
         await asyncio.to_thread(server.stop)
-        await asyncio.sleep(4 * keeper.LOOK_SECONDS)  # several looks: nothing is expected to happen
+        await asyncio.sleep(4 * address.LOOK_SECONDS)  # several looks: nothing is expected to happen
         assert not server.status().running
     async with Memory.open(user="ana", settings=settings, worker=False) as memory:
-        assert await memory.remember_fact("Ana lives in Porto")
+        assert (await memory.remember_fact("Ana lives in Porto")).was_new
 
 
 async def test_a_database_that_does_not_start_is_tried_ever_less_often(
@@ -114,7 +114,7 @@ async def test_a_database_that_does_not_start_is_tried_ever_less_often(
     monkeypatch.setattr(server, "revive", refuse)
     monkeypatch.setattr(server, "needs_revival", lambda: True)
     monkeypatch.setattr("asyncio.sleep", hurry)
-    async with keeper.looked_after(server):
+    async with address.looked_after(server):
         while len(tries) < 9:
             await sleep(0.01)
     monkeypatch.undo()
@@ -135,7 +135,7 @@ async def test_a_look_that_fails_does_not_end_the_looking(folder: Path, monkeypa
         return False
 
     monkeypatch.setattr(server, "needs_revival", look)
-    async with keeper.looked_after(server):
+    async with address.looked_after(server):
         await until(lambda: len(looks) > 2)
     server.release()
 

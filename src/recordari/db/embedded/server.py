@@ -2,7 +2,7 @@
 
 Several processes may use one data folder at the same time. The first one starts the server with its settings, the
 others join it, and the last one to leave stops it. When a user of the server is killed, the server continues and the
-next one joins it; when the server is killed, its users start it again (`keeper.py`), or the next one does. A data
+next one joins it; when the server is killed, its users start it again (`db/address.py`), or the next one does. A data
 folder is never removed, emptied or made again.
 
 Beside the data folder `<name>` are `<name>.run` (locks and the socket, open to the server's account only) and
