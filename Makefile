@@ -4,6 +4,7 @@
 ## WORKERS=2          processes that share the tests of `make test`
 ## DATA=…             folder of data sets, for the benchmarks that need one
 ## MINUTES=2          how long `make fuzz` lasts
+## KILLS=200 SEED=1   how often `make faults` kills, and the seed that draws what and when
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -119,6 +120,11 @@ routes: $(VENV)/.installed-dev ## Write the client's table of operations from th
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-dev ## Fuzz the REST API by its own description
 	@$(BIN)/python bench/fuzz.py --minutes $(or $(MINUTES),2) $(ARGS)
+
+.PHONY: faults
+faults: $(VENV)/.installed-dev ## Kill server, worker and database 200 times under writers, and fill or lock the disk (KILLS, SEED)
+	@$(BIN)/python bench/faults.py --kills $(or $(KILLS),200) --seed $(or $(SEED),1) $(ARGS)
+	@$(BIN)/python -m pytest -q -m faults tests/faults
 
 .PHONY: pins
 pins: ## Pin afresh what the development install pulls (requirements/dev.txt)

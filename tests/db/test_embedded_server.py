@@ -220,7 +220,7 @@ def test_a_server_that_died_is_started_again(server: EmbeddedServer) -> None:
     pid = server.status().pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    server.ensure_running()
+    server.revive()
     assert ask(server, "SELECT 1") == 1
     server.release()
     assert not server.status().running
@@ -317,7 +317,7 @@ def test_the_log_never_holds_statements_or_their_values(server: EmbeddedServer) 
         time.sleep(0.1)
         os.kill(connection.info.backend_pid, signal.SIGKILL)
         connection.close()
-    server.ensure_running()
+    server.revive()
     log = server.log_file.read_text()
     assert "ready to accept connections" in log
     assert "canary" not in log

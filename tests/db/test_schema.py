@@ -162,3 +162,29 @@ def test_every_query_is_used_by_the_module_beside_it(path: Path) -> None:
     source = path.with_suffix(".py").read_text()
     used = set(re.findall(r"\bqueries\.(\w+)", source))
     assert {query.name.rpartition(".")[2] for query in Queries(module_of(path))} == used
+
+
+SAMPLED = {
+    *("kind", "scope", "tier", "trust", "status", "type", "role", "plan", "language", "model_id", "embedding_model"),
+    *("embedding_target", "owner_kind", "currency", "media_type", "opinion", "close_reason", "engine", "agent_type"),
+    *("task_type", "subject_kind", "action"),
+}
+"""Columns whose values are words of ours; the planner may keep samples of them."""
+SAMPLED_IDS = {"user_id", "agent_id", "session_id", "run_id", "thread"}
+"""Of items and vectors: large tables are read by them. An erasure takes new samples."""
+
+
+def test_the_planner_keeps_no_samples_of_what_people_say(prepared_connection: psycopg.Connection[Any]) -> None:
+    """A migration that adds a column of text ends with `SELECT sample_no_text()`."""
+    sampled = prepared_connection.execute(
+        """SELECT c.relname, a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+           JOIN pg_type t ON t.oid = a.atttypid
+           WHERE c.relnamespace = 'recordari'::regnamespace AND c.relkind IN ('r', 'p') AND a.attnum > 0
+               AND NOT a.attisdropped AND a.attstattarget IS DISTINCT FROM 0
+               AND t.typname IN ('text', '_text', 'varchar', 'json', 'jsonb', 'tsvector', 'bytea')"""
+    ).fetchall()
+    assert [
+        f"{table}.{column}"
+        for table, column in sampled
+        if column not in SAMPLED and not (table in {"items", "vectors"} and column in SAMPLED_IDS)
+    ] == []

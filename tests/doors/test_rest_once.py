@@ -10,16 +10,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
+import pytest
 from tests.doors.rest_door import client_of, open_door
 from tests.stored import rows
 
 from recordari.config import Settings
+from recordari.db.held import HeldWrites
 from recordari.doors.rest.admission import Admission
 from recordari.doors.rest.app import create_app
+from recordari.errors import DatabaseUnavailable
 from recordari.kit.resources import Resources
+from recordari.lifetime.erase import run_erasure
 from recordari.operations import answers
 
 SECRET = "zebrafinches"
+ANA = {"Recordari-User": "ana"}
 KEYS = int(os.environ.get("RECORDARI_TEST_KEYS", "30"))  # more, when asked for
 
 
@@ -95,16 +100,127 @@ async def test_many_copies_of_many_requests_at_once_make_one_row_each(resources:
     assert rows(settings, "SELECT count(*) AS n FROM recordari.items") == [{"n": KEYS}]
 
 
-async def test_a_request_whose_server_died_is_done_by_the_next_one(resources: Resources, settings: Settings) -> None:
+async def test_a_request_that_was_cut_off_left_nothing_and_is_done_by_the_next_one(
+    resources: Resources, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stops between its writes and the commit with the answer, where the server may die."""
     async with open_door(resources) as door:
         sent: dict[str, Any] = {"json": said("42 orders"), "headers": {"Idempotency-Key": "k"}}
-        await door.request("POST", "/v1/items", **sent)
-        rows(
-            settings,
-            "UPDATE recordari.answers SET sealed = NULL, claimed_at = now() - interval '2 minutes' RETURNING 1",
-        )
+        with monkeypatch.context() as patched:
+            patched.setattr(HeldWrites, "keep", _cut_off)
+            assert (await door.request("POST", "/v1/items", **sent)).status_code == 503
+        assert rows(settings, "SELECT 1 AS n FROM recordari.items") == []
         again = await door.request("POST", "/v1/items", **sent)
         assert again.status_code == 201 and "idempotency-replayed" not in again.headers
+
+
+async def test_a_commit_whose_end_was_not_seen_is_answered_from_what_was_kept(
+    resources: Resources, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_door(resources) as door:
+        keep = HeldWrites.keep
+
+        async def lost(self: HeldWrites, *arguments: Any) -> bool:
+            await keep(self, *arguments)
+            raise DatabaseUnavailable
+
+        monkeypatch.setattr(HeldWrites, "keep", lost)
+        answer = await door.request("POST", "/v1/items", json=said("42 orders"), headers={"Idempotency-Key": "k"})
+        assert answer.status_code == 201
+        assert rows(settings, "SELECT count(*) AS n FROM recordari.items") == [{"n": 1}]
+
+
+async def _cut_off(*_: object) -> bool:
+    raise DatabaseUnavailable
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/items", {"content": "a small note", "session_id": "s"}),
+        ("/v1/items/batch", {"items": [{"content": f"note {n}", "session_id": "s"} for n in range(3)]}),
+        ("/v1/remember_fact", {"content": "Ana lives in Porto"}),
+        ("/v1/sessions/s/messages", {"messages": [{"content": "hello"}, {"content": "again"}]}),
+        ("/v1/sessions/s/notes", {"content": "remember this"}),
+        ("/v1/runs", {"session_id": "s"}),
+        ("/v1/keys", {"name": "laptop", "role": "agent"}),
+        ("/v1/sources", {"name": "handbook"}),
+    ],
+)
+async def test_every_kind_of_write_is_undone_when_its_answer_cannot_be_kept(
+    resources: Resources, settings: Settings, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any]
+) -> None:
+    """A row without its answer would be written twice by the next try."""
+    async with open_door(resources) as door:
+        headers = {"Idempotency-Key": "k", "Recordari-Agent": "helper", "Recordari-User": "ana"}
+        await door.request("POST", "/v1/sessions", json={"session_id": "s"}, headers=headers | {"Idempotency-Key": "0"})
+        before = _counts(settings)
+        with monkeypatch.context() as patched:
+            patched.setattr(HeldWrites, "keep", _cut_off)
+            assert (await door.request("POST", path, json=body, headers=headers)).status_code == 503
+        assert _counts(settings) == before
+        first = await door.request("POST", path, json=body, headers=headers)
+        after = _counts(settings)
+        again = await door.request("POST", path, json=body, headers=headers)
+        assert first.is_success and again.json() == first.json() and after != before
+        assert again.headers["idempotency-replayed"] == "true" and _counts(settings) == after
+
+
+def _counts(settings: Settings) -> dict[str, int]:
+    names = ("items", "sessions", "notes", "runs", "api_keys", "sources", "outbox", "audit")
+    tables = {name: "recordari_queue" if name == "outbox" else "recordari" for name in names}
+    counts = ", ".join(f"(SELECT count(*) FROM {schema}.{name}) AS {name}" for name, schema in tables.items())
+    (row,) = rows(settings, f"SELECT {counts}")
+    return row
+
+
+async def test_what_only_reads_keeps_no_answer(resources: Resources, settings: Settings) -> None:
+    async with open_door(resources) as door:
+        fact = {"content": f"Ana keeps {SECRET}"}
+        item = (await door.request("POST", "/v1/remember_fact", json=fact, headers=ANA)).json()
+        asked: dict[str, Any] = {
+            "json": {"query": f"What is with {SECRET}?"},
+            "headers": {"Idempotency-Key": "k", **ANA},
+        }
+        assert item["id"] in (await door.request("POST", "/v1/recall", **asked)).text
+        assert rows(settings, "SELECT 1 AS n FROM recordari.answers") == []
+        await door.request("POST", f"/v1/items/{item['id']}/forget", headers=ANA)
+        assert item["id"] not in (await door.request("POST", "/v1/recall", **asked)).text
+
+
+async def test_an_answer_goes_with_what_it_shows_and_its_request_is_not_done_again(
+    resources: Resources, settings: Settings
+) -> None:
+    async with open_door(resources) as door:
+        edit: dict[str, Any] = {
+            "json": {"content": f"Ana keeps {SECRET}"},
+            "headers": {"Idempotency-Key": "fact", **ANA},
+        }
+        fact = (await door.request("POST", "/v1/remember_fact", **edit)).json()
+        other: dict[str, Any] = {"json": said("42 orders"), "headers": {"Idempotency-Key": "other"}}
+        await door.request("POST", "/v1/items", **other)
+        await door.request("POST", f"/v1/items/{fact['id']}/forget", headers={"Idempotency-Key": "forget", **ANA})
+        again = await door.request("POST", "/v1/remember_fact", **edit)
+        assert again.status_code == 409 and "forgotten" in again.text and SECRET not in again.text
+        assert rows(settings, "SELECT shows FROM recordari.answers WHERE sealed IS NULL") == [{"shows": []}]
+        assert (await door.request("POST", "/v1/items", **other)).status_code == 201, "others keep their answers"
+
+
+async def test_the_answers_of_an_erased_user_are_gone(resources: Resources, settings: Settings) -> None:
+    async with open_door(resources) as door:
+        run = {"run_id": "r1", "session_id": "s1", "input": {"goal": SECRET}}
+        for user in ("ana", "ben"):
+            keyed = {"Idempotency-Key": user, "Recordari-Agent": "helper", "Recordari-User": user}
+            made = run | {"run_id": f"r-{user}", "session_id": f"s-{user}"}
+            assert (await door.request("POST", "/v1/runs", json=made, headers=keyed)).is_success
+        erasing = await door.request("POST", "/v1/erasures", json={"user_id": "ana"})
+        await run_erasure(resources, door.memory.identity, erasure_id=erasing.json()["erasure_id"])
+        keyed = {"Idempotency-Key": "ana", "Recordari-Agent": "helper", "Recordari-User": "ana"}
+        made = run | {"run_id": "r-ana", "session_id": "s-ana"}
+        again = await door.request("POST", "/v1/runs", json=made, headers=keyed)
+        assert again.status_code == 409 and SECRET not in again.text
+        kept = rows(settings, "SELECT shows FROM recordari.answers WHERE sealed IS NOT NULL")
+        assert len(kept) == 1 and "ana" not in kept[0]["shows"]
 
 
 async def test_answers_stand_encrypted_and_go_after_a_day(resources: Resources, settings: Settings) -> None:

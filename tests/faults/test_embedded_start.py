@@ -275,7 +275,7 @@ def test_a_start_waits_for_the_statements_of_a_killed_server_to_end(place: Place
         connection.pgconn.flush()
         time.sleep(0.2)
         os.kill(postmaster(server), signal.SIGKILL)
-        server.ensure_running()
+        server.revive()
     assert place.rows(server) == place.acknowledged
     server.release()
 
@@ -318,7 +318,7 @@ def test_a_disk_that_fills_up_in_use_loses_no_acknowledged_row(small_disk: Calla
         for _ in range(2000):
             connection.execute(f"INSERT INTO bulk {bulk}")
             connection.commit()
-    server.ensure_running()
+    server.revive()
     assert place.rows(server) == place.acknowledged
     server.release()
 

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 from tests.stored import rows
@@ -88,7 +89,12 @@ def hits(settings: Settings, *files: Path) -> list[str]:
            WHERE n.nspname IN ('recordari', 'recordari_queue') AND c.relkind IN ('r', 'p', 'm')
                AND a.attnum > 0 AND NOT a.attisdropped""",
     )
-    found = []
+    # As the owner, who may see every sample that the planner keeps.
+    samples = "concat_ws(' ', most_common_vals::text, histogram_bounds::text, most_common_elems::text)"
+    found = [
+        f'{row["schemaname"]}."{row["tablename"]}".{row["attname"]} in pg_stats'
+        for row in rows(settings, f"SELECT schemaname, tablename, attname FROM pg_stats WHERE {samples} ~* %s", pattern)
+    ]
     for column in columns:
         table = f'{column["schema_name"]}."{column["table_name"]}"'
         if rows(settings, f'SELECT FROM {table} WHERE "{column["column_name"]}"::text ~* %s LIMIT 1', pattern):
@@ -100,6 +106,13 @@ def hits(settings: Settings, *files: Path) -> list[str]:
             if "qxcanary" in path.name.lower():
                 found.append(str(path))
     return found
+
+
+def analyse(settings: Settings) -> None:
+    """Let the planner take its samples, as autovacuum does from time to time."""
+    assert settings.database_owner_url is not None
+    with psycopg.connect(settings.database_owner_url.get_secret_value(), autocommit=True) as connection:
+        connection.execute("ANALYZE")
 
 
 async def planted(memory: Memory) -> dict[str, Any]:
@@ -137,6 +150,9 @@ async def planted(memory: Memory) -> dict[str, Any]:
             for _ in range(20)
         ]
     )  # fmt: skip
+    await ana.edit_item(facts[0].id, f"Ana loves {next(words)}", reason=f"she said {next(words)}")
+    await ana.invalidate_item(facts[1].id, reason=f"not {next(words)} any more")
+    await ana.give_feedback(facts[2].id, "useful", reason=f"right about {next(words)}")
     await ana.remember(f"{next(words)} " * 2_000, kind="tool_output", source_ref=f"row-{next(words)}")
     await ana.remember(f"{next(words)} " * 20_000, kind="tool_output", source_ref=f"file-{next(words)}")
     await ana.append_episode(f"helped {next(words)}")
@@ -156,6 +172,7 @@ async def test_nothing_of_an_erased_user_is_left_after_kills_in_the_middle(
     settings: Settings, memory: Memory, tmp_path: Path
 ) -> None:
     there = await planted(memory)
+    analyse(settings)
     before = hits(settings, settings.home)
     for layer in (
         "items",
@@ -210,3 +227,20 @@ async def test_an_erasure_that_is_run_again_does_no_harm(memory: Memory) -> None
     again = await erase.run_erasure(memory.resources, memory.identity, erasure_id=str(erased.erasure_id))
     assert again == erased
     assert (await memory.erase_user("ana")).items == 0
+
+
+async def test_what_is_forgotten_leaves_the_reasons_of_the_audit_and_the_samples_of_the_planner(
+    memory: Memory, settings: Settings
+) -> None:
+    """One item is forgotten, the person stays: nothing of its text may be found through the owner's connection."""
+    ana = memory.bound(Identity(tenant_id=memory.identity.tenant_id, role=Role.AGENT)).acting_as(user="ana")
+    facts = [await ana.remember_fact(f"Ana trusts Dr. Qxcanary{n} Zv") for n in range(8)]
+    for fact in facts:
+        await ana.give_feedback(fact.id, "useful", reason="Dr. Qxcanary said so")
+    await settled(memory)
+    analyse(settings)
+    assert any('"audit".reason' in hit for hit in hits(settings))
+    for fact in facts:
+        await ana.forget(fact.id)
+    await settled(memory)
+    assert hits(settings) == []

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from recordari.config import Settings
+from recordari.core.telemetry import get_log
 from recordari.db import migrate
 from recordari.db.database import Database
 from recordari.db.embedded.server import EmbeddedServer
-from recordari.errors import ConfigurationError
+from recordari.errors import ConfigurationError, DatabaseUnavailable
+
+log = get_log(__name__)
 
 DATABASE_NAME = "recordari"
 APP_LOGIN = "recordari"
+LOOK_SECONDS = 0.25
+"""A look reads two small files."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Between tries to start a server that does not start, growing: its disk may be full, or its settings wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +50,55 @@ async def open_address(settings: Settings) -> AsyncIterator[Address]:
     await asyncio.to_thread(server.acquire)
     try:
         await migrate.ensure_database(server.dsn(), DATABASE_NAME)
-        yield Address(
-            dsn=server.dsn(user=APP_LOGIN, database=DATABASE_NAME),
-            owner_dsn=server.dsn(database=DATABASE_NAME),
-            login=APP_LOGIN,
-        )
+        async with looked_after(server):
+            yield Address(
+                dsn=server.dsn(user=APP_LOGIN, database=DATABASE_NAME),
+                owner_dsn=server.dsn(database=DATABASE_NAME),
+                login=APP_LOGIN,
+            )
     finally:
         await asyncio.to_thread(server.release)
+
+
+@asynccontextmanager
+async def looked_after(server: EmbeddedServer) -> AsyncIterator[None]:
+    """Start the server again when it was killed, for as long as the block lasts.
+
+    Every process that uses it does so; the start lock lets one of them start it. A server that was stopped
+    (`recordari db stop`) stays stopped, and a data folder that is gone is not made again.
+    """
+    looking = asyncio.create_task(_look_after(server), name="embedded database")
+    try:
+        yield
+    finally:
+        looking.cancel()
+        with suppress(asyncio.CancelledError):
+            await looking
+
+
+async def _look_after(server: EmbeddedServer) -> None:
+    pause, failures = LOOK_SECONDS, 0
+    while True:
+        await asyncio.sleep(pause)
+        try:
+            is_gone = await _looked(server)
+        except (ConfigurationError, DatabaseUnavailable, OSError) as error:
+            # An `OSError` is no reason to give up either: out of file descriptors, not even a look is possible.
+            pause, failures = min(FIRST_PAUSE * 2**failures, LONGEST_PAUSE), failures + 1
+            log.error("postgres_not_revived", error=error, next_try_in=pause)  # noqa: TRY400 - no trace for an operator
+        else:
+            pause, failures = LONGEST_PAUSE if is_gone else LOOK_SECONDS, 0
+
+
+async def _looked(server: EmbeddedServer) -> bool:
+    """Look once, and revive the server if it is gone; True if it is still not to be seen."""
+    if not await asyncio.to_thread(server.needs_revival):
+        return False
+    await asyncio.to_thread(server.revive)
+    # It may run in another container, or its data folder is gone.
+    is_gone = await asyncio.to_thread(server.needs_revival)
+    log.warning("postgres_is_not_here" if is_gone else "postgres_revived")
+    return is_gone
 
 
 async def bring_up_to_date(settings: Settings, address: Address) -> list[str]:

@@ -9,7 +9,7 @@ which the transaction takes when it begins.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, is_dataclass
 from datetime import datetime
@@ -22,6 +22,7 @@ import psycopg
 import psycopg_pool
 from pgvector.psycopg import register_vector_async
 from psycopg import sql
+from psycopg.pq.abc import PGresult
 from psycopg.rows import BaseRowFactory, args_row, dict_row, kwargs_row, scalar_row
 
 from recordari.core.identity import Identity, TenantId, UserId
@@ -41,6 +42,7 @@ T = TypeVar("T")
 
 queries = Queries(__name__)
 
+PLAN_AS_USUAL: Part = (queries.plan_as_usual, {})
 RETENTION_ROLE = "recordari_retention"
 TENANT_ROLE = "recordari_tenant"  # sees the things of every user of a tenant
 _CONNECTION_ERRORS = (psycopg.OperationalError, psycopg.InterfaceError)
@@ -100,7 +102,7 @@ class Rows:
         parts: list[Part] = [
             (queries.plan_by_index, {}),
             (query, self._parameters(parameters)),
-            (queries.plan_as_usual, {}),
+            PLAN_AS_USUAL,
         ]
         _, answer, _ = await answers_of(self._connection, parts, role=self._role)
         return rows_of(self._connection, answer)
@@ -198,76 +200,91 @@ class Database:
 
         `role` is another database role for its duration (retention, read-only) than the identity has.
         """
-        role = role or _role_of(identity)
-        async with self._begun(_begin(identity.tenant_id, identity.user_id, role)) as connection:
+        role = role or role_of(identity)
+        async with self._begun(_binding(identity.tenant_id, identity.user_id, role)) as connection:
             yield Transaction(connection, identity, role)
 
     async def execute(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows of one query in a transaction of its own, begun and committed in one round trip.
+        """The rows of one query that only reads, in a transaction of its own, begun and committed in one round trip.
 
-        It is planned once for each connection and all tenants, always by an index. The query must be idempotent: it is
-        sent again when a connection is lost, although it may have committed.
+        It is planned once for each connection and all tenants, always by an index.
         """
-        return await self.pipeline(identity, query, parameters)
+        parts = [bind(identity), (query, with_bound({"tenant_id": identity.tenant_id}, parameters))]
+        connection, answers = await self._round_trip(parts, role=role_of(identity))
+        return rows_of(connection, answers[-1])
 
     async def pipeline(
         self,
         identity: Identity,
         query: Query,
         parameters: Mapping[str, Any],
-        following: Callable[[], Iterable[Part]] | None = None,
+        following: Callable[[], Iterable[Part]],
         *,
         thread: str | None = None,
     ) -> list[tuple[Any, ...]]:
-        """The same for several queries, of which the last answers; `following` prepares while the server runs the first.
+        """The same for several queries that write, of which the last answers; `following` prepares while the first runs.
 
+        The queries must be idempotent: they are sent again when a connection is lost, although they may have committed.
         With `thread`, no other transaction writes to that thread before the commit.
         """
         bound = {"tenant_id": identity.tenant_id}
-        rows: list[tuple[Any, ...]] = []
 
-        async def send(connection: Connection) -> None:
-            ready = [_bind(identity, thread), (query, with_bound(bound, parameters))]
-            more = ((part, with_bound(bound, values)) for part, values in following()) if following else None
-            rows.extend(rows_of(connection, (await answers_of(connection, ready, more, role=_role_of(identity)))[-1]))
+        def more() -> Iterator[Part]:
+            return ((part, with_bound(bound, values)) for part, values in following())
 
-        self._pool.give_back(await self._borrow(send))
-        return rows
+        ready = [bind(identity, thread), (query, with_bound(bound, parameters))]
+        connection, answers = await self._round_trip(ready, more, role=role_of(identity))
+        return rows_of(connection, answers[-1])
 
     async def read_batch(self, identity: Identity, batch: Sequence[BatchedQuery[Any]]) -> None:
         """Send queries that only read in one round trip, as a transaction of their own; each then has its answer."""
         bound = {"tenant_id": identity.tenant_id}
+        parts = [bind(identity), *((query.query, query.parameters(bound)) for query in batch)]
+        connection, (_, *answers) = await self._round_trip(parts, role=role_of(identity))
+        for query, answer in zip(batch, answers, strict=True):
+            query.rows = records_of(connection, answer)
+
+    async def _round_trip(
+        self, ready: Sequence[Part], following: Callable[[], Iterable[Part]] | None = None, *, role: str | None
+    ) -> tuple[Connection, list[PGresult]]:
+        """Send a whole transaction in one message; return its answers and the connection, which reads them."""
+        answers: list[PGresult] = []
 
         async def send(connection: Connection) -> None:
-            parts = [_bind(identity), *((query.query, query.parameters(bound)) for query in batch)]
-            _, *answers = await answers_of(connection, parts, role=_role_of(identity))
-            for query, answer in zip(batch, answers, strict=True):
-                query.rows = records_of(connection, answer)
+            answers.extend(await answers_of(connection, ready, following() if following else None, role=role))
 
-        self._pool.give_back(await self._borrow(send))
+        connection = await self._borrow(send)
+        self._pool.give_back(connection)
+        return connection, answers
 
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[QueueTransaction]:
-        async with self._begun(_begin(None, None)) as connection:
+        async with self._begun(_binding(None, None)) as connection:
             yield QueueTransaction(connection)
 
     @asynccontextmanager
-    async def _begun(self, begin: str) -> AsyncIterator[Connection]:
+    async def _begun(self, binding: str) -> AsyncIterator[Connection]:
         """A connection with its transaction begun; committed at the end, or rolled back and the error translated."""
 
         async def start(connection: Connection) -> None:
-            await connection.execute(begin)
+            await connection.execute(f"BEGIN; {binding}")
 
         connection = await self._borrow(start)
         try:
             yield connection
-            await connection.execute("COMMIT")
+            is_held = await self._end(connection)
         except BaseException as error:
             await self._give_up(connection)
-            if (translated := _translated(error)) is None:
+            if (ours := translated(error)) is None:
                 raise
-            raise translated from error
-        self._pool.give_back(connection)
+            raise ours from error
+        if not is_held:
+            self._pool.give_back(connection)
+
+    async def _end(self, connection: Connection) -> bool:
+        """Commit; True if the transaction is held back instead (`HeldWrites`)."""
+        await connection.execute("COMMIT")
+        return False
 
     async def _borrow(self, start: Callable[[Connection], Awaitable[None]]) -> Connection:
         """Take a connection and call `start` on it; one that died while idle is replaced, as nothing was written yet."""
@@ -284,9 +301,9 @@ class Database:
                 await self._give_up(connection)
                 # A statement that took too long is no reason to try it again.
                 if isinstance(error, psycopg.errors.QueryCanceled) or not isinstance(error, _CONNECTION_ERRORS):
-                    if (translated := _translated(error)) is None:
+                    if (ours := translated(error)) is None:
                         raise
-                    raise translated from error
+                    raise ours from error
             else:
                 return connection
         raise DatabaseUnavailable
@@ -298,6 +315,19 @@ class Database:
         ending.add_done_callback(self._ending.discard)
         ending.add_done_callback(lambda _: self._pool.give_back(connection))
         await asyncio.shield(ending)
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether the next transaction becomes a part of one that is held open (`HeldWrites`)."""
+        return False
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Call it once the transactions that ended are committed: at once, unless they are held back."""
+        call()
+
+    def in_steps(self) -> Database:
+        """The database for work in steps that commit one by one, because it can be repeated without harm."""
+        return self
 
     async def ping(self) -> None:
         """Raise `DatabaseUnavailable` unless a query is answered now."""
@@ -320,22 +350,22 @@ class Database:
         return self._pool.statistics()
 
 
-def _begin(tenant_id: TenantId | None, user_id: UserId | None, role: str | None = None) -> str:
-    begin = f"BEGIN; {_bound_to(tenant_id, user_id)}"
-    return f"{begin}; SET LOCAL ROLE {sql.Identifier(role).as_string(None)}" if role else begin
+def _binding(tenant_id: TenantId | None, user_id: UserId | None, role: str | None = None) -> str:
+    binding = _bound_to(tenant_id, user_id)
+    return f"{binding}; SET LOCAL ROLE {sql.Identifier(role).as_string(None)}" if role else binding
 
 
-def _bind(identity: Identity, thread: str | None = None) -> Part:
+def bind(identity: Identity, thread: str | None = None) -> Part:
     """The query that binds a transaction sent as a pipeline; plans in it are made for all tenants."""
     return queries.bind, {
         "tenant": str(identity.tenant_id),
         "user": identity.user_id or "",
-        "role": _role_of(identity) or "none",
+        "role": role_of(identity) or "none",
         "thread": thread,
     }
 
 
-def _role_of(identity: Identity) -> str | None:
+def role_of(identity: Identity) -> str | None:
     """The database role that an identity acts under; None: the application's own."""
     return TENANT_ROLE if identity.spans_users else None
 
@@ -352,7 +382,7 @@ async def _roll_back(connection: Connection) -> None:
         await connection.close()
 
 
-def _translated(error: BaseException) -> RecordariError | None:
+def translated(error: BaseException) -> RecordariError | None:
     """Our error for a driver error that a caller can act on; None for any other."""
     match error:
         case psycopg.errors.AdminShutdown() | psycopg.errors.CrashShutdown() | psycopg.errors.CannotConnectNow():

@@ -24,6 +24,9 @@ Connection = psycopg.AsyncConnection[dict[str, Any]]
 KEPT_FOR = 60.0
 """Seconds until a connection goes through the driver's pool again, which looks at its age."""
 
+RECONNECT_SECONDS = 0.5
+"""The driver's pool waits ever longer between its tries; after this the next request tries at once."""
+
 MIN_SIZE = 2
 """Connections that a process keeps open."""
 
@@ -57,7 +60,7 @@ class Pool:
             max_size=options.max_size,
             timeout=options.timeout,
             max_waiting=options.max_size * 64,
-            reconnect_timeout=5,
+            reconnect_timeout=RECONNECT_SECONDS,
             configure=configure,
             open=False,
         )

@@ -68,10 +68,19 @@ class Resources:
         return replace(self, parts={**self.parts, kind: part})
 
     def forget_tenant(self, tenant_id: TenantId) -> None:
-        for part in self.parts.values():
-            if isinstance(part, RemembersTenants):
-                part.forget_tenant(tenant_id)
+        def forget() -> None:
+            for part in self.parts.values():
+                if isinstance(part, RemembersTenants):
+                    part.forget_tenant(tenant_id)
+
+        forget()
+        self.database.after_commit(forget)
 
     def wake(self, topic: str) -> None:
         """Tell the workers of every process that entries of the topic were committed to the outbox."""
-        self.wakeups.wake(topic)
+        self.database.after_commit(lambda: self.wakeups.wake(topic))
+
+    def in_steps(self) -> Resources:
+        """The same for a verb whose steps commit one by one: it may take long, and repeating it does no harm."""
+        database = self.database.in_steps()
+        return self if database is self.database else replace(self, database=database)

@@ -33,6 +33,7 @@ from starlette.types import Scope
 from recordari.core.identity import Identity, Role, narrowed
 from recordari.errors import Forbidden, InvalidInput, PreconditionFailed, Unauthenticated
 from recordari.kit.problems import Problem
+from recordari.kit.resources import Resources
 from recordari.kit.verbs import Caller
 
 bearer_scheme = HTTPBearer(
@@ -77,7 +78,18 @@ class Requires:
         identity = acting_identity(request, user=user, agent=agent, session=session, run=run)
         if self.role is Role.ADMIN and identity.role is not Role.ADMIN:
             raise Forbidden("this needs a key with the role admin")
-        return Caller(request.app.state.resources, identity)
+        return Caller(resources_of(request), identity)
+
+
+def resources_of(request: Request) -> Resources:
+    """The resources of a request; with an `Idempotency-Key`, those whose writes commit together with its answer.
+
+    What only reads keeps no answer: it might show what was forgotten since.
+    """
+    held: Resources | None = getattr(request.state, "held", None)
+    extra = getattr(request.scope.get("route"), "openapi_extra", None) or {}
+    resources: Resources = request.app.state.resources
+    return resources if held is None or extra.get(CLIENT, {}).get("reads") else held
 
 
 AgentCaller = Annotated[Caller, Depends(Requires(Role.AGENT))]

@@ -73,6 +73,7 @@ async def review_memory(resources: Resources, identity: Identity, /, **_: Any) -
     A weekly job. A second review proposes nothing new.
     """
     require_admin(identity)
+    resources = resources.in_steps()
     identity = replace(identity, user_id=None)  # acting for a user, an administrator would see only that user's rows
     await resources.get(AccessCounts).flush()
     voided = await _void_changed(resources, identity)

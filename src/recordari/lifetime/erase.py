@@ -15,9 +15,10 @@ from uuid import UUID
 
 from recordari.core.identity import Identity, UserId, checked_id, owned_by
 from recordari.core.ids import new_id
+from recordari.core.telemetry import get_log
 from recordari.db import audit, jobs
 from recordari.db.database import RETENTION_ROLE
-from recordari.errors import Conflict, NotFound
+from recordari.errors import Conflict, DatabaseUnavailable, NotFound
 from recordari.kit.resources import Resources
 from recordari.lifetime import storage
 from recordari.lifetime.forget import follow_up, forget_items, redact, remove_discarded
@@ -25,6 +26,8 @@ from recordari.lifetime.journal import complete_journal, restore_tombstones
 from recordari.lifetime.rules import Erasure
 from recordari.sessions.cache import SessionCache
 from recordari.tenants.tenants import require_admin
+
+log = get_log(__name__)
 
 JOB = "erase_user"
 ITEMS_AT_ONCE = 200
@@ -116,6 +119,7 @@ async def _erase_sessions(resources: Resources, identity: Identity, erasure: Era
             return False
         run_ids = [run_id for session in sessions for run_id in session.run_ids]
         await storage.pseudonymise_audit(tx, [*(session.session_id for session in sessions), *run_ids])
+        await storage.empty_answers(tx, [*(session.session_id for session in sessions), *run_ids])
         await storage.delete_sessions(tx, erasure.user_id, sessions)
         await storage.progress(tx, erasure.erasure_id, sessions=len(sessions))
     for session in sessions:
@@ -129,10 +133,12 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
     async with resources.database.transaction(identity) as tx:
         await storage.delete_jobs(tx, erasure.user_id)
     await remove_discarded(resources, identity)
+    await _renew_samples(resources, identity)
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
         await storage.unplace_items(tx, erasure.user_id, before=erasure.requested_at)
         cached = await storage.list_state_sessions(tx, erasure.user_id, before=erasure.requested_at)
         await storage.delete_user(tx, erasure.user_id, before=erasure.requested_at)
+        await storage.empty_answers(tx, [erasure.user_id])
         await storage.pseudonymise_audit(tx, [erasure.user_id])
         finished = await storage.finish_erasure(tx, erasure.erasure_id)
         if finished is not None:
@@ -146,12 +152,22 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
     return finished or await get_erasure(resources, identity, erasure.erasure_id)
 
 
+async def _renew_samples(resources: Resources, identity: Identity) -> None:
+    """Take the user out of the planner's samples; if that takes too long, the database's own upkeep does it later."""
+    try:
+        async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
+            await storage.renew_samples(tx)
+    except DatabaseUnavailable as error:
+        log.warning("samples_left_for_upkeep", error=type(error).__name__)
+
+
 async def reapply_erasures(resources: Resources, identity: Identity, *, file: Path | None = None) -> Reapplied:
     """Apply the journal of erasures again after you restored an older backup; you can repeat it without harm.
 
     `file` is the journal to use; the default is the tenant's own, beside the database.
     """
     require_admin(identity)
+    resources = resources.in_steps()
     restored = await restore_tombstones(resources, identity, file)
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
         items = await storage.find_returned_items(tx)

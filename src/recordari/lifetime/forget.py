@@ -72,6 +72,7 @@ async def forget(
 
     Earlier versions of a fact with the same words are redacted too. `dry_run` only reports the items.
     """
+    resources = resources.in_steps()
     _require_owner(identity, await items.get_item(resources, identity, item_id))
     check_reason(reason)
     async with resources.database.transaction(identity) as tx:
@@ -125,6 +126,7 @@ async def redact(
     tombstones = await storage.bury(tx, buried, now=now)
     followers = await storage.unembed_followers(tx, targets)
     await storage.redact(tx, targets, now=now, keep_place=not of_erased_user)
+    await storage.empty_answers(tx, [*map(str, targets), *(session_id for _, session_id in cascade.sessions)])
     for session in cascade.sessions.values():
         await storage.reset_summary(tx, session)
     await outbox.add(tx, EMBED_TOPIC, followers)

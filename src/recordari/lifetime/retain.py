@@ -83,6 +83,7 @@ async def sweep(resources: Resources, identity: Identity, *, dry_run: bool | Non
     `Conflict` if more than the policy's `safety_share` of the tenant's items would end at once.
     """
     require_admin(identity)
+    resources = resources.in_steps()
     policy = await get_retention_policy(resources, identity)
     planned = await _apply(resources, identity, policy, dry_run=True)
     if policy.dry_run if dry_run is None else dry_run:
@@ -143,11 +144,12 @@ async def _apply_batch(resources: Resources, identity: Identity, action: DecayOu
                 await record(tx, item_ids, redaction, reason="policy")
                 changed = len(redaction.forgotten.item_ids)
             else:
+                ids = [str(item_id) for item_id in item_ids]
                 if action is DecayOutcome.ARCHIVE:
                     changed = await storage.archive_items(tx, item_ids, now=resources.clock())
                 else:
                     changed = await storage.purge_items(tx, item_ids)
-                ids = [str(item_id) for item_id in item_ids]
+                    await storage.empty_answers(tx, ids)
                 await audit.record(tx, f"memory.{action}", "tenant", identity.tenant_id, reason="policy", item_ids=ids)
     except Conflict:
         # Something derived from one of them is held: only that one is left out.
@@ -226,6 +228,7 @@ class DecayResult:
 async def decay(resources: Resources, identity: Identity, /, **_: Any) -> DecayResult:
     """Archive faded items and promote important ones, in all of the tenant's recent memory."""
     require_admin(identity)
+    resources = resources.in_steps()
     await resources.get(AccessCounts).flush()
     now = resources.clock()
     after = FIRST

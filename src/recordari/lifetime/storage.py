@@ -86,9 +86,20 @@ async def redact(tx: Transaction, item_ids: Sequence[UUID], *, now: datetime, ke
 
     `keep_place` keeps their position in their thread, by which their neighbours count.
     """
+    await tx.run(queries.forget_reasons, item_ids=list(item_ids))
+    await tx.run(queries.forget_proposal_reasons, item_ids=list(item_ids))
     entities = await tx.dicts(queries.delete_derived, item_ids=list(item_ids))
     await tx.run(queries.delete_unmentioned, entity_ids=[row["entity_id"] for row in entities])
     return await tx.run(queries.redact, item_ids=list(item_ids), redacted=REDACTED, now=now, keep_place=keep_place)
+
+
+async def empty_answers(tx: Transaction, ids: Sequence[str]) -> int:
+    """Take the text out of kept answers that show one of these ids; returns their number."""
+    return await tx.run(queries.empty_answers, ids=list(ids))
+
+
+async def renew_samples(tx: Transaction) -> None:
+    await tx.run(queries.renew_samples)
 
 
 async def unembed_followers(tx: Transaction, item_ids: Sequence[UUID]) -> list[UUID]:

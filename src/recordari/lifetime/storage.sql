@@ -52,6 +52,27 @@ WITH embedded AS (
 )
 DELETE FROM mentions WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) RETURNING entity_id
 
+-- name: empty_answers
+-- Answers kept by idempotency key that show one of these ids: the key stays used, but what was answered is gone.
+UPDATE answers SET sealed = NULL, shows = '{}'
+WHERE tenant_id = %(tenant_id)s AND sealed IS NOT NULL AND shows && %(ids)s::text[]
+
+-- name: forget_reasons
+-- What people gave as reasons for changes of these items, or of proposals about them.
+SELECT forget_reasons('item', %(item_ids)s::uuid[]::text[]), forget_reasons('proposal', ARRAY(
+    SELECT DISTINCT p.proposal_id::text FROM proposal_inputs p
+    WHERE p.tenant_id = %(tenant_id)s AND p.item_id = ANY(%(item_ids)s::uuid[])))
+
+-- name: forget_proposal_reasons
+-- The same reasons, where a proposal shows them.
+UPDATE proposals SET reason = NULL WHERE tenant_id = %(tenant_id)s AND reason IS NOT NULL AND proposal_id IN (
+    SELECT p.proposal_id FROM proposal_inputs p
+    WHERE p.tenant_id = %(tenant_id)s AND p.item_id = ANY(%(item_ids)s::uuid[]))
+
+-- name: renew_samples
+-- Let the planner sample the ids of items anew.
+SELECT renew_samples()
+
 -- name: delete_unmentioned
 -- Entities that nothing mentions any more.
 DELETE FROM entities e

@@ -159,7 +159,7 @@ async def remember_many(resources: Resources, identity: Identity, items: Sequenc
         raise InvalidInput(f"at most {MAX_BATCH} items at a time; send the rest in another call")
     with resources.telemetry.measured("remember"):
         ready = await make_ready(resources, identity, items)
-        if len(ready.rows) == 1 and ready.rows[0].item.payload is None:
+        if len(ready.rows) == 1 and ready.rows[0].item.payload is None and not resources.database.is_joined:
             (row,) = ready.rows
             if await _write_alone(resources, identity, row):
                 return [_remembered(row, row.item_id, was_new=True)]

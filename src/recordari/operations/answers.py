@@ -1,42 +1,44 @@
-"""Answers to requests with an `Idempotency-Key`: stored encrypted for a day, and sent again."""
+"""Answers to requests with an `Idempotency-Key`: kept encrypted for a day by the transaction that writes, and sent again."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from recordari.core.identity import Identity
-from recordari.core.ids import new_id
 from recordari.core.secrets import open_with, seal_with
+from recordari.db.held import HeldWrites
 from recordari.errors import Conflict, RecordariError
 from recordari.kit.resources import Resources
 from recordari.operations import storage
-from recordari.operations.storage import AnswerClaim
+from recordari.operations.storage import NewAnswer
 
 LIFETIME = timedelta(hours=24)
-SILENCE = timedelta(seconds=60)  # longer than any request: the process that had the claim is dead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotentRequest:
-    """A request with a key: hashes that identify both, and the key that decrypts the answer."""
+    """A request with a key: hashes that identify both, the key that decrypts the answer, and the ids that it names."""
 
     key_hash: bytes
     request_hash: bytes
     opener: bytes
+    names: frozenset[str]
 
     @classmethod
-    def of(cls, identity: Identity, key: str, request: Sequence[bytes]) -> IdempotentRequest:
+    def of(cls, identity: Identity, key: str, request: Sequence[bytes], names: Sequence[str]) -> IdempotentRequest:
         """Hash a request and its key; the key belongs to the credential that sent it."""
+        owners = (identity.user_id, identity.session_id, identity.run_id)
         return cls(
             key_hash=_hash(b"key", identity.actor.encode(), key.encode()),
             request_hash=_hash(b"request", *request),
             opener=_hash(b"opener", key.encode(), *request),
+            names=frozenset([*names, *(str(owner) for owner in owners if owner is not None)]),
         )
 
 
@@ -47,24 +49,19 @@ class SentAnswer:
     body: bytes
 
 
-async def claim(
-    resources: Resources, identity: Identity, request: IdempotentRequest
-) -> AnswerClaim | SentAnswer | None:
-    """Return the right to answer, or the earlier answer; None while another request is about to answer.
+async def find(resources: Resources, identity: Identity, request: IdempotentRequest) -> SentAnswer | None:
+    """Return the earlier answer to a request, if there is one.
 
-    `Conflict` if the key was used for another request.
+    `Conflict` if the key was used for another request, or if the answer showed something that was forgotten since.
     """
-    now = resources.clock()
-    new = AnswerClaim(key_hash=request.key_hash, request_hash=request.request_hash, claim=new_id())
-    async with resources.database.transaction(identity) as tx:
-        if await storage.claim_answer(tx, new, now=now, silent_since=now - SILENCE, expires_at=now + LIFETIME):
-            return new
-        stored = await storage.find_answer(tx, request.key_hash)
+    stored = await storage.find_answer(resources.database, identity, request.key_hash, now=resources.clock())
     if stored is None:
         return None
     if stored.request_hash != request.request_hash:
         raise another_request()
-    return _decrypted(request, stored.sealed) if stored.sealed is not None else None
+    if stored.sealed is None:
+        raise Conflict("this request was done, and what its answer showed was forgotten since; do not send it again")
+    return _decrypted(request, stored.sealed)
 
 
 def another_request() -> RecordariError:
@@ -72,24 +69,48 @@ def another_request() -> RecordariError:
 
 
 async def keep(
-    resources: Resources, identity: Identity, request: IdempotentRequest, claimed: AnswerClaim, answer: SentAnswer
-) -> None:
+    resources: Resources, held: HeldWrites, identity: Identity, request: IdempotentRequest, answer: SentAnswer
+) -> bool:
+    """Commit what the request wrote together with its answer; False if it wrote nothing, and no answer is kept.
+
+    `Conflict` if another copy of the request was faster; then nothing of this one is left.
+    """
     content = {"status": answer.status, "headers": answer.headers, "body": base64.b64encode(answer.body).decode()}
-    sealed = seal_with(request.opener, json.dumps(content).encode())
-    async with resources.database.transaction(identity) as tx:
-        await storage.save_answer(tx, claimed, sealed)
-
-
-async def give_up(resources: Resources, identity: Identity, claimed: AnswerClaim) -> None:
-    """Drop the claim: this request changed nothing, so that the next one may run."""
-    async with resources.database.transaction(identity) as tx:
-        await storage.drop_claim(tx, claimed)
+    now = resources.clock()
+    new = NewAnswer(
+        key_hash=request.key_hash,
+        request_hash=request.request_hash,
+        sealed=seal_with(request.opener, json.dumps(content).encode()),
+        shows=sorted(request.names | ids_in(answer.body)),
+        expires_at=now + LIFETIME,
+    )
+    return await held.keep(identity, storage.parts_of_answer(new, now=now))
 
 
 async def sweep_answers(resources: Resources, identity: Identity, **_: Any) -> int:
     """Delete answers after 24 hours; return how many. An hourly job."""
     async with resources.database.transaction(identity) as tx:
         return await storage.delete_expired(tx, now=resources.clock())
+
+
+def ids_in(body: bytes) -> frozenset[str]:
+    """Every id in a JSON body: the texts in fields named `id`, `…_id`, `ids` or `…_ids`."""
+    try:
+        return frozenset(_ids(json.loads(body))) if body else frozenset()
+    except ValueError:
+        return frozenset()
+
+
+def _ids(value: Any, *, is_id: bool = False) -> Iterator[str]:
+    if isinstance(value, str):
+        if is_id:
+            yield value
+    elif isinstance(value, list):
+        for member in value:
+            yield from _ids(member, is_id=is_id)
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            yield from _ids(member, is_id=name in {"id", "ids"} or name.endswith(("_id", "_ids")))
 
 
 def _decrypted(request: IdempotentRequest, sealed: bytes) -> SentAnswer:

@@ -9,7 +9,9 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recordari.db.database import Transaction
+from recordari.core.identity import Identity
+from recordari.db.database import Database, Transaction
+from recordari.db.pipeline import Part
 from recordari.db.queries import Queries, columns_of
 from recordari.operations.rules import Report, ReportKind
 
@@ -71,40 +73,35 @@ async def count_others(tx: Transaction) -> OtherCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerClaim:
-    """The right to answer under a key: hashes of the key and of the request, and an id of the claim."""
+class NewAnswer:
+    """An encrypted answer under the hashes of its key and its request, with the ids that it shows."""
 
     key_hash: bytes
     request_hash: bytes
-    claim: UUID
+    sealed: bytes
+    shows: list[str]
+    expires_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAnswer:
-    """The request of a key, and the encrypted answer once there is one."""
+    """The request of a key, and the encrypted answer unless it was emptied."""
 
     request_hash: bytes
     sealed: bytes | None
 
 
-async def claim_answer(
-    tx: Transaction, claim: AnswerClaim, *, now: datetime, silent_since: datetime, expires_at: datetime
-) -> bool:
-    """Claim the right to answer; False if another request has answered or is about to."""
-    times = {"now": now, "silent_since": silent_since, "expires_at": expires_at}
-    return await tx.value(queries.claim_answer, **columns_of(claim, **times)) is not None
+async def find_answer(database: Database, identity: Identity, key_hash: bytes, *, now: datetime) -> StoredAnswer | None:
+    rows = await database.execute(identity, queries.find_answer, key_hash=key_hash, now=now)
+    return StoredAnswer(request_hash=rows[0][0], sealed=rows[0][1]) if rows else None
 
 
-async def find_answer(tx: Transaction, key_hash: bytes) -> StoredAnswer | None:
-    return await tx.maybe(queries.find_answer, StoredAnswer, key_hash=key_hash)
-
-
-async def save_answer(tx: Transaction, claim: AnswerClaim, sealed: bytes) -> None:
-    await tx.run(queries.save_answer, key_hash=claim.key_hash, claim=claim.claim, sealed=sealed)
-
-
-async def drop_claim(tx: Transaction, claim: AnswerClaim) -> None:
-    await tx.run(queries.drop_claim, key_hash=claim.key_hash, claim=claim.claim)
+def parts_of_answer(answer: NewAnswer, *, now: datetime) -> list[Part]:
+    """The queries that save an answer; they fail if the key has one already."""
+    return [
+        (queries.delete_expired_answer, {"key_hash": answer.key_hash, "now": now}),
+        (queries.insert_answer, columns_of(answer)),
+    ]
 
 
 async def delete_expired(tx: Transaction, *, now: datetime) -> int:

@@ -58,27 +58,19 @@ SELECT
     (SELECT count(*) FROM runs WHERE tenant_id = %(tenant_id)s) AS runs,
     (SELECT count(*) FROM holds WHERE tenant_id = %(tenant_id)s) AS holds
 
--- name: claim_answer
--- Claim a key: if it is free, has expired, or its claim is silent for too long.
-INSERT INTO answers AS a (tenant_id, key_hash, request_hash, claim, claimed_at, expires_at)
-VALUES (%(tenant_id)s, %(key_hash)s, %(request_hash)s, %(claim)s, %(now)s, %(expires_at)s)
-ON CONFLICT (tenant_id, key_hash) DO UPDATE SET request_hash = excluded.request_hash, claim = excluded.claim,
-    claimed_at = excluded.claimed_at, sealed = NULL, expires_at = excluded.expires_at
-WHERE a.expires_at <= %(now)s
-    OR (a.sealed IS NULL AND a.claimed_at <= %(silent_since)s AND a.request_hash = excluded.request_hash)
-RETURNING claim
-
 -- name: find_answer
 -- The request and the answer of a key.
-SELECT request_hash, sealed FROM answers WHERE tenant_id = %(tenant_id)s AND key_hash = %(key_hash)s
+SELECT request_hash, sealed FROM answers
+WHERE tenant_id = %(tenant_id)s AND key_hash = %(key_hash)s AND expires_at > %(now)s
 
--- name: save_answer
--- Save the answer if the claim is still valid.
-UPDATE answers SET sealed = %(sealed)s WHERE tenant_id = %(tenant_id)s AND key_hash = %(key_hash)s AND claim = %(claim)s
+-- name: delete_expired_answer
+-- Make place for a new answer under a key whose old one has expired.
+DELETE FROM answers WHERE tenant_id = %(tenant_id)s AND key_hash = %(key_hash)s AND expires_at <= %(now)s
 
--- name: drop_claim
--- Drop the claim, so that the next request with the key is run.
-DELETE FROM answers WHERE tenant_id = %(tenant_id)s AND key_hash = %(key_hash)s AND claim = %(claim)s AND sealed IS NULL
+-- name: insert_answer
+-- The answer of a key, in the transaction of what the request wrote.
+INSERT INTO answers (tenant_id, key_hash, request_hash, sealed, shows, expires_at)
+VALUES (%(tenant_id)s, %(key_hash)s, %(request_hash)s, %(sealed)s, %(shows)s, %(expires_at)s)
 
 -- name: delete_expired
 -- Delete expired answers.

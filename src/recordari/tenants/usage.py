@@ -7,6 +7,7 @@ exact count comes first.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -49,6 +50,7 @@ class Usages:
         self._database = database
         self._known: BoundedMap[TenantId, _TenantUsage] = BoundedMap(MOST_TENANTS)
         self._unwritten: dict[tuple[TenantId, date], tuple[int, int]] = {}
+        self._flushing = asyncio.Lock()
         self._later = LaterFlush(self.flush, seconds=seconds, log=log, failure="usage_not_written")
 
     async def admit(self, identity: Identity, *, items: int, size: int, now: datetime) -> None:
@@ -126,14 +128,15 @@ class Usages:
 
     async def flush(self) -> None:
         """Add the admitted writes to the database; on failure they wait for the next flush."""
-        for tenant_id, day in list(self._unwritten):
-            items, size = self._unwritten.pop((tenant_id, day))
-            try:
-                async with self._database.transaction(job_identity(tenant_id, "usage")) as tx:
-                    await storage.add_usage(tx, items=items, size=size, day=day)
-            except BaseException:
-                self._add(tenant_id, day, items, size)
-                raise
+        async with self._flushing:  # one that comes second finds everything written when it ends
+            for tenant_id, day in list(self._unwritten):
+                items, size = self._unwritten.pop((tenant_id, day))
+                try:
+                    async with self._database.transaction(job_identity(tenant_id, "usage")) as tx:
+                        await storage.add_usage(tx, items=items, size=size, day=day)
+                except BaseException:
+                    self._add(tenant_id, day, items, size)
+                    raise
 
     async def close(self) -> None:
         await self._later.close()

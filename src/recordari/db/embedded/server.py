@@ -2,8 +2,8 @@
 
 Several processes may use one data folder at the same time. The first one starts the server with its settings, the
 others join it, and the last one to leave stops it. When a user of the server is killed, the server continues and the
-next one joins it; when the server is killed, the next `acquire` or `ensure_running` starts it again. A data folder is
-never removed, emptied or made again.
+next one joins it; when the server is killed, its users start it again (`db/address.py`), or the next one does. A data
+folder is never removed, emptied or made again.
 
 Beside the data folder `<name>` are `<name>.run` (locks and the socket, open to the server's account only) and
 `<name>.log`. The log holds messages of the server about itself, never a statement or its values.
@@ -113,24 +113,34 @@ class EmbeddedServer:
         self._uses = 0
         self._user_lock: tuple[int, Path] | None = None
 
-    # -- use ---------------------------------------------------------------------------------------
-
     def acquire(self, timeout: float = 60.0) -> None:
         """Use the server: create the data folder if there is none, start the server or join it.
 
         Each `acquire` needs one `release`; the same process may nest them.
         """
         with self._mutex, self._deciding(timeout) as (account, deadline):
+            (self.run_dir / "stopped").unlink(missing_ok=True)
             self._ensure_running(account, deadline)
             if self._user_lock is None:
                 self._user_lock = self._register(account)
                 _in_use.add(self)
             self._uses += 1
 
-    def ensure_running(self, timeout: float = 60.0) -> None:
-        """Start the server again if it died; the number of uses does not change."""
-        with self._mutex, self._deciding(timeout) as (account, deadline):
-            self._ensure_running(account, deadline)
+    def needs_revival(self) -> bool:
+        """Whether the server that this process uses is gone, and nobody stopped it (`stop`)."""
+        return self._is_wanted() and self._postmaster() is None
+
+    def _is_wanted(self) -> bool:
+        return self._uses > 0 and not (self.run_dir / "stopped").exists()
+
+    def revive(self, timeout: float = 60.0) -> None:
+        """Start the server again if it died while this process uses it; never on a data folder that is not there."""
+        with self._mutex:
+            if not self.run_dir.is_dir() or is_vacant(self.data_dir):
+                return
+            with self._deciding(timeout) as (account, deadline):
+                if self._is_wanted():
+                    self._ensure_running(account, deadline)
 
     def release(self) -> None:
         """Leave the server; the last user stops it, unless it was started to stay (`start_detached`)."""
@@ -157,6 +167,7 @@ class EmbeddedServer:
     def start_detached(self, timeout: float = 60.0) -> None:
         """Start the server, or keep the running one, so that it stays when its last user leaves."""
         with self._mutex, self._deciding(timeout) as (account, deadline):
+            (self.run_dir / "stopped").unlink(missing_ok=True)
             self._ensure_running(account, deadline)
             pid_file = self._pid_file()
             if pid_file is not None:
@@ -168,8 +179,9 @@ class EmbeddedServer:
             raise ConfigurationError(f"there is no stop mode {mode!r}; use one of {', '.join(STOP_SIGNALS)}")
         if not self.run_dir.exists():
             return
-        with self._mutex, self._deciding(timeout) as (_, deadline):
+        with self._mutex, self._deciding(timeout) as (account, deadline):
             (self.run_dir / "detached").unlink(missing_ok=True)
+            self._write_private(self.run_dir / "stopped", "", account)  # its users must not start it again
             self._stop(mode, deadline)
 
     def status(self) -> ServerInfo:
@@ -305,8 +317,6 @@ class EmbeddedServer:
         except FileNotFoundError:
             return False
         return pid_file is not None and mark == _identity(pid_file)
-
-    # -- liveness ----------------------------------------------------------------------------------
 
     def _pid_file(self) -> PidFile | None:
         try:

@@ -29,7 +29,7 @@ from recordari.doors.mcp.tools import failed
 from recordari.doors.rest.limits import Hosts
 from recordari.errors import Forbidden, NotFound, RecordariError
 from recordari.kit.problems import public_detail
-from recordari.kit.rest import acting_identity, without_port
+from recordari.kit.rest import acting_identity, resources_of, without_port
 from recordari.tenants.tenants import require_admin
 
 PATH = "/mcp"
@@ -130,7 +130,7 @@ class McpDoor:
         identity = acting_identity(request, **names)
         if self._profile.role is Role.ADMIN:
             require_admin(identity)
-        request.state.memory = Memory(request.app.state.resources, identity)
+        request.state.memory = Memory(resources_of(request), identity)
         await self._manager.handle_request(scope, receive, send)
 
     def _check_origin(self, origin: str | None) -> None:

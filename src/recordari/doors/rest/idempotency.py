@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
-from functools import partial
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recordari.core.identity import Identity
+from recordari.db.held import HeldWrites
 from recordari.doors.rest.limits import STREAMED, replayed
-from recordari.errors import InvalidInput
+from recordari.errors import Conflict, DatabaseUnavailable, InvalidInput, RecordariError
 from recordari.kit.resources import Resources
-from recordari.operations.answers import IdempotentRequest, SentAnswer, another_request, claim, give_up, keep
+from recordari.operations.answers import IdempotentRequest, SentAnswer, another_request, find, keep
 
 KEY = re.compile(r"[\x21-\x7e]{1,200}")
 KEY_PARAMETER: dict[str, Any] = {
@@ -25,16 +25,16 @@ KEY_PARAMETER: dict[str, Any] = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
 }
 KEPT_HEADERS = frozenset({"content-type", "etag", "location"})
-LOOK_SECONDS = 0.1  # pause between looks for the answer of another process
 
 Running: TypeAlias = "asyncio.Future[SentAnswer | None]"
 
 
 class Idempotent:
-    """Stores the answers of requests that carry a key, and sends them again.
+    """Keeps the answers of requests that carry a key, and sends them again.
 
-    A second request in this process waits for the first one's answer; one in another process looks for it in the
-    database.
+    What a request writes is committed together with its answer, so that no crash can separate the two. A copy of it in
+    this process waits for the first one's answer; a copy in another process finds the answer in the database, or is
+    rolled back when it comes to keep its own.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -52,7 +52,7 @@ class Idempotent:
             return
         acting = sorted(value for name, value in scope["headers"] if name.startswith(b"recordari-"))
         parts = [scope["path"].encode(), scope["query_string"], *acting, message.get("body", b"")]
-        request = IdempotentRequest.of(identity, key, parts)
+        request = IdempotentRequest.of(identity, key, parts, _names(scope, acting))
         answer = await self._answer(scope, replayed(message, receive), send, identity, request)
         if answer is not None:
             await _send(answer, send)
@@ -61,60 +61,72 @@ class Idempotent:
         self, scope: Scope, receive: Receive, send: Send, identity: Identity, request: IdempotentRequest
     ) -> SentAnswer | None:
         """The answer of an earlier request; None if this request was served itself."""
-        resources: Resources = scope["app"].state.resources
         running_key = (identity, request.key_hash)
-        while True:
-            if (running := self._running.get(running_key)) is not None:
-                request_hash, first = running
-                if request_hash != request.request_hash:
-                    raise another_request()
-                if (answer := await asyncio.shield(first)) is not None:
-                    return answer
-                continue
-            done: Running = asyncio.get_running_loop().create_future()
-            self._running[running_key] = request.request_hash, done
-            try:
-                claimed = await claim(resources, identity, request)
-                if isinstance(claimed, SentAnswer):
-                    done.set_result(claimed)
-                    return claimed
-                if claimed is not None:
-                    save = partial(keep, resources, identity, request, claimed)
-                    release = partial(give_up, resources, identity, claimed)
-                    done.set_result(await _serve(partial(self._app, scope, receive), send, save, release))
-                    return None
-            finally:
-                del self._running[running_key]
-                if not done.done():
-                    done.set_result(None)
-            await asyncio.sleep(LOOK_SECONDS)
+        while (running := self._running.get(running_key)) is not None:
+            request_hash, first = running
+            if request_hash != request.request_hash:
+                raise another_request()
+            if (answer := await asyncio.shield(first)) is not None:
+                return answer
+        done: Running = asyncio.get_running_loop().create_future()
+        self._running[running_key] = request.request_hash, done
+        kept: SentAnswer | None = None
+        try:
+            resources: Resources = scope["app"].state.resources
+            if (kept := await find(resources, identity, request)) is not None:
+                return kept
+            kept, is_ours = await self._serve(scope, receive, send, identity, request)
+            return None if is_ours else kept
+        finally:
+            del self._running[running_key]
+            done.set_result(kept)
+
+    async def _serve(
+        self, scope: Scope, receive: Receive, send: Send, identity: Identity, request: IdempotentRequest
+    ) -> tuple[SentAnswer | None, bool]:
+        """Serve the request, and commit with its answer before that is sent.
+
+        Returns the kept answer, and whether it is that of this request, which is then sent. It is another's if a copy of
+        the request was faster, or if the connection was lost in the commit, which may have happened.
+        """
+        resources: Resources = scope["app"].state.resources
+        held = HeldWrites(resources.database)
+        scope["state"]["held"] = replace(resources, database=held)
+        messages: list[Message] = []
+
+        async def collect(message: Message) -> None:
+            messages.append(message)
+
+        answer, is_kept = None, False
+        try:
+            await self._app(scope, receive, collect)
+            answer = _sent_answer(messages)
+            if answer is not None and 200 <= answer.status < 300:
+                is_kept = await keep(resources, held, identity, request, answer)
+            elif (earlier := await _found(resources, identity, request)) is not None:
+                return earlier, False
+        except (Conflict, DatabaseUnavailable):
+            if (earlier := await _found(resources, identity, request)) is not None:
+                return earlier, False
+            raise
+        finally:
+            await asyncio.shield(held.roll_back())
+        for message in messages:
+            await send(message)
+        return (answer if is_kept else None), True
 
 
-async def _serve(
-    app: Callable[[Send], Awaitable[None]],
-    send: Send,
-    save: Callable[[SentAnswer], Awaitable[None]],
-    release: Callable[[], Awaitable[None]],
-) -> SentAnswer | None:
-    """Serve the request and save a successful answer before it is sent; release the key after any other."""
-    messages: list[Message] = []
-
-    async def collect(message: Message) -> None:
-        messages.append(message)
-
-    saved = False
+async def _found(resources: Resources, identity: Identity, request: IdempotentRequest) -> SentAnswer | None:
+    """The answer of a copy that was faster, or of a commit whose end was not seen."""
     try:
-        await app(collect)
-        answer = _sent_answer(messages)
-        if answer is not None and 200 <= answer.status < 300:
-            await save(answer)
-            saved = True
-    finally:
-        if not saved:
-            await asyncio.shield(release())
-    for message in messages:
-        await send(message)
-    return answer if saved else None
+        return await find(resources, identity, request)
+    except RecordariError:
+        return None
+
+
+def _names(scope: Scope, acting: list[bytes]) -> list[str]:
+    """The ids in the path and in the headers of a request: if one of them is erased, so is the answer."""
+    return [*scope["path"].split("/")[3:], *(value.decode("utf-8", "replace") for value in acting)]
 
 
 def _key(scope: Scope) -> str | None:
