@@ -1,7 +1,7 @@
 """The routes that mem0's client calls: `MemoryClient(host=…, api_key="rcd_…")` works against this server as it is.
 
-A memory of mem0 is a fact here. Its owner follows from mem0's ids: `user_id` is the user; else `agent_id`, `app_id` or
-`run_id` is the agent. docs/migrate-from-mem0.md lists the differences.
+A memory of mem0 is a fact here. Its owner follows from mem0's ids: `user_id` is the user (or the user that the credential is
+bound to); else `agent_id`, `app_id` or `run_id` is the agent. docs/migrate-from-mem0.md lists the differences.
 """
 
 from __future__ import annotations
@@ -321,8 +321,11 @@ def _memories_of(message: NewMessage, *, infer: bool) -> list[str]:
 
 
 def _owner(caller: Caller, ids: dict[str, str]) -> Owner:
-    """The owner that mem0's ids name; a credential that is bound to one user or agent acts for no other."""
-    if user := ids.get("user_id"):
+    """The owner that mem0's ids name; a credential that is bound to one user or agent acts for no other.
+
+    Who acts for a user writes and finds that user's memories, also under the name of an agent: mem0 has no word for sharing.
+    """
+    if user := ids.get("user_id") or (caller.identity.user_id if ids else None):
         scope, named = Scope.USER, {"user_id": user, "agent_id": ids.get("agent_id")}
     elif other := ids.get("agent_id") or ids.get("app_id") or ids.get("run_id"):
         scope, named = Scope.AGENT, {"user_id": None, "agent_id": other}
