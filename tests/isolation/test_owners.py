@@ -182,9 +182,10 @@ async def test_only_the_owner_and_an_administrator_hold_and_forget_what_all_see(
     fact = await ana.remember_fact("Helper files invoices by month", scope="agent")
     for item_id in (episode.id, fact.id):
         assert (await ben.get_item(item_id)).agent_id == "helper"
-        for refused in (ben.hold(item_id, "blocks"), ben.forget(item_id), ben.forget(item_id, dry_run=True)):
-            with pytest.raises(Forbidden):
-                await refused
+        for other in (ben, bound.acting_as(agent="helper")):
+            for refused in (other.hold(item_id, "blocks"), other.forget(item_id), other.forget(item_id, dry_run=True)):
+                with pytest.raises(Forbidden):
+                    await refused
         assert await memory.list_holds(item_id) == []
     assert await ana.hold(episode.id, "hers")
     with pytest.raises(Conflict, match="rest on 1 memories"):
