@@ -106,7 +106,7 @@ _PLAIN_SUFFIX = re.compile(
 )
 _SEPARATOR = re.compile(
     r"[\"'`*]{0,3}(?:\s(?:for|to|of|on)(?:\s[\w'.-]{1,30}){1,4}?)?\s{0,4}"
-    r"(?P<sign>:=|=>|==|=|:|→|\bis\b(?: now)?:?|\bwas\b:?|\b(?:es|est|ist|lautet|è|é|är|er|je|jest)\b|是|为|は)\s{0,4}"
+    r"(?P<sign>:=|=>|==|=|:|→|\bis\b(?: now)?:?|\bwas\b:?|\b(?:es|est|ist|lautet|è|é|är|er|je|jest)\b:?|是|为|は)\s{0,4}"
     r"(?P<quote>[\"'`]?)"
 )
 _DIRECT = re.compile(r"\s{1,2}(?P<quote>[\"'`]?)")
