@@ -5,6 +5,7 @@
 ## DATA=…             folder of data sets, for the benchmarks that need one
 ## MINUTES=2          how long `make fuzz` lasts
 ## KILLS=200 SEED=1   how often `make faults` kills, and the seed that draws what and when
+## REQUESTS=100000    how many requests `make isolation` sends, drawn by SEED
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -97,12 +98,6 @@ plots: $(VENV)/.installed-dev ## Draw the pictures of the docs again
 	@$(BIN)/python bench/decay_plot.py docs/images/decay.svg
 	@$(BIN)/python bench/posterior.py --plot docs/images/posterior.svg
 
-.PHONY: faults
-faults: $(VENV)/.installed-dev ## The long fault campaigns: many more kills than `make test` makes
-	@RECORDARI_TEST_KILLS=30 RECORDARI_TEST_ITEMS=5000 RECORDARI_TEST_MESSAGES=1000 \
-	    $(BIN)/python -m pytest -m faults tests/faults --timeout 1800 $(ARGS)
-	@RECORDARI_TEST_EXAMPLES=300 $(BIN)/python -m pytest tests/facts/test_truth_machine.py --timeout 7200 $(ARGS)
-
 .PHONY: overload
 overload: $(VENV)/.installed-dev ## A flood of one tenant, 500 listeners, stalled connections, no file descriptors
 	@$(BIN)/python bench/overload.py $(ARGS)
@@ -122,9 +117,15 @@ fuzz: $(VENV)/.installed-dev ## Fuzz the REST API by its own description
 	@$(BIN)/python bench/fuzz.py --minutes $(or $(MINUTES),2) $(ARGS)
 
 .PHONY: faults
-faults: $(VENV)/.installed-dev ## Kill server, worker and database 200 times under writers, and fill or lock the disk (KILLS, SEED)
+faults: $(VENV)/.installed-dev ## Kill server, worker and database 200 times under writers, step clocks, fill and lock disks (KILLS, SEED)
 	@$(BIN)/python bench/faults.py --kills $(or $(KILLS),200) --seed $(or $(SEED),1) $(ARGS)
-	@$(BIN)/python -m pytest -q -m faults tests/faults
+	@RECORDARI_TEST_KILLS=30 RECORDARI_TEST_ITEMS=5000 RECORDARI_TEST_MESSAGES=1000 \
+	    $(BIN)/python -m pytest -m faults tests/faults --timeout 1800
+	@RECORDARI_TEST_EXAMPLES=300 $(BIN)/python -m pytest tests/facts/test_truth_machine.py --timeout 7200
+
+.PHONY: isolation
+isolation: $(VENV)/.installed-dev ## Attack the walls between tenants and users with 100,000 random requests (REQUESTS, SEED)
+	@$(BIN)/python bench/isolation.py --requests $(or $(REQUESTS),100000) --seed $(or $(SEED),1) $(ARGS)
 
 .PHONY: pins
 pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
