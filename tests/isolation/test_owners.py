@@ -176,6 +176,16 @@ async def test_episodes_of_a_user_are_hidden_from_other_users_of_the_agent(memor
     assert (await memory.erase_user("ana")).finished_at is not None
 
 
+@pytest.mark.parametrize("kind", ["episode", "fact", "procedure"])
+async def test_without_a_scope_what_is_written_for_a_user_is_that_users(bound: Memory, kind: str) -> None:
+    ana, ben = (bound.acting_as(user=user, agent="helper") for user in ("ana", "ben"))
+    written = await ana.remember("Ana wants her okapis fed at nine", kind=kind)
+    assert (await ana.get_item(written.id)).scope == "user"
+    with pytest.raises(NotFound):
+        await ben.get_item(written.id)
+    assert (await ben.recall("okapis")).items == ()
+
+
 async def test_only_the_owner_and_an_administrator_hold_and_forget_what_all_see(memory: Memory, bound: Memory) -> None:
     ana, ben = (bound.acting_as(user=user, agent="helper") for user in ("ana", "ben"))
     episode = await ana.append_episode("The price list changed.", scope="agent")

@@ -183,7 +183,7 @@ KINDS: dict[Kind, KindRule] = {
     ),
     Kind.PROCEDURE: KindRule(
         typology=Typology.PROCEDURAL,
-        default_scope=Scope.AGENT,
+        default_scope=Scope.USER,  # what was learnt of a user is that user's
         scopes=_LASTING,
         default_tier=Tier.PERSISTENT,
         tiers=frozenset({Tier.SESSION, Tier.PERSISTENT}),
