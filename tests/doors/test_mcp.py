@@ -149,7 +149,7 @@ async def test_errors_help_the_model_and_show_nothing_of_the_inside(resources: R
         assert "top_k: Input should be less than or equal to 20" in await refused(
             client, "recall", query="tea", top_k=99
         )
-        assert "'session', 'user', 'agent', 'tenant' or 'any'" in await refused(
+        assert "'session', 'user', 'agent', 'tenant', 'history' or 'any'" in await refused(
             client, "recall", query="tea", scope="world"
         )
         assert "tenant_id: is not a known field" in await refused(client, "recall", query="tea", tenant_id="other")

@@ -249,7 +249,8 @@ WITH shown AS (
         SELECT i.item_id FROM items i
         WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.archived_at IS NOT NULL
             AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
-        ORDER BY i.item_id FOR UPDATE SKIP LOCKED)
+        -- Counts of use refer to the row meanwhile, and must not wait for it.
+        ORDER BY i.item_id FOR NO KEY UPDATE SKIP LOCKED)
     RETURNING item_id
 )
 UPDATE vectors v SET archived = false FROM shown s WHERE v.tenant_id = %(tenant_id)s AND v.item_id = s.item_id
