@@ -136,6 +136,13 @@ async def test_episodes_are_pruned_after_ninety_days_tenant_by_tenant(agent: Mem
     (entry,) = [one for one in await agent.list_audit() if one.action == "episode.prune"]
     assert entry.details == {"removed": 1}
 
+    pinned = await agent.append_episode("pinned")
+    await agent.pin_item(pinned.id)
+    as_owner(settings, "UPDATE recordari.items SET created_at = now() - interval '91 days' WHERE content = 'pinned'")
+    await run_job(agent, "prune_episodes")
+    assert await episode_verbs.trim(agent.resources, agent.identity, most=1, keep=0) == 1
+    assert [one.content for one in await agent.last_episodes()] == ["pinned"]
+
     job = JOBS["prune_episodes"]
     assert job.cron == "0 3 * * 0"
     schedule = Schedule(job="prune_episodes", cron=job.cron, spread=job.spread, concurrency=job.concurrency)

@@ -32,6 +32,7 @@ from recordari.errors import InvalidInput, Unauthenticated
 
 MAX_CONTENT_BYTES = 16 * 1024  # R5: an item carries a copy of at most 16 KiB
 PREVIEW_BYTES = 2 * 1024
+TEXT_TYPE = "text/plain; charset=utf-8"
 MAX_SOURCE_REF = 500  # it is in an index, whose entries are bounded
 MAX_LABEL = 1_000
 LABELS = ("speaker", "subject", "predicate", "object", "category")  # short texts beside the content
@@ -305,7 +306,9 @@ class Prepared:
     object: str | None
     confidence: float | None
     category: str | None
-    payload: str | None
+    payload: bytes | None
+    """The whole body, where the content is only a preview of it."""
+    payload_type: str
     payload_key: str | None
     metadata: dict[str, Any]
 
@@ -318,6 +321,7 @@ class Prepared:
 READ_COLUMNS = tuple(column.name for column in fields(Item))
 """The columns of an item that queries return; SQL files write `{item_columns}`."""
 
+BODY_FIELDS = {"payload", "payload_type"}  # of `Prepared`; another table has them
 _OTHER_TYPES = {
     "content_hash": "bytea",
     "event_time": "timestamptz",
@@ -327,7 +331,11 @@ _OTHER_TYPES = {
 }
 WRITTEN_COLUMNS = (
     {"item_id": "uuid"}
-    | {column.name: _OTHER_TYPES.get(column.name, "text") for column in fields(Prepared) if column.name != "payload"}
+    | {
+        column.name: _OTHER_TYPES.get(column.name, "text")
+        for column in fields(Prepared)
+        if column.name not in BODY_FIELDS
+    }
     | {"source_id": "uuid", "thread": "text", "masked": "jsonb"}
     | {"tsv": "tsvector", "terms": "bytea", "tokens": "bytea", "traits": "smallint"}
 )
@@ -377,7 +385,8 @@ def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool)
         object=new.object,
         confidence=new.confidence,
         category=new.category,
-        payload=payload,
+        payload=None if payload is None else payload.encode(),
+        payload_type=TEXT_TYPE,
         payload_key=payload_key(owner, new.kind, source_ref) if payload is not None else None,
         metadata=new.metadata,
     )
@@ -455,6 +464,18 @@ def checked_content(content: str, *, field: str = "content") -> str:
         raise InvalidInput(f"{field} must not be empty", field=field)
     check_text(field, content)
     return content
+
+
+def is_readable(media_type: str) -> bool:
+    """Whether bodies of this media type are text, JSON included; others are shown in Base64."""
+    name = media_type.partition(";")[0].strip().casefold()
+    return name.startswith("text/") or name == "application/json" or name.endswith("+json")
+
+
+def with_body(item: Prepared, body: bytes, media_type: str) -> Prepared:
+    """The item with a body of its own, which its content describes."""
+    key = payload_key(item.owned_by, item.kind, item.source_ref)
+    return replace(item, payload=body, payload_type=media_type, payload_key=key)
 
 
 def elided(content: str) -> tuple[str, str | None]:
