@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from recordari.facts.rules.conflict import Statement, Verdict, ruling
+from recordari.recall.rules.temporal.times import question_interval
 
 DAY_ONE = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -87,8 +88,68 @@ def _share(part: int, whole: int) -> str:
     return f"{part / whole:.3f}" if whole else "–"
 
 
+Bounds = tuple[datetime | None, datetime | None]
+
+
+def times(options: Options) -> None:
+    """Questions in other languages: which stretch of time they ask about."""
+    cases = lines(options.folder / "time_other_languages.jsonl")
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for case in cases:
+        now = _moment(case["now"])
+        assert now is not None
+        wanted = [(_moment(start), _moment(end)) for start, end in [(case["start"], case["end"]), *case["alt"]]]
+        given = _asked_about(case["question"], now)
+        is_right = any(_same_times(given, bounds, now) for bounds in wanted)
+        for key in ("all", case["lang"]):
+            count = counts[key]
+            count["cases"] += 1
+            count["right"] += is_right
+            count["dated"] += wanted[0] != NO_TIME
+            count["given"] += given != NO_TIME
+            count["exact"] += is_right and given != NO_TIME
+            count["false"] += wanted[0] == NO_TIME and given != NO_TIME
+        if not is_right and options.show:
+            shown = [
+                " … ".join(bound.isoformat()[:16] if bound else "" for bound in each) for each in (given, wanted[0])
+            ]
+            options.console.print(f"{case['lang']} {case['question']}: {shown[0]}, not {shown[1]}", highlight=False)
+    table = Table("times", "questions", "right", "precision", "recall", "windows where there is no time")
+    for name, count in sorted(counts.items(), key=lambda pair: (pair[0] != "all", pair[0])):
+        table.add_row(
+            name,
+            str(count["cases"]),
+            _share(count["right"], count["cases"]),
+            _share(count["exact"], count["given"]),
+            _share(count["exact"], count["dated"]),
+            _share(count["false"], count["cases"] - count["dated"]),
+        )
+    options.console.print(table)
+
+
+NO_TIME: Bounds = (None, None)
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _asked_about(question: str, now: datetime) -> Bounds:
+    """Where recall looks when somebody asks with these words."""
+    interval = question_interval(question, now=now, zone=UTC)
+    return (interval.start, interval.end) if interval is not None else NO_TIME
+
+
+def _same_times(given: Bounds, wanted: Bounds, now: datetime) -> bool:
+    """Whether two stretches are the same; an end that is open may be now."""
+    if wanted[0] is not None and wanted[1] is None and given[1] == now:
+        return given[0] == wanted[0]
+    return given == wanted
+
+
 TABLES: dict[str, Callable[[Options], None]] = {
     "judge": judge,
+    "times": times,
 }
 
 

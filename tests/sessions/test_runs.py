@@ -118,10 +118,11 @@ async def test_a_result_may_be_bytes(size: int, agent: Memory) -> None:
     (item,) = (await working.recall("screenshot image/png", source_kinds=["tool_output"])).items
     assert item.content == f"screenshot returned {size:,} bytes of image/png"
     assert item.payload_key == call.result_key is not None
-    read, start = b"", 0
-    while start is not None:
-        part = await working.read_tool_output(call.result_key, start=start, length=100_000)
-        read, start = read + base64.b64decode(part.content), part.next_start
+    part = await working.read_tool_output(call.result_key, length=100_000)
+    read = base64.b64decode(part.content)
+    while part.next_start is not None:
+        part = await working.read_tool_output(call.result_key, start=part.next_start, length=100_000)
+        read += base64.b64decode(part.content)
     assert (read, part.media_type, part.total_bytes) == (body, "image/png", size)
 
 
