@@ -181,7 +181,7 @@ async def test_the_daily_brief_is_stored_and_can_be_read(agent: Memory) -> None:
     """E3: "warn at 80K via the daily brief cron": a readable report of each tenant."""
     agent = at(agent, datetime.now(UTC))  # in one day, whenever the test runs
     await agent.start_run(run_id="good", session_id="s1")
-    await agent.complete_run("good", usage=RunUsage(tokens_in=1_200, tokens_out=300, cost=Decimal("0.25")))
+    await agent.complete_run("good", usage=RunUsage(tokens_in=1_200, tokens_out=300, cost=Decimal("0.0042")))
     for number in range(5):
         await agent.start_run(run_id=f"bad{number}", session_id="s1")
         await agent.fail_run(f"bad{number}", error="no dial tone")
@@ -191,10 +191,10 @@ async def test_the_daily_brief_is_stored_and_can_be_read(agent: Memory) -> None:
     assert report.body.startswith(f"# test: daily brief of {report.day.isoformat()}")
     for line in (
         "- 5 of 6 runs that ended have failed.",
-        "- Sessions: 1 opened, 0 closed.",
-        "- Messages: 1.",
-        "- Runs: 6 started, of which 1 completed, 5 failed and 0 still running.",
-        "- Tokens: 1,200 in, 300 out. Cost: 0.25 USD.",
+        "- 1 session opened and 0 closed; 1 message.",
+        "- 6 runs started (1 completed, 5 failed), with 0 tool calls.",
+        "- Agents at work: sdr (6 runs, 5 failed).",
+        "- Spent: 1,200 tokens in and 300 out; cost 0.0042 USD.",
         "- Episodes: 0 of 100,000 (0%).",
     ):
         assert line in report.body.splitlines()

@@ -13,7 +13,16 @@ from functools import cache
 from typing import Any, get_type_hints
 from uuid import UUID
 
-from recordari.core.checks import TypeCheck, check_moment, check_text, check_times, check_type, json_text, type_checks
+from recordari.core.checks import (
+    TEXT_TYPE,
+    TypeCheck,
+    check_moment,
+    check_text,
+    check_times,
+    check_type,
+    json_text,
+    type_checks,
+)
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import (
     AgentId,
@@ -32,7 +41,6 @@ from recordari.errors import InvalidInput, Unauthenticated
 
 MAX_CONTENT_BYTES = 16 * 1024  # R5: an item carries a copy of at most 16 KiB
 PREVIEW_BYTES = 2 * 1024
-TEXT_TYPE = "text/plain; charset=utf-8"
 MAX_SOURCE_REF = 500  # it is in an index, whose entries are bounded
 MAX_LABEL = 1_000
 LABELS = ("speaker", "subject", "predicate", "object", "category")  # short texts beside the content
@@ -464,18 +472,6 @@ def checked_content(content: str, *, field: str = "content") -> str:
         raise InvalidInput(f"{field} must not be empty", field=field)
     check_text(field, content)
     return content
-
-
-def is_readable(media_type: str) -> bool:
-    """Whether bodies of this media type are text, JSON included; others are shown in Base64."""
-    name = media_type.partition(";")[0].strip().casefold()
-    return name.startswith("text/") or name == "application/json" or name.endswith("+json")
-
-
-def with_body(item: Prepared, body: bytes, media_type: str) -> Prepared:
-    """The item with a body of its own, which its content describes."""
-    key = payload_key(item.owned_by, item.kind, item.source_ref)
-    return replace(item, payload=body, payload_type=media_type, payload_key=key)
 
 
 def elided(content: str) -> tuple[str, str | None]:

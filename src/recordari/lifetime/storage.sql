@@ -7,13 +7,13 @@ WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.anonym
 ORDER BY i.item_id FOR UPDATE OF i
 
 -- name: resting_only_on
--- What was derived from these items and from nothing else.
+-- What was derived from these items and from nothing else; a summary quotes each of its sources, and goes with any of them.
 SELECT DISTINCT e.item_id FROM evidence e
 JOIN items i ON i.tenant_id = e.tenant_id AND i.item_id = e.item_id AND i.anonymized_at IS NULL
 WHERE e.tenant_id = %(tenant_id)s AND e.source_item_id = ANY(%(item_ids)s) AND e.item_id <> ALL(%(item_ids)s)
-    AND NOT EXISTS (
+    AND (i.kind = 'session_summary' OR NOT EXISTS (
         SELECT FROM evidence o
-        WHERE o.tenant_id = e.tenant_id AND o.item_id = e.item_id AND o.source_item_id <> ALL(%(item_ids)s))
+        WHERE o.tenant_id = e.tenant_id AND o.item_id = e.item_id AND o.source_item_id <> ALL(%(item_ids)s)))
 
 -- name: bury
 -- Tombstones of items: by their reference and by what they say. Summaries are made again and have none.

@@ -6,9 +6,10 @@ import base64
 from dataclasses import dataclass
 from uuid import UUID
 
+from recordari.core.checks import TEXT_TYPE, is_readable
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Role, Scope, owned_by
-from recordari.core.items import TEXT_TYPE, Item, is_readable
+from recordari.core.items import Item
 from recordari.core.text import LONGEST_CHARACTER, characters_begun
 from recordari.db.database import READ_ONLY, Transaction
 from recordari.errors import Conflict, InvalidInput, NotFound

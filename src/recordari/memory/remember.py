@@ -26,7 +26,6 @@ from recordari.core.items import (
     Trust,
     payload_key,
     prepared,
-    with_body,
 )
 from recordari.db import outbox
 from recordari.db.database import Transaction
@@ -214,12 +213,18 @@ async def make_ready(
             if clean.problem is not None:
                 raise clean.problem
             item = prepared(clean.new, identity, now=now, is_admin=is_admin)
-            items.append(with_body(item, *bodies[index]) if bodies and index in bodies else item)
+            items.append(_with_body(item, *bodies[index]) if bodies and index in bodies else item)
             masked.append(clean.masked)
     size = sum(len(item.content) for item in items) + sum(len(body) for body, _ in (bodies or {}).values())
     await resources.get(Usages).admit(identity, items=len(items), size=size, now=now)
     rows = await _rows(resources, identity, items, masked)
     return Ready(rows=tuple(rows), objects=await _store_large_bodies(resources, identity, rows))
+
+
+def _with_body(item: Prepared, body: bytes, media_type: str) -> Prepared:
+    """The item with a body of its own, which its content describes."""
+    key = payload_key(item.owned_by, item.kind, item.source_ref)
+    return replace(item, payload=body, payload_type=media_type, payload_key=key)
 
 
 def with_source_ref(row: Row, source_ref: str) -> Row:

@@ -15,10 +15,10 @@ from uuid import UUID
 
 from pydantic import Field
 
-from recordari.core.checks import check_moment, check_text, check_times, json_text
+from recordari.core.checks import check_moment, check_text, check_times, is_readable, json_text
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import AgentId, Owner, RunId, SessionId, UserId, checked_id, owned_by
-from recordari.core.items import Item, is_readable
+from recordari.core.items import Item
 from recordari.errors import Conflict, InvalidInput
 
 EPISODES_GIVEN = 10  # E2
