@@ -13,16 +13,7 @@ from functools import cache
 from typing import Any, get_type_hints
 from uuid import UUID
 
-from recordari.core.checks import (
-    TEXT_TYPE,
-    TypeCheck,
-    check_moment,
-    check_text,
-    check_times,
-    check_type,
-    json_text,
-    type_checks,
-)
+from recordari.core.checks import TypeCheck, check_moment, check_text, check_times, check_type, json_text, type_checks
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import (
     AgentId,
@@ -315,8 +306,7 @@ class Prepared:
     confidence: float | None
     category: str | None
     payload: bytes | None
-    """The whole body, where the content is only a preview of it."""
-    payload_type: str
+    payload_type: str | None = None
     payload_key: str | None
     metadata: dict[str, Any]
 
@@ -329,7 +319,7 @@ class Prepared:
 READ_COLUMNS = tuple(column.name for column in fields(Item))
 """The columns of an item that queries return; SQL files write `{item_columns}`."""
 
-BODY_FIELDS = {"payload", "payload_type"}  # of `Prepared`; another table has them
+_OF_PAYLOADS = {"payload", "payload_type"}
 _OTHER_TYPES = {
     "content_hash": "bytea",
     "event_time": "timestamptz",
@@ -339,11 +329,7 @@ _OTHER_TYPES = {
 }
 WRITTEN_COLUMNS = (
     {"item_id": "uuid"}
-    | {
-        column.name: _OTHER_TYPES.get(column.name, "text")
-        for column in fields(Prepared)
-        if column.name not in BODY_FIELDS
-    }
+    | {each.name: _OTHER_TYPES.get(each.name, "text") for each in fields(Prepared) if each.name not in _OF_PAYLOADS}
     | {"source_id": "uuid", "thread": "text", "masked": "jsonb"}
     | {"tsv": "tsvector", "terms": "bytea", "tokens": "bytea", "traits": "smallint"}
 )
@@ -394,7 +380,6 @@ def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool)
         confidence=new.confidence,
         category=new.category,
         payload=None if payload is None else payload.encode(),
-        payload_type=TEXT_TYPE,
         payload_key=payload_key(owner, new.kind, source_ref) if payload is not None else None,
         metadata=new.metadata,
     )

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from recordari.core.cache import each
-from recordari.core.checks import Progress
+from recordari.core.checks import TEXT_TYPE, Progress
 from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
 from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice, owned_by, session_thread
 from recordari.core.ids import new_id
@@ -412,7 +412,7 @@ async def _save_body(tx: Transaction, item_id: UUID, row: Row, object_key: str |
         row.item.payload_key,
         size=len(body),
         sha256=hashlib.sha256(body).digest(),
-        media_type=row.item.payload_type,
+        media_type=row.item.payload_type or TEXT_TYPE,
         body=None if object_key else body,
         object_key=object_key,
     )
