@@ -137,13 +137,37 @@ def _is_about_another(newer: Statement, older: Statement, new: Reading, old: Rea
     """Another person, thing or identifier."""
     if not old.identifiers <= new.all_identifiers or not new.identifiers <= old.all_identifiers:
         return True
-    if is_of_another_day(new, old) or _names_other_relative(new, old) or _names_other_possession(new, old):
+    if is_of_another_day(new, old) or _is_of_other_hours(new, old) or _is_of_other_age(new, old):
+        return True
+    if _names_other_relative(new, old) or _names_other_possession(new, old):
         return True
     if old.speaks_of_self:
         if newer.speaker and older.speaker and normalised(newer.speaker) != normalised(older.speaker):
             return True
         return _speaks_of_somebody(new, old)
     return bool(old.subject) and not _is_same_subject(new, old)
+
+
+def _is_of_other_hours(new: Reading, old: Reading) -> bool:
+    """The morning shift, and the night shift."""
+    one, other = (
+        {token.text for token in each.tokens if "daypart" in token.labels and token.place < each.verb}
+        for each in (new, old)
+    )
+    return bool(one) and bool(other) and one != other
+
+
+def _is_of_other_age(new: Reading, old: Reading) -> bool:
+    """The old kitchen, and the new kitchen."""
+    ages = [{_AGES[token.text] for token in each.tokens if token.text in _AGES} for each in (new, old)]
+    return all(ages) and ages[0] != ages[1]
+
+
+_AGES = dict.fromkeys(
+    """old alte alter altes alten ancien ancienne vieux vieille viejo vieja antiguo antigua velho velha vecchio
+    vecchia oude""".split(),
+    "old",
+) | dict.fromkeys("new neue neuer neues neuen nouveau nouvelle nuevo nueva novo nova nuovo nuova nieuwe".split(), "new")
 
 
 def _names_other_relative(new: Reading, old: Reading) -> bool:
@@ -193,6 +217,8 @@ def _speaks_of_somebody(new: Reading, old: Reading) -> bool:
     """Whether the newer leaves the first person of the older for somebody with a name."""
     if new.labels & {"me", "my"} or not old.labels & {"me", "my"}:
         return False
+    if new.subject and not any(map(old.mentions, new.subject)):
+        return True
     return any(not old.mentions(token) and (token.is_name or not token.place) for token in new.subject)
 
 
@@ -205,7 +231,10 @@ def _is_same_subject(new: Reading, old: Reading) -> bool:
     # The newer may name the thing that the older says something about.
     if "lead" in old.labels and "lead" in new.labels and "now" in new.labels:
         return bool(old.predicate) and not new.lacks(old.predicate)
-    return bool(new.labels & {"takeover", "rename"}) and any(new.mentions(token) for token in old.predicate)
+    is_renamed = {"name", "now"} <= new.labels and "name" in old.labels
+    return (is_renamed or bool(new.labels & {"takeover", "rename"})) and any(
+        new.mentions(token) for token in old.predicate
+    )
 
 
 def _all_names(tokens: Sequence[Token]) -> bool:
