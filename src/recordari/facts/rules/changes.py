@@ -152,7 +152,8 @@ def other_favourite(new: Reading, old: Reading) -> bool:
 
 def _favoured(reading: Reading) -> Token | None:
     for token in reading.tokens:
-        if "favourite" in token.labels:
+        is_said = any("be" in each.labels and each.clause == token.clause for each in reading.tokens)
+        if "favourite" in token.labels and is_said:
             place = token.place + (-1 if reading.words.code in {"fr", "es", "pt", "it"} else 1)
             return reading.tokens[place] if 0 <= place < len(reading.tokens) else None
     return None

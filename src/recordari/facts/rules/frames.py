@@ -99,7 +99,7 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
     told = before or after
     if not any(alike(token.key, each.key) for token in shared for each in told):
         return False  # what they share says nothing about the value
-    if any(qualifies(new, old, token) or _is_turned(new, old, token) for token in shared):
+    if any(qualifies(new, old, token) or is_turned(new, old, token) for token in shared):
         return False
     if new.labels & CHANGES:
         return True
@@ -108,7 +108,7 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
         token
         for token in new.contents
         if token.clause == clause
-        and token.place > shared[0].place
+        and (token.place > shared[0].place or not before)
         and not old.mentions(token)
         and not is_occasion(new, token)
         and "contact" not in token.labels
@@ -189,7 +189,7 @@ def is_of_another_day(new: Reading, old: Reading) -> bool:
     return any(one.differs(two) for one in dates[0] for two in dates[1] if one.kind == two.kind)
 
 
-def _is_turned(new: Reading, old: Reading, token: Token) -> bool:
+def is_turned(new: Reading, old: Reading, token: Token) -> bool:
     """Whether the same word is led in otherwise: the flight *to* and the flight *from* Oslo."""
     same = next((each for each in old.contents if alike(each.key, token.key)), None)
     if same is None or not same.place or not token.place:

@@ -103,6 +103,8 @@ def _differing(one: list[Token], other: list[Token]) -> Slot | None:
     fresh, lost = one[first : len(one) - last], other[first : len(other) - last]
     if not first or not fresh or not lost or not (_is_phrase(fresh) and _is_phrase(lost)):
         return None
+    if any(alike(each.key, token.key) for each in fresh for token in lost if token.is_content):
+        return None
     return Slot(new=tuple(fresh), old=tuple(lost), before=tuple(other[:first]), after=tuple(other[len(other) - last :]))
 
 

@@ -102,7 +102,10 @@ def _taste(reading: Reading) -> bool | None:
     likes, hates = "like" in reading.labels, "hate" in reading.labels
     if likes == hates:
         return None if not hates else False
-    return likes != (reading.is_negated or {"not", "more"} <= reading.labels) if likes else reading.is_negated
+    place = next(token.place for token in reading.tokens if token.labels & {"like", "hate"})
+    clause = reading.tokens[place].clause
+    is_denied = any(token.labels & {"not", "longer"} and token.clause == clause for token in reading.tokens)
+    return likes != (is_denied or {"not", "more"} <= reading.labels) if likes else is_denied
 
 
 def _has_other_scope(new: Reading, old: Reading) -> bool:
