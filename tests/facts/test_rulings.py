@@ -136,17 +136,6 @@ async def test_a_wish_ends_an_earlier_one_whether_it_was_stated_or_learnt(
     assert (await live(ana, was), await live(ana, becomes)) == (set(), {"Quote prices in euros from now on"})
 
 
-async def test_a_wish_in_a_message_ends_the_stated_one_and_recall_gives_only_the_new_one(ana: Memory) -> None:
-    await fact(ana, "Please answer me in English")
-    await ana.remember(
-        "From now on please always answer me in Swedish.", session_id="s1", event_time=JANUARY + timedelta(days=3)
-    )
-    await settled(ana)
-    found = [item.content for item in (await ana.recall("In which language do I answer?", scope="user")).items]
-    assert not [content for content in found if "English" in content]
-    assert [content for content in found if "Swedish" in content]
-
-
 async def test_rulings_are_listed_and_undone_over_rest(resources: Resources) -> None:
     async with open_door(resources) as door:
         ana = door.memory.acting_as(user="ana")

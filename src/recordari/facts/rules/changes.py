@@ -128,6 +128,8 @@ _WITH = frozenset("with mit avec con com met by von par por da door".split())
 def renamed(new: Reading, old: Reading) -> bool:
     """A thing or a person has another name."""
     if "rename" in new.labels and "name" in old.labels:
+        if new.subject and not any(map(old.mentions, new.subject)):
+            return False  # another thing got that name
         return any(old.mentions(token) for token in new.contents) and bool(fresh_words(new, old))
     if "name" not in old.labels or not old.predicate or new.is_negated:
         return False

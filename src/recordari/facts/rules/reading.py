@@ -23,6 +23,8 @@ DETERMINERS = {
         "nl": "de het een deze dit",
     }.items()
 }
+_BEFORE_NOUNS = frozenset().union(*DETERMINERS.values(), "alla della dalla nella".split()) - {"de", "des"}
+"""Of all languages: the one of a short text is a guess."""
 _WITHOUT_MEANING = frozenset({"function", "me", "my", "third", "their", "be"})
 _PRESENT_FORMS = frozenset("is are am i'm we're he's she's they're it's ".split())
 _PAST_FORMS = frozenset({"was", "were", "had"})
@@ -166,10 +168,13 @@ class Reading:
             token.text for token in self.contents if self._is_id(token) and token.place < self.verb
         }
 
+    def _is_article(self, place: int) -> bool:
+        return self.tokens[place].text in _BEFORE_NOUNS | self.determiners
+
     def _is_identifier(self, value: Value) -> bool:
         """ "Order 17 is due", "we paid the order 17"; not "listens on port 17"."""
         is_named = value.kind == "number" and bool(value.unit) and value.place > 1
-        return is_identifier(value, self.verb) or (is_named and self.tokens[value.place - 2].text in self.determiners)
+        return is_identifier(value, self.verb) or (is_named and self._is_article(value.place - 2))
 
     @cached_property
     def all_identifiers(self) -> frozenset[str]:
