@@ -22,6 +22,7 @@ from uuid import UUID
 from rich.console import Console
 from rich.table import Table
 
+import extraction as kept
 from recordari.facts.rules.conflict import Statement, Verdict, ruling
 
 DAY_ONE = datetime(2026, 1, 1, tzinfo=UTC)
@@ -87,8 +88,20 @@ def _share(part: int, whole: int) -> str:
     return f"{part / whole:.3f}" if whole else "–"
 
 
+def extraction(options: Options) -> None:
+    """Messages: which of them give facts, and which."""
+    kept.extraction(options.folder, options.console, options.show)
+
+
+def coverage(options: Options) -> None:
+    """Long conversations: which turns give facts."""
+    kept.coverage(options.folder.parent, options.console)
+
+
 TABLES: dict[str, Callable[[Options], None]] = {
     "judge": judge,
+    "extraction": extraction,
+    "coverage": coverage,
 }
 
 

@@ -27,6 +27,7 @@ from recordari.db.pool import MIN_SIZE, PoolOptions
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.events.follow import Feeds
 from recordari.facts.language import LLM, ModelRules, OfflineRules
+from recordari.facts.rules.learning import learning_of
 from recordari.kit.resources import Resources
 from recordari.knowledge.reader import Extractor
 from recordari.learning.consolidate import Distiller, OfflineDistiller
@@ -98,7 +99,11 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             reranker=reranker,
             secrets=Secrets(home=settings.home, key=_plain(settings.secret_key)),
             parts=parts,
-            tenant_settings={"privacy": PrivacyPolicy.read, "context": ContextSettings.read},
+            tenant_settings={
+                "privacy": PrivacyPolicy.read,
+                "context": ContextSettings.read,
+                "learning": learning_of,
+            },
             count_tokens=make_token_counter(settings.token_counter),
             telemetry=telemetry,
             job_names=frozenset(schedule.JOBS),
