@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 from recordari.core.items import MAX_LABEL
 from recordari.errors import ProviderError
 from recordari.facts.rules.conflict import KEEP, Ruling, Statement, Verdict, is_newer, ruling
+from recordari.facts.rules.durable import category_of
 from recordari.facts.rules.extraction import EXAMINED, LONGEST, MOST_FACTS, ExtractedFact, facts_in
 from recordari.facts.rules.learning import Learning
 from recordari.models.language import LanguageModel, fenced
@@ -35,6 +36,14 @@ class LLM(Protocol):
 
     async def judge(self, statement: Statement, others: Sequence[Statement]) -> Sequence[Ruling]:
         """For each of the others, rule whether the newer of the two ends the older."""
+
+
+class OfflineCategories:
+    """The category of a stated fact, by its wording."""
+
+    def category(self, text: str) -> str | None:
+        found = category_of(text)
+        return str(found) if found is not None else None
 
 
 class OfflineRules:

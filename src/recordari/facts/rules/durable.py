@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from recordari.core.text import STOP_WORDS
 from recordari.facts.rules.clauses import Clause
-from recordari.facts.rules.spoken import Speech
+from recordari.facts.rules.spoken import Speech, speech_of
 
 FEWEST_WORDS = 3
 NEAR = 24
@@ -87,6 +87,16 @@ def worth_of(clause: Clause, speech: Speech) -> Worth | None:
     if subject_of(text, speech) is Subject.THING and speech.has("causal", text) and speech.has("verb", text):
         return Worth(category=Category.LEARNING, confidence=0.6)
     return _stated(text, speech)
+
+
+def is_statement(clause: Clause, speech: Speech) -> bool:
+    """Whether a clause says that something is so, be it lasting or not."""
+    text = clause.text
+    if clause.is_question or clause.is_conditional or _is_request(clause, speech) or not _says_something(text, speech):
+        return False
+    if any(speech.has(name, text) for name in ("mood", "would", "maybe")):
+        return False
+    return speech.has("verb", text) or any(_VERB_ENDING.match(word) for word in _WORD.findall(text)[1:])
 
 
 def _says_something(text: str, speech: Speech) -> bool:
@@ -241,3 +251,21 @@ def _topic(text: str, speech: Speech, subject: Subject) -> Category:
         return Category.PERSONAL if is_home else Category.WORKFLOW
     is_own = subject in {Subject.ME, Subject.MINE} and not speech.starts("our", text)
     return Category.PERSONAL if is_own else Category.WORKFLOW
+
+
+def category_of(text: str) -> Category | None:
+    """The category of a fact that somebody states; None in a language without word lists."""
+    speech = speech_of(text)
+    if speech is None:
+        return None
+    if _is_decision(text, speech):
+        return Category.DECISION
+    if speech.has("learn", text):
+        return Category.LEARNING
+    if speech.has("like", text) or _is_request(Clause(text=text), speech):
+        return Category.PREFERENCE
+    subject = subject_of(text, speech)
+    if subject is Subject.THING and speech.has("causal", text):
+        return Category.LEARNING
+    is_person = subject in {Subject.NAME, Subject.IT} or (subject is Subject.THING and speech.starts("user", text))
+    return _topic(text, speech, Subject.ME if is_person else subject)

@@ -11,16 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from recordari.facts.rules.claims import SELF, claims_of
+from recordari.core.text import terms
+from recordari.facts.rules.claims import SELF, Claim, claims_of
 from recordari.facts.rules.clauses import EXAMINED, Clause, aside_of, clauses_of, sentences_of
 from recordari.facts.rules.dating import dated
-from recordari.facts.rules.durable import Category, Form, Subject, Worth, is_past, subject_of, worth_of
+from recordari.facts.rules.durable import Category, Form, Subject, Worth, is_past, is_statement, subject_of, worth_of
 from recordari.facts.rules.naming import Names, name_of, person_in, with_person
 from recordari.facts.rules.spoken import Speech, speech_of
 
 __all__ = ["EXAMINED", "LONGEST", "MOST_FACTS", "NOT_PEOPLE", "Category", "ExtractedFact", "facts_in", "sentences_of"]
 
 MOST_FACTS = 8  # of one text
+FEWEST_TERMS = 3
 LONGEST = 400  # characters of a fact
 NOT_PEOPLE = frozenset({"assistant", "ai", "bot", "system", "tool", "agent", "model", "function"})
 _CALLED = re.compile(r"[\s:]{0,3}([\w'’ -]{1,40}?)(?=[,.;!?]|$|\s(?:and|und|et|y|e|en|not|nicht)\s)")
@@ -55,6 +57,15 @@ def facts_in(text: str, *, speaker: str | None = None, at: datetime | None = Non
     return tuple(facts.values())
 
 
+def states_something(text: str) -> bool:
+    """Whether a text says anything at all that is no question, request or small talk: "ok" and "Thanks, bye!" do not."""
+    text = text[:EXAMINED].replace("’", "'")
+    speech = speech_of(text)
+    if speech is None:
+        return len(terms(text)) >= FEWEST_TERMS
+    return any(is_statement(clause, speech) for clause in clauses_of(text, speech))
+
+
 def _kept(text: str, speech: Speech) -> Iterator[tuple[Clause, Worth]]:
     """The clauses that are worth keeping; "she" is the person named before."""
     person: str | None = None
@@ -86,6 +97,8 @@ def _fact(clause: Clause, worth: Worth, speech: Speech, name: str | None, at: da
         is_over = is_past(text, speech) and worth.category is not Category.DECISION
         content = dated(content, at=at, speech=speech, is_past=is_over)
     claim = claims[0] if claims else None
+    if worth.form is Form.CALLED and (value := _called(text, speech)) is not None:
+        claim = Claim(subject=(name or SELF).casefold(), predicate="is named", object=value)
     return ExtractedFact(
         content=content,
         category=worth.category,
@@ -101,15 +114,19 @@ def _content(text: str, worth: Worth, speech: Speech, name: str | None) -> str |
     if name is None:
         return text
     if worth.form is Form.CALLED:
-        opening = speech.find("callme", text)
-        value = _CALLED.match(text, opening.end) if opening is not None else None
-        if value is None or not value[1].strip():
-            return None
-        return speech.texts["called"].format(name=name, value=value[1].strip())
+        value = _called(text, speech)
+        return speech.texts["called"].format(name=name, value=value) if value is not None else None
     names = Names(speaker=name, speech=speech)
     if worth.form is Form.WISH:
         return speech.texts["wish"].format(name=name, text=names.in_wish(text))
     return names.resolved(text)
+
+
+def _called(text: str, speech: Speech) -> str | None:
+    """The name that somebody wants to be called by."""
+    opening = speech.find("callme", text)
+    value = _CALLED.match(text, opening.end) if opening is not None else None
+    return value[1].strip() or None if value is not None else None
 
 
 def _subject(text: str, worth: Worth, speech: Speech, name: str | None) -> str | None:

@@ -26,7 +26,7 @@ _FIELDS = frozenset({"instructions", "never", "categories", "agents"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class UnwantedTopic:
     name: str
     words: frozenset[str]
 
@@ -40,7 +40,7 @@ class OwnCategory:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learning:
     instructions: str = ""
-    never: tuple[Topic, ...] = ()
+    never: tuple[UnwantedTopic, ...] = ()
     categories: tuple[OwnCategory, ...] = ()
 
     def refused(self, fact: ExtractedFact) -> str | None:
@@ -121,10 +121,10 @@ def _learning(value: Any) -> Learning:
     )
 
 
-def _topic(value: Any) -> Topic:
+def _topic(value: Any) -> UnwantedTopic:
     row = {"name": value} if isinstance(value, str) else value
     name, words = _named(row, "never", "words")
-    return Topic(name=name, words=frozenset(word for text in (name, *words) for word in terms(text)))
+    return UnwantedTopic(name=name, words=frozenset(word for text in (name, *words) for word in terms(text)))
 
 
 def _category(value: Any) -> OwnCategory:

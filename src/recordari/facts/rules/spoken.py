@@ -36,20 +36,20 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class SpokenWord:
     text: str
     start: int
     end: int
 
 
 @lru_cache(maxsize=4_000)
-def words_in(text: str, elides: bool) -> tuple[Word, ...]:
+def words_in(text: str, elides: bool) -> tuple[SpokenWord, ...]:
     """The words of a text in small letters. "j'habite" is two, "don't" is one, and "Ana's" is also "ana"."""
     pattern = _ELIDED if elides else _WORD
-    return tuple(Word(match.group().casefold(), match.start(), match.end()) for match in pattern.finditer(text))
+    return tuple(SpokenWord(match.group().casefold(), match.start(), match.end()) for match in pattern.finditer(text))
 
 
-def _fits_all(words: tuple[Word, ...], place: int, phrase: tuple[str, ...]) -> bool:
+def _fits_all(words: tuple[SpokenWord, ...], place: int, phrase: tuple[str, ...]) -> bool:
     if place + len(phrase) > len(words):
         return False
     return all(_fits(words[place + number].text, part) for number, part in enumerate(phrase))
@@ -87,7 +87,7 @@ class Speech:
         """A verb may come before its subject, and comes last in a subordinate clause."""
         return self.code in {"de", "nl"}
 
-    def words(self, text: str) -> tuple[Word, ...]:
+    def words(self, text: str) -> tuple[SpokenWord, ...]:
         return words_in(text, self.code != "en")
 
     def finds(self, name: str, text: str) -> tuple[Found, ...]:
@@ -180,7 +180,7 @@ def _opening(code: str, text: str) -> dict[str, int]:
     return ends
 
 
-def _phrases_at(speech: Speech, words: tuple[Word, ...], place: int) -> Iterator[tuple[str, int]]:
+def _phrases_at(speech: Speech, words: tuple[SpokenWord, ...], place: int) -> Iterator[tuple[str, int]]:
     """The lists whose phrases start at a word, with the place of their last word."""
     word = words[place].text
     for name, phrase in speech.by_word.get(word, ()):
