@@ -29,6 +29,24 @@ SELECT * FROM (
     ORDER BY item_id DESC LIMIT %(limit)s) newest
 ORDER BY event_time, item_id
 
+-- name: list_runs_of_session
+-- The runs of a session that have ended, with the names of the tools they called.
+SELECT r.run_id, r.status, r.output, ARRAY(
+    SELECT c.name FROM tool_calls c
+    WHERE c.tenant_id = r.tenant_id AND c.run_id = r.run_id AND c.owned_by = r.owned_by ORDER BY c.number) AS calls, ARRAY(
+    SELECT c.name FROM tool_calls c
+    WHERE c.tenant_id = r.tenant_id AND c.run_id = r.run_id AND c.owned_by = r.owned_by AND c.error IS NOT NULL) AS failed
+FROM runs r
+WHERE r.tenant_id = %(tenant_id)s AND r.session_id = %(session_id)s AND r.owned_by = %(owned_by)s AND r.status <> 'running'
+ORDER BY r.run_ref LIMIT %(limit)s
+
+-- name: list_wishes
+-- The live wishes of a user, and since when each holds; pinned ones are left out.
+SELECT item_id, content, valid_at FROM items
+WHERE tenant_id = %(tenant_id)s AND kind = 'procedure' AND scope = 'user' AND user_id = %(user_id)s AND live
+    AND category = 'preference' AND pinned_at IS NULL AND shared_from IS NULL
+ORDER BY item_id DESC LIMIT %(limit)s
+
 -- name: same_topic
 -- Live patterns of the same owner about the same topic.
 SELECT i.item_id, i.valid_at FROM items m
@@ -38,13 +56,13 @@ JOIN items i ON i.tenant_id = m.tenant_id AND i.subject = m.subject AND i.predic
 WHERE m.tenant_id = %(tenant_id)s AND m.item_id = %(item_id)s AND m.live
 
 -- name: archive_sources
--- Take episodes out of recall, with their vectors; a procedure rests on them now.
+-- Take episodes out of what is shown unasked; a procedure rests on them now.
 WITH archived AS (
     UPDATE items SET archived_at = %(now)s
     WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND kind = 'episode' AND live AND pinned_at IS NULL
     RETURNING item_id
-), hidden AS (
-    UPDATE vectors v SET live = false FROM archived a WHERE v.tenant_id = %(tenant_id)s AND v.item_id = a.item_id
+), marked AS (
+    UPDATE vectors v SET archived = true FROM archived a WHERE v.tenant_id = %(tenant_id)s AND v.item_id = a.item_id
 )
 SELECT item_id FROM archived
 

@@ -193,6 +193,7 @@ async def insert_payload(
     *,
     size: int,
     sha256: bytes,
+    media_type: str,
     body: bytes | None,
     object_key: str | None,
 ) -> None:
@@ -202,6 +203,7 @@ async def insert_payload(
         payload_key=payload_key,
         bytes=size,
         sha256=sha256,
+        media_type=media_type,
         body=body,
         object_key=object_key,
     )
@@ -298,7 +300,8 @@ class Locked:
     """The state of a row, which nobody else changes until the transaction ends."""
 
     item_id: UUID
-    live: bool
+    holds: bool
+    """Neither ended nor forgotten; it may be archived."""
     valid_at: datetime
     invalid_at: datetime | None
     superseded_by: UUID | None

@@ -35,7 +35,7 @@ MAX_READ = 64 * 1024  # bytes of a tool output that one call returns
 _log = get_log(__name__)
 
 
-def _from_text(value: object) -> object:
+def from_text(value: object) -> object:
     """Some clients send lists and objects as JSON inside a text."""
     if not isinstance(value, str):
         return value
@@ -56,20 +56,21 @@ class RecallArguments(Arguments):
     top_k: TopK = 5
     source_kinds: Annotated[
         Annotated[list[Kind], Field(min_length=1)] | None,
-        BeforeValidator(_from_text),
+        BeforeValidator(from_text),
         Field(description="Search only these kinds, such as tool_output for results of earlier tool calls."),
     ] = None
     scope: AskedScope = Field(
         default=AskedScope.ANY,
-        description="session: this conversation; user: facts about the user; agent: facts of yours; "
-        "tenant: documents; any: all of them.",
+        description="session: this conversation; history: earlier conversations with this user; user: facts about "
+        "the user; agent: facts of yours; tenant: documents; any: all of them.",
     )
     enable_rerank: bool = Field(default=True, description="Leave it on unless you want raw scores.")
     since: Moment | None = Field(
         default=None, description="Only what happened then or later, such as 2026-05-02T00:00:00Z."
     )
     until: Moment | None = Field(default=None, description="Only what happened before then.")
-    as_of: Moment | None = Field(default=None, description="What was held true at that moment, whatever came after.")
+    as_of: Moment | None = Field(default=None, description="What was true at that moment, whatever came after.")
+    known_at: Moment | None = Field(default=None, description="What was known at that moment, true or not.")
 
 
 class FactArguments(Arguments):
@@ -85,7 +86,7 @@ class FactArguments(Arguments):
     subject: str | None = Field(default=None, max_length=MAX_LABEL, description="Whom or what it is about, by name.")
     predicate: str | None = Field(default=None, max_length=MAX_LABEL, description="Such as `lives in`.")
     object: str | None = Field(default=None, max_length=MAX_LABEL, description="The value, such as `Lisbon`.")
-    metadata: Annotated[dict[str, Any], BeforeValidator(_from_text)] = Field(
+    metadata: Annotated[dict[str, Any], BeforeValidator(from_text)] = Field(
         default_factory=dict, max_length=100, description="Any JSON to keep with it."
     )
 
@@ -146,7 +147,7 @@ class ForgetArguments(ItemArguments):
 class ListArguments(Arguments):
     """Which memories to list, newest first."""
 
-    kinds: Annotated[list[Kind], BeforeValidator(_from_text)] = Field(
+    kinds: Annotated[list[Kind], BeforeValidator(from_text)] = Field(
         default=[Kind.FACT], min_length=1, description="Kinds to list; facts, if left out."
     )
     category: str | None = Field(default=None, max_length=200, description="Such as preference or decision.")
@@ -185,6 +186,8 @@ class MemoryTool:
     run: Callable[[Memory, Any], Awaitable[object]]
     reads_only: bool = False
     destroys: bool = False
+    repeatable: bool = True
+    """Whether the same call again changes nothing more."""
 
     def described(self) -> types.Tool:
         return types.Tool(
@@ -196,7 +199,7 @@ class MemoryTool:
             annotations=types.ToolAnnotations(
                 read_only_hint=self.reads_only,
                 destructive_hint=self.destroys,
-                idempotent_hint=True,
+                idempotent_hint=self.repeatable,
                 open_world_hint=False,
             ),
         )
@@ -295,7 +298,8 @@ TOOLS = (
         description=(
             "Answer a question from the organisation's databases, by one read-only SELECT over the tables that were "
             "released: for counts, sums and records. Ask in plain words, or bring the SELECT. get_context names the "
-            "databases there are. The answer shows the statement that ran: check that it asks what you meant."
+            "databases with their tables and columns, and so does the error where plain words are not understood. The "
+            "answer shows the statement that ran: check that it asks what you meant."
         ),
         takes=DataArguments,
         gives=DataAnswer,
