@@ -25,6 +25,7 @@ from uuid import UUID
 from rich.console import Console
 from rich.table import Table
 
+import extraction as kept
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.items import Kind
@@ -93,6 +94,16 @@ def _judged(pairs: Iterable[Mapping[str, Any]], ended: Mapping[str, str | None],
 
 def _share(part: int, whole: int) -> str:
     return f"{part / whole:.3f}" if whole else "–"
+
+
+def extraction(options: Options) -> None:
+    """Messages: which of them give facts, and which."""
+    kept.extraction(options.folder, options.console, options.show)
+
+
+def coverage(options: Options) -> None:
+    """Long conversations: which turns give facts."""
+    kept.coverage(options.folder.parent, options.console)
 
 
 Bounds = tuple[datetime | None, datetime | None]
@@ -214,6 +225,8 @@ async def _learnt_from(memory: Memory, case: Mapping[str, Any]) -> list[str]:
 
 TABLES: dict[str, Callable[[Options], None]] = {
     "judge": judge,
+    "extraction": extraction,
+    "coverage": coverage,
     "patterns": patterns,
     "times": times,
 }

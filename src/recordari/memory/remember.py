@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, runtime_checkable
 from uuid import UUID
 
 from recordari.core.cache import each
@@ -65,6 +65,14 @@ class Remembered:
     """Where the whole text can be read (`read_tool_output`) when the item is a preview."""
     masked: Annotated[Mapping[str, int], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
     """How often each type of personal data and secrets was masked."""
+
+
+@runtime_checkable
+class Categoriser(Protocol):
+    """Names the category of a fact."""
+
+    def category(self, text: str) -> str | None:
+        """None where the wording shows none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,13 +220,21 @@ async def make_ready(
         with _naming_item(index):
             if clean.problem is not None:
                 raise clean.problem
-            item = prepared(clean.new, identity, now=now, is_admin=is_admin)
+            new = _categorised(resources, clean.new)
+            item = prepared(new, identity, now=now, is_admin=is_admin)
             items.append(_with_body(item, *bodies[index]) if bodies and index in bodies else item)
             masked.append(clean.masked)
     size = sum(len(item.content) for item in items) + sum(len(body) for body, _ in (bodies or {}).values())
     await resources.get(Usages).admit(identity, items=len(items), size=size, now=now)
     rows = await _rows(resources, identity, items, masked)
     return Ready(rows=tuple(rows), objects=await _store_large_bodies(resources, identity, rows))
+
+
+def _categorised(resources: Resources, new: NewItem) -> NewItem:
+    """A fact that names no category gets the one that its wording shows."""
+    if new.kind != Kind.FACT or new.category is not None:
+        return new
+    return replace(new, category=resources.get(Categoriser).category(new.content))
 
 
 def _with_body(item: Prepared, body: bytes, media_type: str) -> Prepared:
@@ -280,6 +296,10 @@ async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], 
         remembered[index] = version
         if version.was_new:
             await link_predecessor(tx, version.id, ended[version.source_ref])
+    for index in again:
+        if ready.rows[index].item.tier is Tier.PERSISTENT:
+            await storage.affirm_fact(tx, remembered[index].id, ready.rows[index].item)
+    await storage.unarchive_items(tx, [remembered[index].id for index in again])
     return changed
 
 

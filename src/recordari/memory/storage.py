@@ -350,6 +350,17 @@ async def revive_item(tx: Transaction, item_id: UUID) -> None:
     await tx.run(queries.revive_item, item_id=item_id)
 
 
+async def affirm_fact(tx: Transaction, item_id: UUID, item: Prepared) -> None:
+    await tx.run(
+        queries.affirm_fact,
+        item_id=item_id,
+        subject=item.subject,
+        predicate=item.predicate,
+        object=item.object,
+        category=item.category,
+    )
+
+
 async def unarchive_items(tx: Transaction, item_ids: Sequence[UUID]) -> None:
     await tx.run(queries.unarchive_items, item_ids=list(item_ids))
 

@@ -210,6 +210,13 @@ SELECT i.source_ref, i.item_id, i.live, i.invalid_at, i.superseded_by, i.archive
 FROM unnest(%(owners)s::text[], %(source_refs)s::text[]) AS k (owned_by, source_ref)
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.owned_by = k.owned_by AND i.kind = %(kind)s AND i.source_ref = k.source_ref
 
+-- name: affirm_fact
+-- A fact that was taken from a message and is stated now lasts, and gets the labels that it lacked.
+UPDATE items SET tier = 'persistent', subject = COALESCE(subject, %(subject)s), predicate = COALESCE(predicate, %(predicate)s),
+    object = COALESCE(object, %(object)s), category = COALESCE(category, %(category)s)
+WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND kind = 'fact' AND trust IN ('user', 'agent')
+    AND invalid_at IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL
+
 -- name: set_aside
 -- Ended rows give up their reference to a row that states the same again; each gets one of its own.
 UPDATE items SET source_ref = source_ref || '@' || item_id
