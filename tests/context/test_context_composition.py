@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recordari.context.rules.budget import Bid, Reason, cut_at_sentence, fill, packed, sentence_ends
+from recordari.context.rules.budget import Bid, Reason, cut_at_sentence, fill, packed
+from recordari.core.sentences import sentence_ends
 from recordari.context.rules.context import INSTRUCTIONS, SECTIONS, ContextItem, Rendering, SectionBudget, SectionName
 from recordari.context.rules.rendering import Composed, bid_of, compose, cost, preface_cost
 from recordari.core import tokens

@@ -73,7 +73,8 @@ class Context:
     left: int
     """Tokens of the budget that are free for the results of tools."""
     epoch: int
-    """How often the session was compressed; the profile `stable` changes its beginning only then."""
+    """How often the session was compressed; in the profile `stable` also how often its window began anew. The text of two
+    stable contexts with the same number differs only at the end."""
     degraded: bool
     sections: tuple[ContextSection, ...]
     text: str | None = None
@@ -160,6 +161,7 @@ class _Assembly:
             hint=base.hint,
             how=self.request.render,
             count=self.resources.count_tokens,
+            grows=plan.profile.cache_stable,
         )
         rendered = composed.rendered
         self._mark("total", started)
@@ -169,7 +171,7 @@ class _Assembly:
             budget=plan.budget,
             tokens=rendered.tokens,
             left=plan.budget - rendered.tokens,
-            epoch=base.epoch,
+            epoch=base.epoch + (base.tail_moves + composed.moves if plan.profile.cache_stable else 0),
             degraded=long_term.degraded or temporal.degraded,
             sections=tuple(section.shown() for section in composed.sections),
             text=rendered.text,
