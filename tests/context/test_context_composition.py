@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recordari.context.rules.budget import Bid, Reason, cut_at_sentence, fill, packed
-from recordari.core.sentences import sentence_ends
 from recordari.context.rules.context import INSTRUCTIONS, SECTIONS, ContextItem, Rendering, SectionBudget, SectionName
 from recordari.context.rules.rendering import Composed, bid_of, compose, cost, preface_cost
 from recordari.core import tokens
 from recordari.core.items import normalised
+from recordari.core.sentences import sentence_ends
 from recordari.core.tokens import TokenCounter, prudent_tokens
 from recordari.models.language import make_token_counter
 
