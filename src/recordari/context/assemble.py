@@ -193,6 +193,7 @@ class _Assembly:
                 how=self.request.render,
                 count=self.resources.count_tokens,
                 grows=plan.profile.cache_stable,
+                use_all=plan.budget < plan.profile.budget,
             )
             shown = [kept.content for section in composed.sections if section.name in _FACTS for kept in section.items]
             profiles = [

@@ -81,24 +81,26 @@ class Filled(Generic[T]):
     tokens: int = 0
 
 
-def fill(bids: Sequence[Bid[T]], total: int, cost: Cost[T]) -> dict[str, Filled[T]]:
-    """Share `total` tokens among the bids; tokens that a section does not use go to others by priority."""
+def fill(bids: Sequence[Bid[T]], total: int, cost: Cost[T], *, use_all: bool = False) -> dict[str, Filled[T]]:
+    """Share `total` tokens among the bids; tokens that a section does not use go to others by priority.
+
+    With `use_all` the tokens of no section go to them too.
+    """
     reserved: dict[str, int] = {}
+    pool = total if use_all else min(total, sum(bid.tokens for bid in bids))
     while True:
-        filled = _fill(bids, total, cost, reserved)
+        filled = _fill(bids, pool, cost, reserved)
         crowded_out = [bid for bid in bids if bid.assured and not filled[bid.name].kept and bid.name not in reserved]
         if not crowded_out:
             return filled
         for bid in crowded_out:
-            best = packed(replace(bid, most=1), int(total * bid.assured), _shown(filled), cost)
+            best = packed(replace(bid, most=1), int(pool * bid.assured), _shown(filled), cost)
             reserved[bid.name] = best.tokens
 
 
-def _fill(bids: Sequence[Bid[T]], total: int, cost: Cost[T], reserved: Mapping[str, int]) -> dict[str, Filled[T]]:
+def _fill(bids: Sequence[Bid[T]], pool: int, cost: Cost[T], reserved: Mapping[str, int]) -> dict[str, Filled[T]]:
     """Fill the sections by priority, around the tokens that are reserved for some of them."""
     ordered = sorted(bids, key=lambda bid: -bid.priority)
-    pool = min(total, sum(bid.tokens for bid in bids))
-    pool = min(total, max(pool, sum(reserved.values())))
     filled: dict[str, Filled[T]] = {}
 
     def free(bid: Bid[T]) -> int:

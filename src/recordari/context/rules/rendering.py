@@ -261,11 +261,13 @@ def compose(
     how: Rendering,
     count: TokenCounter,
     grows: bool = False,
+    use_all: bool = False,
 ) -> Composed:
     """Fill the budget, then drop the least important items while the rendered text is still above it.
 
     The tokens of the parts do not add up exactly to those of the whole text, and the whole decides. With `grows` the window
-    has all that the other sections leave, and its beginning seldom moves.
+    has all that the other sections leave, and its beginning seldom moves. With `use_all` no tokens stay free while there is
+    something to show.
     """
     bids = [bid_of(name, share, fetched[name], count) for name, share in shares.items() if fetched.get(name)]
     names = {id(item): SectionName(bid.name) for bid in bids for item in bid.items}
@@ -288,7 +290,7 @@ def compose(
             if bid.name == SectionName.WINDOW:
                 filled[bid.name], moves = grown(bid, max(0, left), counted)
     else:
-        filled = fill(bids, room, counted)
+        filled = fill(bids, room, counted, use_all=use_all)
     while True:
         sections = _sections(filled, shares, grows=grows)
         rendered = render(sections, hint, how, count)
