@@ -19,6 +19,7 @@ from tests.patience import PATIENCE
 from recordari.config import Settings
 from recordari.kit.resources import Resources
 from recordari.runner import background_worker
+from recordari.transfer.export import VERSION
 
 ANA = {"Recordari-User": "ana", "Recordari-Agent": "helper", "Recordari-Session": "chat-1"}
 BOB = {**ANA, "Recordari-User": "bob"}
@@ -314,7 +315,7 @@ async def test_a_user_is_exported_erased_and_stays_erased(resources: Resources) 
 
 
 async def test_a_broken_export_is_refused_with_its_line(resources: Resources) -> None:
-    header = b'{"format": "recordari-export", "version": 1}\n'
+    header = f'{{"format": "recordari-export", "version": {VERSION}}}\n'.encode()
     async with open_door(resources) as door:
         for content, line in (
             (b"", None),
