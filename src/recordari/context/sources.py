@@ -19,7 +19,7 @@ from recordari.context.profiles import profile as read_profile
 from recordari.context.rules.context import ContextItem, Plan, SectionName
 from recordari.context.storage import ProfileOwner, ProfileRow
 from recordari.core.checks import END
-from recordari.core.identity import Identity
+from recordari.core.identity import Identity, SessionId
 from recordari.core.items import Item, Trust, normalised
 from recordari.db.database import BatchedQuery
 from recordari.kit.resources import Resources
@@ -219,16 +219,20 @@ class _Reader:
         session = self.current.session
         predecessor = self.predecessor.answer if self.predecessor is not None else None
         notes = self.notes.answer if self.notes is not None else []
-        unsummarised = self.unsummarised.answer[::-1] if self.unsummarised is not None else []
-        since = [_message_item(session, message) for message in unsummarised]
-        self._add(SectionName.SUMMARY, [*_summary_items(session, predecessor, notes), *since])
+        since = self.unsummarised.answer if self.unsummarised is not None else []
+        said_in = (
+            predecessor.session_id if predecessor is not None and self.messages is not None else session.session_id
+        )
+        # Numbered like the other items of the section, and not by position.
+        items = [replace(_message_item(message, said_in), message=None) for message in reversed(since)]
+        self._add(SectionName.SUMMARY, [*_summary_items(session, predecessor, notes), *items])
         if self.messages is None:  # the next message opens a successor with an empty window
             self._add(SectionName.WINDOW, [], "the session is over; its summary is carried over")
             return None
         messages = self.messages.answer
         window = window_of(session, messages, limit=limit_of(self.resources, self.current))
         shown = messages if self.plan.profile.cache_stable else window.active
-        self._add(SectionName.WINDOW, [_message_item(session, message) for message in reversed(shown)])
+        self._add(SectionName.WINDOW, [_message_item(message, session.session_id) for message in reversed(shown)])
         return window
 
     def _ask_shared(self, before: datetime) -> BatchedQuery[list[Item]]:
@@ -307,7 +311,7 @@ def _summary_items(session: Session, predecessor: Session | None, notes: Sequenc
     ]
 
 
-def _message_item(session: Session, message: Message) -> ContextItem:
+def _message_item(message: Message, session_id: SessionId) -> ContextItem:
     return ContextItem(
         content=message.content,
         kind=str(message.kind),
@@ -316,7 +320,7 @@ def _message_item(session: Session, message: Message) -> ContextItem:
         item_id=message.item_id,
         when=message.event_time,
         who=message.said_by,
-        session_id=session.session_id,
+        session_id=session_id,
         payload_key=message.payload_key,
         message=message,
     )
