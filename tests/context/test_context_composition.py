@@ -15,7 +15,7 @@ from recordari.context.rules.context import INSTRUCTIONS, SECTIONS, ContextItem,
 from recordari.context.rules.rendering import Composed, bid_of, compose, cost, preface_cost
 from recordari.core import tokens
 from recordari.core.items import normalised
-from recordari.core.sentences import sentence_ends
+from recordari.core.text import sentence_ends
 from recordari.core.tokens import TokenCounter, prudent_tokens
 from recordari.models.language import make_token_counter
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
-from recordari.core.sentences import sentence_ends
+from recordari.core.text import sentence_ends
 
 SHORTEST = 12  # tokens; with less room no item is added
 USUAL_LENGTH = 20  # items that are kept when the beginning moves, if they leave room to grow

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 from recordari.core.items import Trust, normalised
-from recordari.core.sentences import sentence_ends
-from recordari.core.text import terms
+from recordari.core.text import sentence_ends, terms
 from recordari.core.tokens import cut_to_tokens, estimated_tokens
 from recordari.sessions.rules.sessions import NoteKind
 
