@@ -90,7 +90,7 @@ async def test_what_is_forgotten_superseded_or_invalid_leaves_the_profile_at_onc
     await ana.forget(city.id)
     assert "Lisbon" not in (await ana.profile()).content
     await ana.edit_item(drink.id, "Ana drinks tea")
-    assert (await ana.profile()).content == "Preferences: Ana supports Benfica. Ana drinks tea."
+    assert (await ana.profile()).content == "Preferences: Ana drinks tea. Ana supports Benfica."
     await ana.invalidate_item(team.id)
     assert (await ana.profile()).content == "Preferences: Ana drinks tea."
 
