@@ -193,6 +193,7 @@ async def insert_payload(
     *,
     size: int,
     sha256: bytes,
+    media_type: str,
     body: bytes | None,
     object_key: str | None,
 ) -> None:
@@ -202,6 +203,7 @@ async def insert_payload(
         payload_key=payload_key,
         bytes=size,
         sha256=sha256,
+        media_type=media_type,
         body=body,
         object_key=object_key,
     )
