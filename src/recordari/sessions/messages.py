@@ -36,6 +36,7 @@ from recordari.sessions.rules.summaries import FOLD_TOKENS, SUMMARY_TOKENS, Said
 from recordari.sessions.rules.window import (
     COMPRESSED_TAIL,
     SUMMARY_EVERY,
+    TAIL,
     TRUST,
     Message,
     MessageRole,
@@ -47,7 +48,9 @@ from recordari.sessions.rules.window import (
     counted,
     slid_to,
     state_of,
+    tail_must_move,
     trust_of,
+    with_tail,
 )
 from recordari.sessions.sessions import (
     entered,
@@ -130,7 +133,7 @@ def _item(message: NewMessage, scope: Scope | None) -> NewItem:
     trust = trust_of(message.role, message.trust)
     return NewItem(
         content=message.content,
-        kind=Kind.CHAT_MESSAGE,
+        kind=Kind.TOOL_OUTPUT if message.role is MessageRole.TOOL else Kind.CHAT_MESSAGE,
         scope=scope,
         # Not derived from the text: people repeat themselves, even within one call.
         source_ref=message.message_id or str(new_id()),
@@ -175,24 +178,26 @@ async def _with_messages(
     limit, session = limit_of(resources, current), current.session
     tokens = session.window_tokens + sum(counted(row.item.content, limit) for row in fresh)
     session = replace(session, messages=session.messages + len(fresh), window_tokens=tokens)
-    if tokens <= limit:
-        return session
-    sizes = await storage.window_tokens(tx, session)
-    if not sizes:
-        return session
-    first, tokens = slid_to(sizes, limit)
-    return replace(session, window_from=first, window_tokens=tokens)
+    if tokens > limit and (sizes := await storage.list_tokens(tx, session, first=session.window_from)):
+        first, tokens = slid_to(sizes, limit)
+        session = replace(session, window_from=first, window_tokens=tokens)
+    return await _with_tail(tx, session, length=TAIL, compressed=False) if tail_must_move(session) else session
+
+
+async def _with_tail(tx: Transaction, session: Session, *, length: int, compressed: bool) -> Session:
+    sizes = await storage.list_tokens(tx, session, first=session.epoch_from or 1)
+    return with_tail(session, sizes, length=length, compressed=compressed)
 
 
 async def with_usage(resources: Resources, tx: Transaction, current: SessionWithModel, prompt_tokens: int) -> Session:
     """The session after a turn reported its prompt: above 80 % of the model's context a new epoch begins (W5)."""
-    session = replace(current.session, prompt_tokens=checked_usage(prompt_tokens))
-    last = await storage.last_position(tx, session)
+    before, last = current.session, await storage.last_position(tx, current.session)
+    session = replace(before, prompt_tokens=checked_usage(prompt_tokens))
     model_tokens = model_tokens_of(resources, current)
-    if not compresses(session, prompt_tokens=prompt_tokens, model_tokens=model_tokens, last=last):
+    if not compresses(before, prompt_tokens=prompt_tokens, model_tokens=model_tokens, last=last):
         return session
-    tail = await storage.tail_position(tx, session, length=COMPRESSED_TAIL)
-    return replace(session, epoch=session.epoch + 1, epoch_from=tail or session.window_from, epoch_to=last)
+    session = await _with_tail(tx, session, length=COMPRESSED_TAIL, compressed=True)
+    return replace(session, epoch=session.epoch + 1, epoch_to=last)
 
 
 def _summary_due(before: Session, after: Session) -> bool:

@@ -11,7 +11,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from recordari.core.checks import BEGINNING, END
-from recordari.core.identity import AgentId, Owner, RunId, SessionId, UserId, owned_by
+from recordari.core.identity import AgentId, Owner, RunId, SessionId, UserId, owned_by, session_thread
 from recordari.core.ids import LAST
 from recordari.core.items import Trust
 from recordari.core.tokens import message_tokens
@@ -182,18 +182,12 @@ async def last_position(tx: Transaction, session: Session) -> int:
     return int(await tx.value(queries.last_position, thread=session.thread))
 
 
-async def window_tokens(tx: Transaction, session: Session) -> list[tuple[int, int]]:
-    """Every position in the window with its tokens, oldest first."""
-    rows = await tx.dicts(queries.window_tokens, thread=session.thread, first=session.window_from)
+async def list_tokens(tx: Transaction, session: Session, *, first: int) -> list[tuple[int, int]]:
+    """The position of every message from one on with its tokens, oldest first."""
+    rows = await tx.dicts(queries.list_tokens, thread=session.thread, first=first)
     return [
         (row["position"], row["tokens"] if row["content"] is None else message_tokens(row["content"])) for row in rows
     ]
-
-
-async def tail_position(tx: Transaction, session: Session, *, length: int) -> int | None:
-    """The first position of a tail of so many messages; None when there are fewer."""
-    position: int | None = await tx.value(queries.tail_position, thread=session.thread, before_last=length - 1)
-    return position
 
 
 async def list_messages(
@@ -219,7 +213,30 @@ def ask_newest_messages(session: Session, *, first: int, limit: int) -> BatchedQ
     )
 
 
-def _messages(session: Session, rows: Sequence[Record]) -> list[Message]:
+async def list_unsummarised(tx: Transaction, session: Session, *, before: int | None, limit: int) -> list[Message]:
+    """The newest messages of a session that its summary does not cover, oldest first."""
+    columns = _unsummarised(session.owned_by, session.session_id, before=before, limit=limit)
+    return _messages(session, (await tx.dicts(queries.list_unsummarised, **columns))[::-1])
+
+
+def ask_unsummarised(
+    owner: Owner, session_id: SessionId, *, before: int | None = None, limit: int
+) -> BatchedQuery[list[Message]]:
+    columns = _unsummarised(owner, session_id, before=before, limit=limit)
+    return BatchedQuery(queries.list_unsummarised, lambda rows: _messages(None, rows[::-1]), **columns)
+
+
+def _unsummarised(owner: Owner, session_id: SessionId, *, before: int | None, limit: int) -> dict[str, Any]:
+    return {
+        "thread": session_thread(owner, session_id),
+        "session_id": session_id,
+        "owned_by": owner,
+        "before": 2**31 - 1 if before is None else before,
+        "limit": limit,
+    }
+
+
+def _messages(session: Session | None, rows: Sequence[Record]) -> list[Message]:
     read = reader(Message)
     return [
         read(
@@ -227,7 +244,7 @@ def _messages(session: Session, rows: Sequence[Record]) -> list[Message]:
             role=role_of(row["trust"], row["metadata"]),
             tokens=message_tokens(row["content"]),
             message_id=row["metadata"].get("message_id"),
-            summary_id=session.fold_of(row["position"]),
+            summary_id=session.fold_of(row["position"]) if session is not None else None,
         )
         for row in rows
     ]
