@@ -50,7 +50,7 @@ def counted() -> Iterator[Sent]:
         sent.round_trips += 1
         return await wait(self, *rest, **options)
 
-    pipeline._send = noted_send
+    pipeline._send = noted_send  # type: ignore[assignment]
     psycopg.AsyncCursor.execute = noted_execute  # type: ignore[method-assign]
     psycopg.AsyncConnection.wait = noted_wait  # type: ignore[method-assign]
     try:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from importlib import metadata
 from typing import Annotated, Any
@@ -30,6 +30,11 @@ from recordari.runner import background_worker, run_worker
 from recordari.tenants.tenants import NewKey
 from recordari.wiring import open_resources
 
+try:
+    import uvloop
+except ModuleNotFoundError:  # there is none for this system
+    uvloop = None  # type: ignore[assignment]
+
 GRACEFUL_SECONDS = 5
 BACKLOG = 2048
 TICKS_A_SECOND = 10  # of uvicorn's main loop
@@ -50,7 +55,15 @@ def serve(
     options: dict[str, Any] = {"host": host, "port": port, "worker": False if no_worker else None}
     settings = read_settings(quiet=False, **{name: value for name, value in options.items() if value is not None})
     with contextlib.suppress(asyncio.CancelledError):  # stopped before it had started
-        asyncio.run(_serve(settings))
+        _run(_serve(settings))
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Run it on the fastest event loop there is; this one also sends the head and the body of an answer together."""
+    if uvloop is not None:
+        uvloop.run(work)
+    else:
+        asyncio.run(work)
 
 
 async def _serve(settings: Settings) -> None:
@@ -213,7 +226,7 @@ def mcp(
 
 def worker() -> None:
     """Run background work until you stop it (Ctrl-C or SIGTERM); it finishes the work it has begun."""
-    asyncio.run(_work(read_settings(quiet=False)))
+    _run(_work(read_settings(quiet=False)))
 
 
 async def _work(settings: Settings) -> None:
