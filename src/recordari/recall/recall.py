@@ -70,6 +70,8 @@ class _Result:
     found_by: Mapping[UUID, tuple[str, ...]]
     """The arms that found each of the best."""
     searched_in: str
+    links: Sequence[tuple[UUID, UUID]] | None = None
+    """Pairs of a fact and the turn that it was taken from, where they were read with the items."""
 
 
 async def recall(
@@ -173,7 +175,8 @@ class _Recall:
             cached = await self._in_snapshot(question, search, collection, limit)
             result = cached or await self._in_database(question, search, lexical, collection, limit)
             self._mark("rank")
-            merged = folded(result.best, result.items, await self._links(result.items))
+            links = result.links if result.links is not None else await self._links(result.items)
+            merged = folded(result.best, result.items, links)
             if len(merged.kept) >= self.request.top_k or len(result.best) < limit:
                 break
         return result, merged
@@ -235,7 +238,7 @@ class _Recall:
         if cached is None:
             return None
         self._mark("candidates")
-        snapshot, waiting = cached
+        snapshot, waiting, is_fresh = cached
         hits = find_rows(
             snapshot.columns,
             snapshot.similarity(search.vector),
@@ -251,10 +254,12 @@ class _Recall:
         best = self._ranked(question, snapshot.columns, hits.results, collection, limit)
         if request.explain:
             best = with_ranks(best, hits)
-        items = {item.candidate.item_id: snapshot.items[item.row].item for item in best}
+        rows = [snapshot.items[item.row] for item in best]
+        items = {row.candidate.item_id: row.item for row in rows}
         return _Result(
             best=best,
             items=items,
+            links=[(row.candidate.item_id, source) for row in rows for source in row.sources] if is_fresh else None,
             waiting=waiting,
             pending=await self._pending() if waiting and request.explain else 0,
             counts=hits.counts() if request.explain else {},

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Any
+from operator import itemgetter
+from typing import Any, cast
 from uuid import UUID
 
 import numpy as np
@@ -17,7 +18,7 @@ from pgvector import HalfVector
 
 from recordari.core.checks import BEGINNING, END
 from recordari.core.identity import Identity, Scope, SessionId, session_thread
-from recordari.core.items import Item, Kind
+from recordari.core.items import READ_COLUMNS, Item, Kind
 from recordari.core.text import tsquery_literal
 from recordari.db.database import BatchedQuery, Database, Record, Transaction, reader
 from recordari.db.queries import Queries, Query
@@ -32,7 +33,9 @@ _read_item = reader(Item)
 NO_VECTOR = np.zeros(1, dtype=np.float32)
 _NOW = {"live": queries.live_now.sql, "visible": queries.visible.sql}
 _VISIBLE_VERSIONS = queries.visible_versions.filled(**_NOW)
-_SNAPSHOT_ROWS = queries.snapshot_rows.filled(**_NOW)
+_COLUMNS = {"snapshot_columns": queries.snapshot_columns.sql}
+_SNAPSHOT_ROWS = queries.snapshot_rows.filled(**_COLUMNS, **_NOW)
+_OWNED_ROWS = replace(queries.owned_rows.filled(owned=queries.owned.sql, **_COLUMNS, **_NOW), binary=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,10 +245,18 @@ class SnapshotRow:
     """A visible item with everything that recall needs of it."""
 
     version: bytes
-    item: Item
+    columns: Sequence[Any]
+    """Those of the item."""
     candidate: Candidate
     embedding: NDArray[np.float16] | None
-    names: tuple[str, ...]
+    names: Sequence[str]
+    sources: Sequence[UUID]
+    """Of a fact: the items that it was taken from."""
+
+    @property
+    def item(self) -> Item:
+        """Made when it is needed: of the items that are searched, few are shown."""
+        return _read_item(**dict(zip(READ_COLUMNS, self.columns, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,28 +284,54 @@ async def find_visible_versions(
     return VisibleVersions(changes=changes, versions=versions, waiting=waiting)
 
 
+async def find_owned_rows(
+    database: Database, visibility: Visibility, model_id: str, *, known: int | None, topic: str, limit: int
+) -> tuple[int, bool, list[SnapshotRow]]:
+    """How often the visible items have changed, whether the topic has work left, and up to so many of the items.
+
+    There are none where the count of changes is the known one.
+    """
+    parameters = _visible_parameters(visibility.identity, visibility) | {"topic": topic, "limit": limit}
+    parameters |= {"owners": _owners(visibility.identity, visibility), "model_id": model_id, "known": known}
+    rows = await database.execute(visibility.identity, _OWNED_ROWS, **parameters)
+    changes, waiting, *_ = rows[0]
+    return changes, waiting, [_snapshot_row(*columns) for _, _, *columns in rows if columns[0] is not None]
+
+
 async def find_snapshot_rows(
     tx: Transaction, visibility: Visibility, model_id: str, item_ids: Sequence[UUID]
 ) -> list[SnapshotRow]:
     parameters = _visible_parameters(visibility.identity, visibility)
-    rows = await tx.query_custom_plan(_SNAPSHOT_ROWS, dict, model_id=model_id, item_ids=list(item_ids), **parameters)
-    return [_snapshot_row(row) for row in rows]
-
-
-def _snapshot_row(row: dict[str, Any]) -> SnapshotRow:
-    features = {name: row.pop(name) for name in ("thread", "position", "terms", "tokens", "traits")}
-    version, embedding, names = row.pop("version"), row.pop("embedding"), row.pop("names")
-    shared = {name: row[name] for name in ("item_id", "scope", "session_id", "speaker", "trust", "event_time")}
-    return SnapshotRow(
-        version=version,
-        item=_read_item(**row),
-        candidate=Candidate(**shared, **features, is_fact=row["kind"] == Kind.FACT),
-        embedding=None if embedding is None else np.frombuffer(embedding, dtype=">f2", offset=4),
-        names=tuple(names),
+    return await tx.query_custom_plan(
+        _SNAPSHOT_ROWS,
+        cast("type[SnapshotRow]", _snapshot_row),
+        model_id=model_id,
+        item_ids=list(item_ids),
+        **parameters,
     )
 
 
-def _owners(identity: Identity, search: Search) -> list[str]:
+_FEATURES = ("thread", "position", "terms", "tokens", "traits")
+_PLACES = {name: place for place, name in enumerate((*_FEATURES, *READ_COLUMNS))}
+_KIND = _PLACES["kind"]
+_OF_CANDIDATE = [_PLACES[name] for name in Candidate._fields[: Candidate._fields.index("similarity")]]
+_candidate_values: Callable[[Sequence[Any]], Any] = itemgetter(*_OF_CANDIDATE)
+
+
+def _snapshot_row(version: bytes, *values: Any) -> SnapshotRow:
+    """A row of `snapshot_columns`."""
+    *columns, embedding, names, sources = values
+    return SnapshotRow(
+        version=version,
+        columns=columns[len(_FEATURES) :],
+        candidate=Candidate(*[*_candidate_values(columns), None, columns[_KIND] == Kind.FACT]),
+        embedding=None if embedding is None else np.frombuffer(embedding, dtype=">f2", offset=4),
+        names=names,
+        sources=sources or (),
+    )
+
+
+def _owners(identity: Identity, search: Search | Visibility) -> list[str]:
     """The owners of visible vectors, as the column `owner` writes them."""
     ids = {Scope.TENANT: "", Scope.USER: identity.user_id, Scope.AGENT: identity.agent_id}
     owners = [f"{scope}:{owner}" for scope, owner in ids.items() if scope in search.scopes and owner is not None]

@@ -201,17 +201,43 @@ FROM (
         || ARRAY[owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
             owner_class('agent', NULL, %(agent_id)s, NULL)])) c
 
--- name: snapshot_rows
--- Everything that recall needs of these items, if they are visible now: features, texts, vectors and names.
-SELECT xidsend(i.xmin) AS version, i.thread, i.position, i.terms, i.tokens, i.traits,
+-- name: snapshot_columns
+-- Fragment: everything that recall needs of an item: features, texts, vectors and names.
+xidsend(i.xmin) AS version, i.thread, i.position, i.terms, i.tokens, i.traits,
     {i.item_columns},
     (SELECT halfvec_send(v.embedding) FROM vectors v
      WHERE v.tenant_id = %(tenant_id)s AND v.model_id = %(model_id)s AND v.item_id = i.item_id) AS embedding,
     ARRAY(
         SELECT e.key FROM mentions m JOIN entities e ON e.tenant_id = m.tenant_id AND e.entity_id = m.entity_id
-        WHERE m.tenant_id = %(tenant_id)s AND m.item_id = i.item_id) AS names
+        WHERE m.tenant_id = %(tenant_id)s AND m.item_id = i.item_id) AS names,
+    CASE WHEN i.kind = 'fact' THEN ARRAY(
+        SELECT e.source_item_id FROM evidence e WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id) END AS sources
+
+-- name: snapshot_rows
+-- Everything that recall needs of these items, if they are visible now.
+SELECT {snapshot_columns}
 FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND {live} AND {visible}
+
+-- name: owned_rows
+-- Everything that recall needs of the visible items of some owners, up to a limit, unless their count of changes is the known
+-- one. The first column is that count, the second whether a topic has work left. They are found by owner alone, whatever the
+-- statistics of the table say: OFFSET 0 keeps the planner from any other index.
+SELECT c.changes, EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s) AS waiting, r.*
+FROM (
+    SELECT COALESCE(sum(m.version), 0)::bigint AS changes FROM memory_versions m
+    WHERE m.tenant_id = %(tenant_id)s AND m.owner_class = ANY(ARRAY(
+        SELECT owner_class('session', NULL, NULL, s) FROM unnest(%(session_ids)s::text[]) AS s)
+        || ARRAY[owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
+            owner_class('agent', NULL, %(agent_id)s, NULL)])) c
+LEFT JOIN LATERAL (
+    SELECT {snapshot_columns} FROM (
+        SELECT i.*, i.xmin FROM items i WHERE i.tenant_id = %(tenant_id)s AND {owned} OFFSET 0) i
+    WHERE c.changes IS DISTINCT FROM %(known)s::bigint AND {live} AND {visible} LIMIT %(limit)s) r ON true
+
+-- name: owned
+-- Fragment: what these owners have.
+i.owner COLLATE "C" = ANY(%(owners)s)
 
 -- name: add_counts
 -- Adds how often items were recalled since the last flush.

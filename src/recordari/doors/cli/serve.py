@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import metadata
 from typing import Annotated, Any
@@ -31,9 +31,9 @@ from recordari.tenants.tenants import NewKey
 from recordari.wiring import open_resources
 
 try:
-    import uvloop
+    from uvloop import run as _run
 except ModuleNotFoundError:  # there is none for this system
-    uvloop = None  # type: ignore[assignment]
+    from asyncio import run as _run  # type: ignore[assignment]
 
 GRACEFUL_SECONDS = 5
 BACKLOG = 2048
@@ -56,14 +56,6 @@ def serve(
     settings = read_settings(quiet=False, **{name: value for name, value in options.items() if value is not None})
     with contextlib.suppress(asyncio.CancelledError):  # stopped before it had started
         _run(_serve(settings))
-
-
-def _run(work: Coroutine[Any, Any, None]) -> None:
-    """Run it on the fastest event loop there is; this one also sends the head and the body of an answer together."""
-    if uvloop is not None:
-        uvloop.run(work)
-    else:
-        asyncio.run(work)
 
 
 async def _serve(settings: Settings) -> None:

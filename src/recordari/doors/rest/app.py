@@ -149,7 +149,7 @@ def create_app(
             by_beginning[beginning] += app.router.routes[known:]
     for door in mcp:
         app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
-    app.router.middleware_stack = _switchboard(app.router.middleware_stack, by_beginning)
+    app.router.middleware_stack = _switchboard(app.router.middleware_stack, by_beginning)  # type: ignore[assignment]
     return app
 
 
