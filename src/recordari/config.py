@@ -157,7 +157,7 @@ class Settings(BaseSettings):
     recall_weight_agent: float = Field(default=1.0, description="Weight of the scope agent; 0 mutes it.")
     recall_weight_tenant: float = Field(default=1.0, description="Weight of the scope tenant; 0 mutes it.")
     vector_index_from: int = Field(
-        default=5_000, ge=100, description="Live vectors from which a tenant gets an index of its own."
+        default=5_000, ge=100, description="Live vectors that one asker may see, from which the tenant gets an index."
     )
 
     # Sessions and context
