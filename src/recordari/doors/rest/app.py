@@ -139,6 +139,15 @@ def create_app(
     app.state.gatekeeper = gatekeeper
     problems.install(app)
     _complete_description(app)
+    by_beginning = _include_routers(app)
+    for door in mcp:
+        app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
+    app.router.middleware_stack = _switchboard(app.router.middleware_stack, by_beginning)  # type: ignore[assignment]
+    return app
+
+
+def _include_routers(app: FastAPI) -> Mapping[str, Sequence[BaseRoute]]:
+    """Add every router, and return what was added by the beginning of its paths."""
     by_beginning: defaultdict[str, list[BaseRoute]] = defaultdict(list)
     for router in ROUTERS:
         # mem0's client may send parameters that we do not know.
@@ -147,10 +156,7 @@ def create_app(
         app.include_router(router, dependencies=strict)
         for beginning in {_beginning(route.path) for route in router.routes if isinstance(route, Route)}:
             by_beginning[beginning] += app.router.routes[known:]
-    for door in mcp:
-        app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
-    app.router.middleware_stack = _switchboard(app.router.middleware_stack, by_beginning)  # type: ignore[assignment]
-    return app
+    return by_beginning
 
 
 def _beginning(path: str) -> str:
