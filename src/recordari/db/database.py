@@ -371,7 +371,8 @@ def role_of(identity: Identity) -> str | None:
 
 
 async def _roll_back(connection: Connection) -> None:
-    if connection.closed:
+    # After a pipeline that failed the server has rolled back by itself, and what was prepared is still there.
+    if connection.closed or connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
         return
     try:
         await connection.rollback()

@@ -17,7 +17,7 @@ from recordari.core.identity import Identity, Owner, Role, Scope, SessionId
 from recordari.core.ids import new_id
 from recordari.core.items import WRITTEN_COLUMNS, Item, Kind, Prepared
 from recordari.core.text import tsquery_literal
-from recordari.db.database import BatchedQuery, Database, Transaction, reader
+from recordari.db.database import BatchedQuery, Database, Record, Transaction, reader
 from recordari.db.pipeline import Part
 from recordari.db.queries import Queries
 from recordari.memory.rules import Entity, Indexed, Retirement
@@ -249,16 +249,23 @@ async def line_of(tx: Transaction, owner: Owner, session_id: SessionId | None) -
 
 
 async def read_line(database: Database, identity: Identity) -> list[SessionId]:
-    if identity.session_id is None:
+    line = ask_line(identity)
+    if line is None:
         return []
-    rows = await database.execute(
-        identity,
-        queries.line_of,
-        owned_by=identity.owned_by,
-        session_id=identity.session_id,
-        limit=MOST_IN_LINE,
-    )
-    return [SessionId(session_id) for (session_id,) in rows] or [identity.session_id]
+    await database.read_batch(identity, [line])
+    return line.answer
+
+
+def ask_line(identity: Identity) -> BatchedQuery[list[SessionId]] | None:
+    """The same for `read_batch`; None without a session."""
+    session_id = identity.session_id
+    if session_id is None:
+        return None
+
+    def read(rows: list[Record]) -> list[SessionId]:
+        return [SessionId(row["session_id"]) for row in rows] or [session_id]
+
+    return BatchedQuery(queries.line_of, read, owned_by=identity.owned_by, session_id=session_id, limit=MOST_IN_LINE)
 
 
 async def discard_object(tx: Transaction, object_key: str | None) -> None:

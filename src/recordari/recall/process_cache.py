@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordari.core.cache import BoundedMap
-from recordari.core.identity import Identity, TenantId
+from recordari.core.identity import Identity, SessionId, TenantId
 from recordari.db.database import Database
+from recordari.memory.storage import ask_line
 from recordari.recall import storage
 from recordari.recall.request import RecallAnswer, RecallRequest
 from recordari.recall.rules.candidates import Columns, Floats, Ids
@@ -278,10 +279,12 @@ class RecallCache:
         database: Database,
         identity: Identity,
         request: RecallRequest,
-        load: Callable[[], Awaitable[RecallAnswer]],
+        load: Callable[[Sequence[SessionId]], Awaitable[RecallAnswer]],
     ) -> tuple[RecallAnswer, bool]:
-        """The answer to a request, and whether it came from the cache."""
-        version = await storage.read_version(database, identity)
+        """The answer to a request, and whether it came from the cache; `load` gets the sessions of the caller's line."""
+        asked, line = storage.ask_version(identity), ask_line(identity)
+        await database.read_batch(identity, [asked] if line is None else [asked, line])
+        version = asked.answer
         # The viewpoint decides what is visible and the request what is asked: nothing else does.
         key = (identity.viewpoint, request)
         cached = self._answers.get(key)
@@ -289,7 +292,7 @@ class RecallCache:
             self._counts["hits"] += 1
             return cached[0], True
         self._counts["misses"] += 1
-        answer = await load()
+        answer = await load(line.answer if line is not None else ())
         seconds = DEGRADED_SECONDS if answer.degraded else ANSWER_SECONDS
         self._answers.put(key, (answer, version), seconds=seconds)
         return answer, False

@@ -114,15 +114,20 @@ async def recall(
     return await find(resources, identity, request)
 
 
-async def find(resources: Resources, identity: Identity, request: RecallRequest) -> RecallAnswer:
-    """Answer a request; other rooms call this."""
+async def find(
+    resources: Resources, identity: Identity, request: RecallRequest, *, line: Sequence[SessionId] | None = None
+) -> RecallAnswer:
+    """Answer a request; other rooms call this, with the sessions of the caller's line if they have read them."""
     with resources.telemetry.measured("recall"):
-        return await _Recall(resources, identity, request).answer()
+        return await _Recall(resources, identity, request, line).answer()
 
 
 class _Recall:
-    def __init__(self, resources: Resources, identity: Identity, request: RecallRequest) -> None:
+    def __init__(
+        self, resources: Resources, identity: Identity, request: RecallRequest, line: Sequence[SessionId] | None
+    ) -> None:
         self.resources = resources
+        self.line = line
         self.identity = identity
         self.request = request
         self.tenant = RecallSettings()
@@ -211,6 +216,8 @@ class _Recall:
         """The sessions of the caller's line: to search, and to leave out of history."""
         if not {AskedScope.SESSION, AskedScope.HISTORY} & self.scopes:
             return ()
+        if self.line is not None:
+            return self.line
         return await memory_storage.read_line(self.resources.database, self.identity)
 
     async def _early(self, search: Search, view: TenantView) -> LexicalHits | None:

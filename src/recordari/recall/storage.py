@@ -434,11 +434,10 @@ async def add_counts(tx: Transaction, counts: Sequence[Accesses]) -> None:
     )
 
 
-async def read_version(database: Database, identity: Identity) -> int:
+def ask_version(identity: Identity) -> BatchedQuery[int]:
     """How often the memory of the identity has changed; it differs after every change."""
     owners = {"user_id": identity.user_id, "agent_id": identity.agent_id, "session_id": identity.session_id}
-    ((version,),) = await database.execute(identity, queries.version, owned_by=identity.owned_by, **owners)
-    return int(version)
+    return BatchedQuery(queries.version, lambda rows: int(rows[0]["version"]), owned_by=identity.owned_by, **owners)
 
 
 async def links_among(database: Database, identity: Identity, item_ids: Sequence[UUID]) -> list[tuple[UUID, UUID]]:

@@ -283,7 +283,7 @@ ON CONFLICT (tenant_id, item_id) DO UPDATE SET
 
 -- name: version
 -- How often the memory of these owners has changed; of a user with all sessions, of a session with all of its line.
-SELECT COALESCE(sum(version), 0)::bigint FROM memory_versions
+SELECT COALESCE(sum(version), 0)::bigint AS version FROM memory_versions
 WHERE tenant_id = %(tenant_id)s AND owner_class = ANY(ARRAY[
     owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
     owner_class('agent', NULL, %(agent_id)s, NULL), owner_class('session', %(user_id)s, NULL, %(session_id)s)]
