@@ -256,9 +256,9 @@ def overhead(processes: Processes, path: str, batches: int = 12, size: int = 100
     return {"p50": times.milliseconds(path, 0.5), "p95": times.milliseconds(path, 0.95), "cpu": min(cpu)}
 
 
-def turn(client: Client, world: World, users: int, times: Times) -> None:
+def turn(client: Client, world: World, users: int, times: Times, user: int | None = None) -> None:
     """A question, its context, and the two messages."""
-    user = world.chance.randrange(users)
+    user = world.chance.randrange(users) if user is None else user
     question, session, names = world.asked(), f"now-{user}", {"user": f"user-{user}"}
     times.run("context", lambda: client.ask("POST", "/v1/context", {"question": question}, **names, session=session))
     said = [{"content": question, "role": "user"}, {"content": world.said(), "role": "assistant"}]
@@ -268,9 +268,11 @@ def turn(client: Client, world: World, users: int, times: Times) -> None:
 
 def measure_turns(processes: Processes, users: int, turns: int, clients: int) -> dict[str, Any]:
     """Turns of so many clients at once, and the CPU that they and all that follows from them cost."""
-    warm_up = Client(processes)
-    for user in range(min(users, 30)):
-        warm_up.ask("POST", "/v1/context", {"question": "What was said?"}, user=f"user-{user}")
+    warm_up, world = Client(processes), World(time.time_ns())
+    for user in range(
+        min(users, 100)
+    ):  # a session speaks more than once, and a server answers for longer than a minute
+        turn(warm_up, world, users, Times(), user)
     wait_until_idle(processes)
     times, before, start = Times(), processes.cpu(), time.perf_counter()
 

@@ -134,7 +134,7 @@ async def add_messages(
 
 
 MOST_SESSIONS = 10_000
-SESSION_SECONDS = 60.0
+SESSION_SECONDS = 600.0  # a changed agent has its new window after that
 QUICK_MESSAGES = 8
 
 
