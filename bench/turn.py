@@ -329,6 +329,7 @@ async def count_statements(home: Path, profile: Any) -> dict[str, Any]:
         for name, verb in verbs.items():
             many = []
             for number, memory in enumerate(memories):
+                await verb(memory)  # a session speaks more than once
                 with counted() as sent:
                     await verb(memory)
                 if number >= 5:
