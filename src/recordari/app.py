@@ -243,7 +243,7 @@ class Memory(Bound):
     # Tenants, users, agents, keys
     get_agent = verb(tenants.get_agent)
     list_agents = verb(tenants.list_agents)
-    delete_agent = verb(tenants.delete_agent)
+    delete_agent = verb(erase.delete_agent)
     quota_usage = verb(usage.quota_usage)
     get_tenant = verb(tenants.get_tenant)
     update_tenant = verb(tenants.update_tenant)

@@ -55,6 +55,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     lifetime_rest.decay_router,
     lifetime_rest.items_router,
     lifetime_rest.erasures_router,
+    lifetime_rest.agents_router,
     transfer_rest.router,
     privacy_rest.router,
     privacy_rest.privacy_router,

@@ -121,6 +121,7 @@ COMMANDS = {
     "list_jobs": "jobs list",
     "job_counts": "jobs counts",
     "list_dead_letters": "jobs dead",
+    "active_workflows": "workflows plot",
     "replay_dead_letter": "jobs replay",
     "replay_dead_letters": "jobs replay",
     "discard_dead_letter": "jobs discard",
@@ -142,7 +143,6 @@ A_PROGRAM_CALLS_IT = "a program sets it up; a person reads the result elsewhere"
 NO_COMMAND = {
     **dict.fromkeys(
         [
-            "active_workflows",
             "add_messages",
             "add_note",
             "append_episode",

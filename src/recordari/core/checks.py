@@ -194,3 +194,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+TEXT_TYPE = "text/plain; charset=utf-8"
+
+
+def is_readable(media_type: str) -> bool:
+    """Whether bodies of this media type are text, JSON included; others are shown in Base64."""
+    name = media_type.partition(";")[0].strip().casefold()
+    return name.startswith("text/") or name == "application/json" or name.endswith("+json")

@@ -310,7 +310,8 @@ class Prepared:
     object: str | None
     confidence: float | None
     category: str | None
-    payload: str | None
+    payload: bytes | None
+    payload_type: str | None = None
     payload_key: str | None
     metadata: dict[str, Any]
 
@@ -323,6 +324,7 @@ class Prepared:
 READ_COLUMNS = tuple(column.name for column in fields(Item))
 """The columns of an item that queries return; SQL files write `{item_columns}`."""
 
+_OF_PAYLOADS = {"payload", "payload_type"}
 _OTHER_TYPES = {
     "content_hash": "bytea",
     "event_time": "timestamptz",
@@ -332,7 +334,7 @@ _OTHER_TYPES = {
 }
 WRITTEN_COLUMNS = (
     {"item_id": "uuid"}
-    | {column.name: _OTHER_TYPES.get(column.name, "text") for column in fields(Prepared) if column.name != "payload"}
+    | {each.name: _OTHER_TYPES.get(each.name, "text") for each in fields(Prepared) if each.name not in _OF_PAYLOADS}
     | {"source_id": "uuid", "thread": "text", "masked": "jsonb"}
     | {"tsv": "tsvector", "terms": "bytea", "tokens": "bytea", "traits": "smallint"}
 )
@@ -382,7 +384,7 @@ def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool)
         object=new.object,
         confidence=new.confidence,
         category=new.category,
-        payload=payload,
+        payload=None if payload is None else payload.encode(),
         payload_key=payload_key(owner, new.kind, source_ref) if payload is not None else None,
         metadata=new.metadata,
     )

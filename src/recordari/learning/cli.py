@@ -10,10 +10,10 @@ from uuid import UUID
 import typer
 
 from recordari.kit.commands import DEVELOPMENT_TENANT, Limit, Reason, Tenant, ask
-from recordari.kit.output import Answer, Commands, Record, Table, record
+from recordari.kit.output import Answer, Commands, Hint, Record, Table, counted, record
 from recordari.learning import proposals, workflows
 from recordari.learning.rules.proposals import ProposalKind, ProposalStatus
-from recordari.learning.rules.workflows import Choice, Workflow
+from recordari.learning.rules.workflows import WIDTH, Choice, Workflow, drawn
 from recordari.learning.workflows import Rewarded, SavedWorkflow
 
 proposals_commands = Commands()
@@ -156,6 +156,26 @@ def retire(
 ) -> Record:
     """Never choose a version again; it stays readable."""
     return Record(ask(lambda caller: workflows.retire_workflow(*caller, workflow_id, reason=reason), tenant))
+
+
+@workflows_commands.command()
+def plot(agent_type: AgentType, task_type: TaskType, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
+    """Plot what is believed of each active workflow of a task: how likely each worth from 0 to 1 is."""
+    active = ask(lambda caller: workflows.active_workflows(*caller, agent_type, task_type), tenant)
+    if not active:
+        return Answer(active, Hint("there is no active workflow for this task; `recordari workflows save` keeps one"))
+    lines: list[str] = []
+    for workflow, curve in zip(active, drawn([each.posterior for each in active]), strict=True):
+        low, high = workflow.posterior.interval()
+        named = f"{workflow.name}, version {workflow.version}: {counted(workflow.rewards, 'reward')}"
+        lines += [
+            f"{named}, mean {workflow.posterior.mean:.2f}, 95 % between {low:.2f} and {high:.2f}",
+            *(f"  │{line}" for line in curve),
+            f"  └{'─' * WIDTH}",
+        ]
+    lines.append(f"   0{'worth':^{WIDTH - 2}}1")
+    data = [{**record(each), "mean": each.posterior.mean, "interval": each.posterior.interval()} for each in active]
+    return Answer(data, *lines)
 
 
 def _table(page: Sequence[Workflow]) -> Answer:

@@ -23,6 +23,7 @@ from recordari.learning.rules.proposals import (
     ProposalStatus,
     ReviewedItem,
 )
+from recordari.learning.rules.work import RunOfSession
 from recordari.learning.rules.workflows import Choice, ChoiceRow, Outcome, Posterior, Workflow
 
 queries = Queries(__name__)
@@ -79,6 +80,27 @@ async def list_observed(tx: Transaction, closed: Closed, *, limit: int) -> list[
 
 async def list_earlier(tx: Transaction, closed: Closed, *, limit: int) -> list[Observed]:
     return await tx.all(queries.list_earlier, Observed, **columns_of(closed), thread=closed.thread, limit=limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    item_id: UUID
+    content: str
+    valid_at: datetime
+
+
+async def list_runs_of_session(tx: Transaction, closed: Closed, *, limit: int) -> list[RunOfSession]:
+    return await tx.all(
+        queries.list_runs_of_session,
+        RunOfSession,
+        session_id=closed.session_id,
+        owned_by=closed.owned_by,
+        limit=limit,
+    )
+
+
+async def list_wishes(tx: Transaction, user_id: UserId, *, limit: int) -> list[Wish]:
+    return await tx.all(queries.list_wishes, Wish, user_id=user_id, limit=limit)
 
 
 async def same_topic(tx: Transaction, item_id: UUID) -> dict[UUID, datetime]:

@@ -29,6 +29,24 @@ SELECT * FROM (
     ORDER BY item_id DESC LIMIT %(limit)s) newest
 ORDER BY event_time, item_id
 
+-- name: list_runs_of_session
+-- The runs of a session that have ended, with the names of the tools they called.
+SELECT r.run_id, r.status, r.output, ARRAY(
+    SELECT c.name FROM tool_calls c
+    WHERE c.tenant_id = r.tenant_id AND c.run_id = r.run_id AND c.owned_by = r.owned_by ORDER BY c.number) AS calls, ARRAY(
+    SELECT c.name FROM tool_calls c
+    WHERE c.tenant_id = r.tenant_id AND c.run_id = r.run_id AND c.owned_by = r.owned_by AND c.error IS NOT NULL) AS failed
+FROM runs r
+WHERE r.tenant_id = %(tenant_id)s AND r.session_id = %(session_id)s AND r.owned_by = %(owned_by)s AND r.status <> 'running'
+ORDER BY r.run_ref LIMIT %(limit)s
+
+-- name: list_wishes
+-- The live wishes of a user, and since when each holds; pinned ones are left out.
+SELECT item_id, content, valid_at FROM items
+WHERE tenant_id = %(tenant_id)s AND kind = 'procedure' AND scope = 'user' AND user_id = %(user_id)s AND live
+    AND category = 'preference' AND pinned_at IS NULL AND shared_from IS NULL
+ORDER BY item_id DESC LIMIT %(limit)s
+
 -- name: same_topic
 -- Live patterns of the same owner about the same topic.
 SELECT i.item_id, i.valid_at FROM items m

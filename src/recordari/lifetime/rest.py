@@ -23,7 +23,7 @@ from recordari.kit.rest import (
 )
 from recordari.lifetime import erase, retain
 from recordari.lifetime import forget as forget_verbs
-from recordari.lifetime.erase import Reapplied
+from recordari.lifetime.erase import DeletedAgent, Reapplied
 from recordari.lifetime.forget import Forgotten
 from recordari.lifetime.retain import DecayResult, Sweep
 from recordari.lifetime.rules import MOST_DAYS, Erasure, Hold, RetentionPolicy
@@ -31,6 +31,7 @@ from recordari.lifetime.rules import MOST_DAYS, Erasure, Hold, RetentionPolicy
 router = APIRouter(prefix="/v1/retention", tags=["retention"], responses=PROBLEMS)
 items_router = APIRouter(prefix="/v1/items", tags=["items"], responses=PROBLEMS)
 decay_router = APIRouter(prefix="/v1/decay", tags=["retention"], responses=PROBLEMS)
+agents_router = APIRouter(prefix="/v1/agents", tags=["agents"], responses=PROBLEMS)
 erasures_router = APIRouter(prefix="/v1/erasures", tags=["erasures"], responses=PROBLEMS)
 
 
@@ -167,3 +168,13 @@ async def hold(caller: AgentCaller, item_id: UUID, action_id: ActionId, response
 async def release(caller: AdminCaller, item_id: UUID, action_id: ActionId) -> None:
     """Release an item that an action held."""
     await forget_verbs.release(*caller, item_id, action_id)
+
+
+@agents_router.delete(
+    "/{agent_id}",
+    operation_id="delete_agent",
+    responses=_conflict("Actions hold memories of this agent; release the holds first."),
+)
+async def delete_agent(caller: AdminCaller, agent_id: str, memories: bool = False) -> DeletedAgent:
+    """Remove an agent's definition; with `memories`, erase what it remembered too."""
+    return await erase.delete_agent(*caller, agent_id, memories=memories)

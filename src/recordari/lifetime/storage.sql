@@ -7,13 +7,13 @@ WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.anonym
 ORDER BY i.item_id FOR UPDATE OF i
 
 -- name: resting_only_on
--- What was derived from these items and from nothing else.
+-- What was derived from these items and from nothing else; a summary quotes each of its sources, and goes with any of them.
 SELECT DISTINCT e.item_id FROM evidence e
 JOIN items i ON i.tenant_id = e.tenant_id AND i.item_id = e.item_id AND i.anonymized_at IS NULL
 WHERE e.tenant_id = %(tenant_id)s AND e.source_item_id = ANY(%(item_ids)s) AND e.item_id <> ALL(%(item_ids)s)
-    AND NOT EXISTS (
+    AND (i.kind = 'session_summary' OR NOT EXISTS (
         SELECT FROM evidence o
-        WHERE o.tenant_id = e.tenant_id AND o.item_id = e.item_id AND o.source_item_id <> ALL(%(item_ids)s))
+        WHERE o.tenant_id = e.tenant_id AND o.item_id = e.item_id AND o.source_item_id <> ALL(%(item_ids)s)))
 
 -- name: bury
 -- Tombstones of items: by their reference and by what they say. Summaries are made again and have none.
@@ -267,6 +267,33 @@ UNION
  JOIN items i ON i.tenant_id = s.tenant_id AND i.thread = session_thread(s.owned_by, s.session_id)
  WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.opened_at <= %(before)s AND i.user_id IS NULL
     AND i.anonymized_at IS NULL AND i.created_at <= %(before)s LIMIT %(limit)s)
+
+-- name: count_held_of_agent
+-- How many memories of an agent actions hold.
+SELECT count(DISTINCT h.item_id) FROM holds h JOIN items i ON i.tenant_id = h.tenant_id AND i.item_id = h.item_id
+WHERE h.tenant_id = %(tenant_id)s AND i.agent_id = %(agent_id)s AND (i.scope = 'agent' OR i.user_id IS NULL)
+
+-- name: list_items_of_agent
+-- Memories of an agent: what has its scope, and what was said in sessions of its own; some at a time.
+SELECT item_id FROM items
+WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s AND (scope = 'agent' OR (user_id IS NULL AND scope <> 'tenant'))
+    AND anonymized_at IS NULL AND shared_from IS NULL LIMIT %(limit)s
+
+-- name: list_sessions_of_agent
+-- Sessions of an agent without a user, with the runs in them; some at a time.
+SELECT s.session_id, s.session_ref, ARRAY(
+    SELECT r.run_id FROM runs r
+    WHERE r.tenant_id = s.tenant_id AND r.session_id = s.session_id AND r.owned_by = s.owned_by) AS run_ids
+FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s ORDER BY s.session_ref LIMIT %(limit)s
+
+-- name: delete_state_of_agent
+-- Remove the state, entries and profile of an agent.
+WITH owned AS (
+    DELETE FROM state_owners WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s
+), put AS (
+    DELETE FROM entries WHERE tenant_id = %(tenant_id)s AND scope = 'agent' AND owner_id = %(agent_id)s
+)
+DELETE FROM profiles WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s AND user_id IS NULL
 
 -- name: unplace_items
 -- Remove rows that were redacted earlier from the user's threads, which name the user.

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from recordari.core.cache import each
-from recordari.core.checks import Progress
+from recordari.core.checks import TEXT_TYPE, Progress
 from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
 from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice, owned_by, session_thread
 from recordari.core.ids import new_id
@@ -195,20 +195,36 @@ async def _write_alone(resources: Resources, identity: Identity, row: Row) -> bo
     return is_written
 
 
-async def make_ready(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> Ready:
-    """Do everything that needs no transaction: sanitise, apply the rules, derive index columns, store large bodies."""
+async def make_ready(
+    resources: Resources,
+    identity: Identity,
+    news: Sequence[NewItem],
+    *,
+    bodies: Mapping[int, tuple[bytes, str]] | None = None,
+) -> Ready:
+    """Do everything that needs no transaction: sanitise, apply the rules, derive index columns, store large bodies.
+
+    `bodies` has the body and the media type of items that only describe them, by the index of the item.
+    """
     now, is_admin = resources.clock(), identity.role is Role.ADMIN
     items, masked = [], []
     for index, clean in enumerate(await sanitise_items(resources, identity, news)):
         with _naming_item(index):
             if clean.problem is not None:
                 raise clean.problem
-            items.append(prepared(clean.new, identity, now=now, is_admin=is_admin))
+            item = prepared(clean.new, identity, now=now, is_admin=is_admin)
+            items.append(_with_body(item, *bodies[index]) if bodies and index in bodies else item)
             masked.append(clean.masked)
-    size = sum(len(item.content) for item in items)
+    size = sum(len(item.content) for item in items) + sum(len(body) for body, _ in (bodies or {}).values())
     await resources.get(Usages).admit(identity, items=len(items), size=size, now=now)
     rows = await _rows(resources, identity, items, masked)
     return Ready(rows=tuple(rows), objects=await _store_large_bodies(resources, identity, rows))
+
+
+def _with_body(item: Prepared, body: bytes, media_type: str) -> Prepared:
+    """The item with a body of its own, which its content describes."""
+    key = payload_key(item.owned_by, item.kind, item.source_ref)
+    return replace(item, payload=body, payload_type=media_type, payload_key=key)
 
 
 def with_source_ref(row: Row, source_ref: str) -> Row:
@@ -350,10 +366,10 @@ async def _store_large_bodies(resources: Resources, identity: Identity, rows: Se
     """Put bodies that are too large for a row into the object store. Return their keys."""
     return {
         row.item_id: await resources.get(Objects).put(
-            row.item.payload.encode(), owner=f"{identity.tenant_id}/{row.item.payload_key}"
+            row.item.payload, owner=f"{identity.tenant_id}/{row.item.payload_key}"
         )
         for row in rows
-        if row.item.payload is not None and len(row.item.payload.encode()) > OBJECT_BYTES
+        if row.item.payload is not None and len(row.item.payload) > OBJECT_BYTES
     }
 
 
@@ -389,13 +405,14 @@ async def _save_existing(tx: Transaction, row: Row, key: Key | None, object_key:
 
 async def _save_body(tx: Transaction, item_id: UUID, row: Row, object_key: str | None) -> None:
     assert row.item.payload is not None and row.item.payload_key is not None
-    body = row.item.payload.encode()
+    body = row.item.payload
     await storage.insert_payload(
         tx,
         item_id,
         row.item.payload_key,
         size=len(body),
         sha256=hashlib.sha256(body).digest(),
+        media_type=row.item.payload_type or TEXT_TYPE,
         body=None if object_key else body,
         object_key=object_key,
     )

@@ -208,6 +208,7 @@ async def insert_payload(
     *,
     size: int,
     sha256: bytes,
+    media_type: str,
     body: bytes | None,
     object_key: str | None,
 ) -> None:
@@ -217,6 +218,7 @@ async def insert_payload(
         payload_key=payload_key,
         bytes=size,
         sha256=sha256,
+        media_type=media_type,
         body=body,
         object_key=object_key,
     )

@@ -143,11 +143,13 @@ WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND deleted_at I
 
 -- name: insert_payload
 -- The whole body behind a preview; the newest body of a key counts.
-INSERT INTO payloads (tenant_id, payload_key, item_id, owned_by, bytes, sha256, body, object_key)
-SELECT i.tenant_id, %(payload_key)s, i.item_id, i.owned_by, %(bytes)s, %(sha256)s, %(body)s::bytea, %(object_key)s
+INSERT INTO payloads (tenant_id, payload_key, item_id, owned_by, bytes, sha256, media_type, body, object_key)
+SELECT i.tenant_id, %(payload_key)s, i.item_id, i.owned_by, %(bytes)s, %(sha256)s, %(media_type)s, %(body)s::bytea,
+    %(object_key)s
 FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = %(item_id)s
 ON CONFLICT (tenant_id, payload_key) DO UPDATE SET
-    bytes = excluded.bytes, sha256 = excluded.sha256, body = excluded.body, object_key = excluded.object_key
+    bytes = excluded.bytes, sha256 = excluded.sha256, media_type = excluded.media_type, body = excluded.body,
+    object_key = excluded.object_key
 WHERE payloads.item_id = excluded.item_id
 
 -- name: find_payload

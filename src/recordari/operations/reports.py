@@ -18,7 +18,7 @@ from recordari.kit.resources import Resources
 from recordari.kit.verbs import existing
 from recordari.memory.index import EMBED_TOPIC, Reembedding, embedding_state
 from recordari.operations import storage
-from recordari.operations.rules import Day, Report, ReportKind, daily_brief, warnings_of
+from recordari.operations.rules import MOST_AGENTS, Day, Report, ReportKind, daily_brief, warnings_of
 from recordari.operations.storage import ItemCount, OtherCounts
 from recordari.sessions.rules.runs import MAX_EPISODES
 from recordari.tenants import storage as tenants_storage
@@ -45,6 +45,7 @@ async def make_daily_brief(resources: Resources, identity: Identity) -> Report:
             dead_letters=by_status.get(JobStatus.FAILED, 0) + sum(parked.values()),
             waiting=by_status.get(JobStatus.TODO, 0) + sum(pending.values()),
             quotas=quota.warnings,
+            agents=await storage.count_runs_by_agent(tx, since=since, limit=MOST_AGENTS),
         )
         figures = {
             **day.counts,

@@ -13,7 +13,7 @@ from recordari.core.identity import Identity
 from recordari.db.database import Database, Transaction
 from recordari.db.pipeline import Part
 from recordari.db.queries import Queries, columns_of
-from recordari.operations.rules import Report, ReportKind
+from recordari.operations.rules import AgentRuns, Report, ReportKind
 
 queries = Queries(__name__)
 LAST_DAY = date(9999, 12, 31)
@@ -35,6 +35,10 @@ async def list_reports(tx: Transaction, kind: ReportKind, *, before: date | None
 async def count_day(tx: Transaction, *, since: datetime) -> dict[str, int]:
     (row,) = await tx.dicts(queries.count_day, since=since)
     return {name: int(number) for name, number in row.items()}
+
+
+async def count_runs_by_agent(tx: Transaction, *, since: datetime, limit: int) -> list[AgentRuns]:
+    return await tx.all(queries.count_runs_by_agent, AgentRuns, since=since, limit=limit)
 
 
 async def sum_costs(tx: Transaction, *, since: datetime) -> dict[str, Decimal]:

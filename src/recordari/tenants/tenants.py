@@ -18,7 +18,7 @@ from recordari.db import audit, jobs
 from recordari.db.audit import AuditEntry
 from recordari.db.database import TENANT_ROLE, Database, Transaction
 from recordari.db.jobs import next_run
-from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
+from recordari.errors import Forbidden, InvalidInput, PreconditionFailed, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.kit.verbs import existing
 from recordari.tenants import storage
@@ -190,15 +190,6 @@ async def list_agents(resources: Resources, identity: Identity, *, after: str = 
     """List definitions by id, after the given id."""
     async with resources.database.transaction(identity) as tx:
         return await storage.list_agents(tx, after=after, limit=min(limit, MAX_PAGE))
-
-
-async def delete_agent(resources: Resources, identity: Identity, agent_id: str) -> None:
-    """Remove the definition of an agent; its memory stays."""
-    require_admin(identity)
-    async with resources.database.transaction(identity) as tx:
-        if not await storage.delete_agent(tx, AgentId(agent_id)):
-            raise NotFound("there is no such agent")
-        await audit.record(tx, "agent.delete", "agent", agent_id)
 
 
 async def create_key(

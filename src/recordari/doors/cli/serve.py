@@ -195,7 +195,7 @@ def mcp(
     user: User = None,
     agent: Agent = None,
     session: Session = None,
-    profile: Annotated[str, typer.Option(help="Which tools: default, mem0 or admin.")] = "default",
+    profile: Annotated[str, typer.Option(help="Which tools: default, agent, mem0 or admin.")] = "default",
 ) -> None:
     """Serve MCP over standard input and output, for an agent on this machine.
 
