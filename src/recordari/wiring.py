@@ -47,7 +47,7 @@ from recordari.recall.accesses import AccessCounts
 from recordari.recall.process_cache import RecallCache, SnapshotCache
 from recordari.recall.rules.sources import Archive, history_weight
 from recordari.sessions.cache import SessionCache
-from recordari.sessions.messages import ModelSummariser, OfflineSummariser, Summariser
+from recordari.sessions.messages import ModelSummariser, OfflineSummariser, OpenSessions, Summariser
 from recordari.tenants.tenants import TenantCache
 from recordari.tenants.usage import Usages
 from recordari.worker import dispatch
@@ -129,6 +129,7 @@ def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None)
         QueryPlaces: QueryPlaces(),
         RecallCache: RecallCache(),
         SessionCache: SessionCache(_plain(settings.redis_url)),
+        OpenSessions: OpenSessions(),
         SnapshotCache: SnapshotCache(),
         Summariser: OfflineSummariser(),
         TenantCache: TenantCache(),

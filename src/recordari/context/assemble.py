@@ -29,7 +29,7 @@ from recordari.context.rules.rendering import ChatMessage, Composed, ContextSect
 from recordari.context.sources import Base, Fetched, item_of, read_base
 from recordari.core.checks import check_times
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import AskedScope, Identity, checked_choice
+from recordari.core.identity import AskedScope, Identity, SessionId, checked_choice
 from recordari.core.items import KINDS, checked_content
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
@@ -300,8 +300,8 @@ class _Assembly:
             counts_as_use=False,
         )
 
-        async def load() -> RecallAnswer:
-            return await recall.find(self.resources, self.identity, request)
+        async def load(line: Sequence[SessionId]) -> RecallAnswer:
+            return await recall.find(self.resources, self.identity, request, line=line)
 
         answer, is_cached = await self.resources.get(RecallCache).read(
             self.resources.database, self.identity, replace(request, explain=False), load

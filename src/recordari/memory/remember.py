@@ -170,7 +170,7 @@ async def remember_many(resources: Resources, identity: Identity, items: Sequenc
         if len(ready.rows) == 1 and ready.rows[0].item.payload is None and not resources.database.is_joined:
             (row,) = ready.rows
             if await _write_alone(resources, identity, row):
-                return [_remembered(row, row.item_id, was_new=True)]
+                return [answer_for(row, row.item_id, was_new=True)]
         async with resources.database.transaction(identity) as tx:
             remembered, changed = await save_ready(tx, ready)
             # With a reference of the caller it may be a retry, and changes nothing.
@@ -274,7 +274,7 @@ async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], l
                 replaced.append(item_id)
         if row.item.payload_key is not None and item_id in changed:
             await _save_body(tx, item_id, row, objects.get(row.item_id))
-        remembered.append(_remembered(row, item_id, was_new=was_new))
+        remembered.append(answer_for(row, item_id, was_new=was_new))
     await outbox.add(tx, EMBED_TOPIC, replaced)
     return remembered, sorted(changed)
 
@@ -393,7 +393,7 @@ async def _store_large_bodies(resources: Resources, identity: Identity, rows: Se
     }
 
 
-def _remembered(row: Row, item_id: UUID, *, was_new: bool) -> Remembered:
+def answer_for(row: Row, item_id: UUID, *, was_new: bool) -> Remembered:
     return Remembered(
         id=item_id,
         was_new=was_new,

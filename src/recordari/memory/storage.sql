@@ -4,7 +4,7 @@ SELECT pg_advisory_xact_lock(lock.key) FROM (
     SELECT DISTINCT thread_lock(%(tenant_id)s, thread) AS key FROM unnest(%(threads)s::text[]) AS thread ORDER BY 1 OFFSET 0) lock
 
 -- name: insert_items
--- New items in order, each at the next position of its thread, with outbox entries; existing keys are left alone.
+-- New items in order, each at the next position of its thread, with outbox entries of a topic; existing keys are left alone.
 -- Look-ups by key are in LATERAL … OFFSET 0: a generic plan would otherwise read all rows of a small tenant.
 WITH given AS (
     SELECT *, item_owner(kind, scope, user_id, agent_id) AS owned_by
@@ -40,7 +40,8 @@ ORDER BY ordinal
 ON CONFLICT (tenant_id, owned_by, kind, source_ref) DO NOTHING
 RETURNING item_id
 ), queued AS (
-    INSERT INTO outbox (topic, tenant_id, ref) SELECT %(topic)s::text, %(tenant_id)s::uuid, item_id FROM made
+    INSERT INTO outbox (topic, tenant_id, ref)
+    SELECT %(topic)s::text, %(tenant_id)s::uuid, item_id FROM made WHERE %(topic)s::text IS NOT NULL
 )
 SELECT item_id FROM made
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -11,12 +11,15 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from recordari.core.checks import BEGINNING, END
-from recordari.core.identity import AgentId, Owner, RunId, SessionId, UserId, owned_by, session_thread
+from recordari.core.identity import AgentId, Identity, Owner, RunId, SessionId, UserId, owned_by, session_thread
 from recordari.core.ids import LAST
 from recordari.core.items import Trust
 from recordari.core.tokens import message_tokens
-from recordari.db.database import BatchedQuery, Record, Transaction, all_as, reader
+from recordari.db.database import BatchedQuery, Database, Record, Transaction, all_as, reader
+from recordari.db.pipeline import Part
 from recordari.db.queries import Queries, columns_of
+from recordari.memory import storage as memory_storage
+from recordari.memory.storage import Meaning, Row
 from recordari.sessions.rules.runs import ABANDONED
 from recordari.sessions.rules.sessions import MAX_NOTES, CloseReason, Fold, Session, SessionNote
 from recordari.sessions.rules.window import Message, role_of
@@ -62,8 +65,11 @@ def arrays_of(row_type: type, rows: Sequence[Any], **others: Any) -> dict[str, A
 
 
 def _session(row: Record) -> Session:
-    folds = tuple(Fold(**{**fold, "summary_id": UUID(fold["summary_id"])}) for fold in row["folds"])
-    return reader(Session)(**{**row, "folds": folds})
+    return reader(Session)(**{**row, "folds": _folds(row["folds"])})
+
+
+def _folds(stored: Sequence[Mapping[str, Any]]) -> tuple[Fold, ...]:
+    return tuple(Fold(**{**fold, "summary_id": UUID(fold["summary_id"])}) for fold in stored)
 
 
 def _first(rows: Sequence[Record]) -> Session | None:
@@ -130,6 +136,43 @@ async def touch(tx: Transaction, owner: Owner, session_id: SessionId, *, now: da
 
 async def save_window(tx: Transaction, session: Session, *, now: datetime) -> None:
     await tx.run(queries.save_window, **columns_of(session, owned_by=session.owned_by, now=now))
+
+
+async def add_rows(
+    database: Database,
+    identity: Identity,
+    session: Session,
+    rows: Sequence[Row],
+    meaning: Callable[[Row], Meaning | None],
+    *,
+    tokens: int,
+    limit: int,
+    embed_topic: str,
+    summary_topic: str,
+    every: int,
+    now: datetime,
+) -> tuple[Session, list[str]]:
+    """Write messages with their meanings and the session's window, in one round trip.
+
+    Returns the session after it and the topics with work. `Conflict` if the session is not as it was: nothing is written.
+    """
+    of_session = {"session_id": session.session_id, "owned_by": session.owned_by, "tokens": tokens, "now": now}
+    expected = {"root_id": session.root_id, "limit": limit, "owners": list({row.item.owned_by for row in rows})}
+    refs = {"source_refs": [row.item.source_ref for row in rows]}
+    added = {"many": len(rows), "every": every, "topic": summary_topic}
+
+    def following() -> Iterator[Part]:
+        yield from memory_storage.parts_of(rows, topic=embed_topic, meaning=meaning)
+        yield queries.save_added, {**of_session, **added}
+
+    _, _, *meant, ((messages, first, window_tokens, epoch, folds),) = await database.pipeline(
+        identity, queries.enter_open, {**of_session, **expected, **refs}, following, thread=session.thread
+    )
+    topics = {topic if is_embedded else embed_topic for ((topic, is_embedded),) in meant}
+    if messages // every != (messages - len(rows)) // every:
+        topics.add(summary_topic)
+    window = {"messages": messages, "window_from": first, "window_tokens": window_tokens, "epoch": epoch}
+    return replace(session, **window, folds=_folds(folds)), [topic for topic in topics if topic is not None]
 
 
 async def save_summary(

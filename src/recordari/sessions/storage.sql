@@ -11,6 +11,36 @@ WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s AND s.status = '
      WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s), %(session_id)s)
 FOR UPDATE OF s
 
+-- name: enter_open
+-- Locks a session that is as expected: open, not idle, with room in its window, and without these messages; else nothing of the
+-- transaction is done.
+WITH entered AS MATERIALIZED (
+    SELECT FROM sessions s
+    WHERE s.tenant_id = %(tenant_id)s AND s.session_id = %(session_id)s AND s.owned_by = %(owned_by)s
+        AND s.root_id = %(root_id)s AND s.status = 'open' AND s.active_at + s.idle_seconds * interval '1 second' >= %(now)s
+        AND s.window_tokens + %(tokens)s <= %(limit)s
+    FOR UPDATE
+)
+SELECT CASE WHEN EXISTS (SELECT FROM entered) AND NOT EXISTS (
+    SELECT FROM unnest(%(source_refs)s::text[]) AS g (source_ref) CROSS JOIN LATERAL (
+        SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.owned_by = ANY(%(owners)s) AND i.kind = 'chat_message'
+            AND i.source_ref = g.source_ref OFFSET 0) known)
+    THEN true ELSE refuse('the session is not as expected') END
+
+-- name: save_added
+-- The window of a session after some messages, with an outbox entry when its summary is due.
+WITH saved AS (
+    UPDATE sessions SET active_at = GREATEST(active_at, %(now)s), messages = messages + %(many)s,
+        window_tokens = window_tokens + %(tokens)s
+    WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s
+    RETURNING session_ref, messages, window_from, window_tokens, epoch, folds
+), queued AS (
+    INSERT INTO outbox (topic, tenant_id, ref)
+    SELECT %(topic)s::text, %(tenant_id)s::uuid, session_ref FROM saved
+    WHERE messages / %(every)s <> (messages - %(many)s) / %(every)s
+)
+SELECT messages, window_from, window_tokens, epoch, folds FROM saved
+
 -- name: find_newest
 -- The newest session of the owner's line that the id belongs to; with the size of its agent's model.
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
