@@ -88,7 +88,9 @@ async def test_facts_stand_beside_messages_in_both(ana: Memory, monkeypatch: pyt
         for _ in range(3):
             at_hand = await ana.recall(question, source_kinds=kinds, explain=True)
         searching = Memory(ana.resources.replacing(SnapshotCache, SnapshotCache()), ana.identity)
-        searched = await searching.recall(question, source_kinds=kinds, explain=True)
+        with monkeypatch.context() as larger:
+            larger.setattr(process_cache, "MOST_OWNED", 0)
+            searched = await searching.recall(question, source_kinds=kinds, explain=True)
         assert at_hand.trace is not None and searched.trace is not None
         assert at_hand.trace["candidates"] == searched.trace["candidates"]
         assert at_hand.trace["candidates"]["vector"] == 2  # a message and a fact, each the nearest of its sort

@@ -27,10 +27,10 @@ from recordari.context.rules.context import plan as plan_context
 from recordari.context.rules.profiles import profile_without
 from recordari.context.rules.rendering import ChatMessage, Composed, ContextSection, Section, compose
 from recordari.context.sources import Base, Fetched, item_of, read_base
-from recordari.core.checks import check_times
+from recordari.core.checks import check_times, checked_content
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import AskedScope, Identity, SessionId, checked_choice
-from recordari.core.items import KINDS, checked_content
+from recordari.core.items import KINDS
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.models.base import fail_open

@@ -2,8 +2,7 @@
 
 `transaction(identity)` is the way to tenant data; `execute`, `pipeline` and `read_batch` are whole transactions in one
 round trip. Each first sets `app.tenant_id` and `app.user_id`, which row-level security reads, until it ends. Without a user
-nothing of any user is there. Who acts for all users of a tenant (`Identity.spans_users`) does so under a role of its own,
-which the transaction takes when it begins.
+no user's row is visible. `Identity.spans_users` (all users of a tenant) takes a role of its own when the transaction begins.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from recordari.core.checks import check_times
+from recordari.core.checks import check_times, checked_content
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Owner, Role, SessionId, checked_choice, checked_id, optional_choice
 from recordari.core.ids import new_id
-from recordari.core.items import Trust, checked_content
+from recordari.core.items import Trust
 from recordari.db import audit
 from recordari.db.database import Transaction
 from recordari.errors import InvalidInput, NotFound

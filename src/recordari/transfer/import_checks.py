@@ -12,9 +12,9 @@ from typing import Any
 from uuid import UUID
 
 from recordari.context.rules.context import ContextSettings
-from recordari.core.checks import TEXT_TYPE, json_text
+from recordari.core.checks import TEXT_TYPE, checked_content, json_text
 from recordari.core.identity import Owner, Scope, SessionId, checked_choice, checked_id, owned_by, session_thread
-from recordari.core.items import MAX_CONTENT_BYTES, Kind, Tier, Trust, checked_content
+from recordari.core.items import MAX_CONTENT_BYTES, Kind, Tier, Trust
 from recordari.errors import InvalidInput
 from recordari.knowledge.ingest import MAX_NAME, MAX_TITLE
 from recordari.knowledge.rules.knowledge_map import MAX_DESCRIPTION, MAX_SOURCE_NAME, MAX_TOOL, SourceKind, checked_text
