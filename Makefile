@@ -85,6 +85,10 @@ bench-scale: $(VENV)/.installed-dev ## Measure recall for tenants of 200 to 100,
 bench-context: $(VENV)/.installed-dev ## Measure the assembly of contexts for tenants of 1,000 to 100,000 items
 	@$(BIN)/python bench/context.py $(ARGS)
 
+.PHONY: bench-turn
+bench-turn: $(VENV)/.installed-dev ## Measure a whole turn over REST: latency, CPU of each process, statements per verb
+	@$(BIN)/python bench/turn.py $(ARGS)
+
 .PHONY: bench-runs
 bench-runs: $(VENV)/.installed-dev ## Replay real agent runs, and learn from their rewards (DATA=folder)
 	@$(BIN)/python bench/agent_runs.py $(if $(DATA),--data $(DATA)) $(ARGS)

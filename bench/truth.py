@@ -15,7 +15,7 @@ import re
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,12 +25,15 @@ from uuid import UUID
 from rich.console import Console
 from rich.table import Table
 
+import extraction as kept
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.core.items import Kind
+from recordari.core.items import Kind, Trust
+from recordari.core.tokens import estimated_tokens
 from recordari.facts.rules.conflict import Statement, Verdict, ruling
 from recordari.recall.rules.temporal.times import question_interval
-from recordari.sessions.rules.window import MessageRole, NewMessage
+from recordari.sessions.rules.summaries import SUMMARY_TOKENS, Said, rolled_summary
+from recordari.sessions.rules.window import SUMMARY_EVERY, MessageRole, NewMessage
 
 DAY_ONE = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -93,6 +96,62 @@ def _judged(pairs: Iterable[Mapping[str, Any]], ended: Mapping[str, str | None],
 
 def _share(part: int, whole: int) -> str:
     return f"{part / whole:.3f}" if whole else "–"
+
+
+def extraction(options: Options) -> None:
+    """Messages: which of them give facts, and which."""
+    kept.extraction(options.folder, options.console, options.show)
+
+
+def coverage(options: Options) -> None:
+    """Long conversations: which turns give facts."""
+    kept.coverage(options.folder.parent, options.console)
+
+
+def summaries(options: Options) -> None:
+    """Long chats: how much of what matters their summaries keep, and how much boilerplate."""
+    table = Table("summaries", "language", "messages", "tokens", "kept", "boilerplate")
+    totals: Counter[str] = Counter()
+    for case in lines(options.folder / "summaries.jsonl"):
+        summary = _summary(case["turns"])
+        tokens = estimated_tokens(summary)
+        within = tokens <= SUMMARY_TOKENS
+        missing = [
+            each for each in case["must_keep"] if not (within and re.search(each, summary, re.IGNORECASE | re.DOTALL))
+        ]
+        found = [each for each in case["must_not"] if each.casefold() in summary.casefold()]
+        counts = {"keep": len(case["must_keep"]), "not": len(case["must_not"])}
+        counts |= {"kept": counts["keep"] - len(missing), "found": len(found)}
+        totals.update(counts)
+        row = (case["lang"], str(len(case["turns"])), str(tokens))
+        table.add_row(case["topic"], *row, *(f"{part}/{counts[whole]}" for part, whole in _parts(counts)))
+        if options.show and (missing or found):
+            options.console.print(
+                f"{case['id']}: missing {missing}, boilerplate {found}", markup=False, highlight=False
+            )
+    table.add_section()
+    table.add_row("all", "", "", "", *(_share(int(part), totals[whole]) for part, whole in _parts(totals)))
+    options.console.print(table)
+
+
+def _parts(counts: Mapping[str, int]) -> tuple[tuple[int, str], ...]:
+    return (counts["kept"], "keep"), (counts["found"], "not")
+
+
+def _summary(turns: Sequence[Mapping[str, str]]) -> str:
+    """The summary as a session renews it, every five messages."""
+    said = [
+        Said(
+            speaker=turn["name"] if turn["role"] == "user" else turn["role"],
+            content=turn["content"],
+            trust=Trust.USER if turn["role"] == "user" else Trust.AGENT,
+        )
+        for turn in turns
+    ]
+    summary = ""
+    for first in range(0, len(said), SUMMARY_EVERY):
+        summary = rolled_summary(summary, said[first : first + SUMMARY_EVERY])
+    return summary
 
 
 Bounds = tuple[datetime | None, datetime | None]
@@ -214,6 +273,9 @@ async def _learnt_from(memory: Memory, case: Mapping[str, Any]) -> list[str]:
 
 TABLES: dict[str, Callable[[Options], None]] = {
     "judge": judge,
+    "extraction": extraction,
+    "coverage": coverage,
+    "summaries": summaries,
     "patterns": patterns,
     "times": times,
 }

@@ -16,7 +16,7 @@ from recordari.databases import ask as databases_ask
 from recordari.databases import registry
 from recordari.entries import entries
 from recordari.events import follow, webhooks
-from recordari.facts import curate, rulings
+from recordari.facts import curate, extract, rulings
 from recordari.kit.verbs import Bound, verb
 from recordari.knowledge import documents, ingest, search, sources, sync
 from recordari.learning import consolidate, proposals, workflows
@@ -98,6 +98,7 @@ class Memory(Bound):
     edit_item = verb(curate.edit_item)
     invalidate_item = verb(curate.invalidate_item)
     restore_item = verb(curate.restore_item)
+    preview_facts = verb(extract.preview_facts)
     list_rulings = verb(rulings.list_rulings)
     undo_ruling = verb(rulings.undo_ruling)
     pin_item = verb(curate.pin_item)

@@ -28,6 +28,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     operations_rest.health_router,
     memory_rest.router,
     facts_rest.router,
+    facts_rest.facts_router,
     facts_rest.rulings_router,
     recall_rest.router,
     context_rest.router,

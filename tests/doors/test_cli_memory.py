@@ -186,6 +186,9 @@ def test_proposals_are_decided_and_memories_shared_on_the_command_line(command: 
     command.run("facts", "feedback", kept, "wrong", "--tenant", "sales")
     assert command.json("proposals", "review", "--tenant", "sales")["proposed"] == 1
     (proposal,) = command.json("proposals", "list", "--tenant", "sales")
+    for arguments in (("list",), ("show", proposal["proposal_id"])):
+        printed = " ".join(command.run("proposals", *arguments, "--tenant", "sales")[0].split())
+        assert "UUID(" not in printed and "The Harbour Project" in printed and "marked it as wrong" in printed
     accepted = command.json("proposals", "accept", proposal["proposal_id"], "--tenant", "sales")
     assert accepted["status"] == "accepted"
     undone = command.json("proposals", "undo", proposal["proposal_id"], "--tenant", "sales")

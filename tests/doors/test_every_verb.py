@@ -58,6 +58,7 @@ COMMANDS = {
     "invalidate_item": "facts invalidate",
     "restore_item": "facts restore",
     "list_rulings": "facts rulings",
+    "preview_facts": "facts preview",
     "undo_ruling": "facts undo",
     "pin_item": "facts pin",
     "give_feedback": "facts feedback",

@@ -21,6 +21,7 @@ from recordari.facts import storage as facts_storage
 from recordari.facts.language import LLM, OfflineRules
 from recordari.facts.rules.conflict import Ruling, Statement, Verdict
 from recordari.facts.rules.extraction import ExtractedFact
+from recordari.facts.rules.learning import Learning
 from recordari.memory.rules import Retirement
 from recordari.memory.versions import retire
 from recordari.recall.request import Arm
@@ -98,7 +99,9 @@ async def test_a_judge_that_fails_ends_nothing_and_is_not_asked_again(
 
 async def test_an_extractor_that_fails_leaves_the_work_to_the_rules(ana: Memory) -> None:
     class Broken(OfflineRules):
-        async def extract(self, text: str, *, speaker: str | None) -> Sequence[ExtractedFact]:
+        async def extract(
+            self, text: str, *, speaker: str | None, at: datetime | None, learning: Learning
+        ) -> Sequence[ExtractedFact]:
             raise RuntimeError("no model")
 
     broken = Memory(ana.resources.replacing(LLM, Broken()), ana.identity).acting_as(session="s")

@@ -12,7 +12,7 @@ import typer
 from recordari.kit.commands import DEVELOPMENT_TENANT, Limit, Reason, Tenant, ask
 from recordari.kit.output import Answer, Commands, Hint, Record, Table, counted, record
 from recordari.learning import proposals, workflows
-from recordari.learning.rules.proposals import ProposalKind, ProposalStatus
+from recordari.learning.rules.proposals import Proposal, ProposalItem, ProposalKind, ProposalStatus
 from recordari.learning.rules.workflows import WIDTH, Choice, Workflow, drawn
 from recordari.learning.workflows import Rewarded, SavedWorkflow
 
@@ -37,32 +37,61 @@ def list_all(
 ) -> Answer:
     """List proposals, newest first."""
     page = ask(lambda caller: proposals.list_proposals(*caller, status=status, kind=kind, limit=limit), tenant)
-    rows = [{**record(proposal), "item_ids": " ".join(map(str, proposal.item_ids))} for proposal in page]
+    rows = [
+        {
+            "proposal_id": proposal.proposal_id,
+            "kind": proposal.kind,
+            "why": proposal.explanation,
+            "ends": "; ".join(_text(item) for item in proposal.items if item.ends),
+            "stays": "; ".join(_text(item) for item in proposal.items if not item.ends),
+            "proposed_at": proposal.proposed_at,
+        }
+        for proposal in page
+    ]
     return Answer(page, Table(rows, empty=f"no proposal is {status}; `recordari proposals review` starts a review"))
 
 
+def _text(item: ProposalItem) -> str:
+    return item.content if item.content is not None else f"{item.item_id} (erased)"
+
+
+def _shown(proposal: Proposal) -> Answer:
+    """A proposal for a person: the decision, then each item with its text and its sources."""
+    head = {
+        name: value for name, value in record(proposal).items() if name not in {"items", "item_ids", "successor_id"}
+    }
+    lines = []
+    for item in proposal.items:
+        lines.append(f"{'ends ' if item.ends else 'stays'}  {item.item_id}  {_text(item)}")
+        lines.extend(
+            f"       from {source.item_id} ({source.event_time:%Y-%m-%d}): {source.content or 'erased'}"
+            for source in item.sources
+        )
+    return Answer(proposal, Record(head), *lines)
+
+
 @proposals_commands.command()
-def show(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Record:
+def show(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
     """Show one proposal."""
-    return Record(ask(lambda caller: proposals.get_proposal(*caller, proposal_id), tenant))
+    return _shown(ask(lambda caller: proposals.get_proposal(*caller, proposal_id), tenant))
 
 
 @proposals_commands.command()
-def accept(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None) -> Record:
+def accept(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None) -> Answer:
     """Carry out a proposal."""
-    return Record(ask(lambda caller: proposals.accept_proposal(*caller, proposal_id, reason=reason), tenant))
+    return _shown(ask(lambda caller: proposals.accept_proposal(*caller, proposal_id, reason=reason), tenant))
 
 
 @proposals_commands.command()
-def reject(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None) -> Record:
+def reject(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None) -> Answer:
     """Reject a proposal; the same is not proposed again."""
-    return Record(ask(lambda caller: proposals.reject_proposal(*caller, proposal_id, reason=reason), tenant))
+    return _shown(ask(lambda caller: proposals.reject_proposal(*caller, proposal_id, reason=reason), tenant))
 
 
 @proposals_commands.command()
-def undo(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None) -> Record:
+def undo(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None) -> Answer:
     """Undo an accepted proposal."""
-    return Record(ask(lambda caller: proposals.undo_proposal(*caller, proposal_id, reason=reason), tenant))
+    return _shown(ask(lambda caller: proposals.undo_proposal(*caller, proposal_id, reason=reason), tenant))
 
 
 @proposals_commands.command()

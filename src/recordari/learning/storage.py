@@ -20,6 +20,7 @@ from recordari.learning.rules.proposals import (
     NewProposal,
     Proposal,
     ProposalKind,
+    ProposalSource,
     ProposalStatus,
     ReviewedItem,
 )
@@ -27,6 +28,8 @@ from recordari.learning.rules.work import RunOfSession
 from recordari.learning.rules.workflows import Choice, ChoiceRow, Outcome, Posterior, Workflow
 
 queries = Queries(__name__)
+
+SHOWN_SOURCES = 5  # of an item of a proposal
 
 
 async def _item_ids(tx: Transaction, query: Query, **parameters: Any) -> list[UUID]:
@@ -180,6 +183,25 @@ async def list_proposals(
     tx: Transaction, *, status: ProposalStatus | None, kind: ProposalKind | None, before: UUID | None, limit: int
 ) -> list[Proposal]:
     return await tx.all(queries.list_proposals, Proposal, status=status, kind=kind, before=before or LAST, limit=limit)
+
+
+async def proposed_items(
+    tx: Transaction, item_ids: Sequence[UUID]
+) -> dict[UUID, tuple[str | None, list[ProposalSource]]]:
+    """The text of each item, and the first of its sources."""
+    found: dict[UUID, tuple[str | None, list[ProposalSource]]] = {}
+    for row in await tx.dicts(queries.proposed_items, item_ids=list(item_ids), sources=SHOWN_SOURCES):
+        _, sources = found.setdefault(row["item_id"], (row["content"], []))
+        if row["source_id"] is not None:
+            sources.append(
+                ProposalSource(
+                    item_id=row["source_id"],
+                    content=row["source_content"],
+                    event_time=row["event_time"],
+                    session_id=row["session_id"],
+                )
+            )
+    return found
 
 
 async def inputs_of(tx: Transaction, proposal_id: UUID) -> list[Input]:

@@ -156,6 +156,19 @@ WHERE p.tenant_id = %(tenant_id)s AND p.proposal_id < %(before)s AND (%(status)s
     AND (%(kind)s::text IS NULL OR p.kind = %(kind)s)
 ORDER BY p.proposal_id DESC LIMIT %(limit)s
 
+-- name: proposed_items
+-- The texts of items, and the first of what each was taken from; no text after erasure.
+SELECT i.item_id, CASE WHEN i.deleted_at IS NULL AND i.anonymized_at IS NULL THEN i.content END AS content,
+    s.item_id AS source_id, s.content AS source_content, s.event_time, s.session_id
+FROM items i LEFT JOIN LATERAL (
+    SELECT o.item_id, CASE WHEN o.deleted_at IS NULL AND o.anonymized_at IS NULL THEN o.content END AS content,
+        e.event_time, o.session_id
+    FROM evidence e JOIN items o ON o.tenant_id = e.tenant_id AND o.item_id = e.source_item_id
+    WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id ORDER BY e.event_time, o.item_id LIMIT %(sources)s
+) s ON true
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s)
+ORDER BY i.item_id, s.event_time, s.item_id
+
 -- name: inputs_of
 -- The inputs of a proposal, with their state when it was made.
 SELECT item_id, tier, sources, confidence FROM proposal_inputs

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, runtime_checkable
 from uuid import UUID
 
 from recordari.core.cache import each
@@ -65,6 +65,14 @@ class Remembered:
     """Where the whole text can be read (`read_tool_output`) when the item is a preview."""
     masked: Annotated[Mapping[str, int], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
     """How often each type of personal data and secrets was masked."""
+
+
+@runtime_checkable
+class Categoriser(Protocol):
+    """Names the category of a fact."""
+
+    def category(self, text: str) -> str | None:
+        """None where the wording shows none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +170,7 @@ async def remember_many(resources: Resources, identity: Identity, items: Sequenc
         if len(ready.rows) == 1 and ready.rows[0].item.payload is None and not resources.database.is_joined:
             (row,) = ready.rows
             if await _write_alone(resources, identity, row):
-                return [_remembered(row, row.item_id, was_new=True)]
+                return [answer_for(row, row.item_id, was_new=True)]
         async with resources.database.transaction(identity) as tx:
             remembered, changed = await save_ready(tx, ready)
             # With a reference of the caller it may be a retry, and changes nothing.
@@ -212,13 +220,21 @@ async def make_ready(
         with _naming_item(index):
             if clean.problem is not None:
                 raise clean.problem
-            item = prepared(clean.new, identity, now=now, is_admin=is_admin)
+            new = _categorised(resources, clean.new)
+            item = prepared(new, identity, now=now, is_admin=is_admin)
             items.append(_with_body(item, *bodies[index]) if bodies and index in bodies else item)
             masked.append(clean.masked)
     size = sum(len(item.content) for item in items) + sum(len(body) for body, _ in (bodies or {}).values())
     await resources.get(Usages).admit(identity, items=len(items), size=size, now=now)
     rows = await _rows(resources, identity, items, masked)
     return Ready(rows=tuple(rows), objects=await _store_large_bodies(resources, identity, rows))
+
+
+def _categorised(resources: Resources, new: NewItem) -> NewItem:
+    """A fact that names no category gets the one that its wording shows."""
+    if new.kind != Kind.FACT or new.category is not None:
+        return new
+    return replace(new, category=resources.get(Categoriser).category(new.content))
 
 
 def _with_body(item: Prepared, body: bytes, media_type: str) -> Prepared:
@@ -258,7 +274,7 @@ async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], l
                 replaced.append(item_id)
         if row.item.payload_key is not None and item_id in changed:
             await _save_body(tx, item_id, row, objects.get(row.item_id))
-        remembered.append(_remembered(row, item_id, was_new=was_new))
+        remembered.append(answer_for(row, item_id, was_new=was_new))
     await outbox.add(tx, EMBED_TOPIC, replaced)
     return remembered, sorted(changed)
 
@@ -280,6 +296,10 @@ async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], 
         remembered[index] = version
         if version.was_new:
             await link_predecessor(tx, version.id, ended[version.source_ref])
+    for index in again:
+        if ready.rows[index].item.tier is Tier.PERSISTENT:
+            await storage.affirm_fact(tx, remembered[index].id, ready.rows[index].item)
+    await storage.unarchive_items(tx, [remembered[index].id for index in again])
     return changed
 
 
@@ -373,7 +393,7 @@ async def _store_large_bodies(resources: Resources, identity: Identity, rows: Se
     }
 
 
-def _remembered(row: Row, item_id: UUID, *, was_new: bool) -> Remembered:
+def answer_for(row: Row, item_id: UUID, *, was_new: bool) -> Remembered:
     return Remembered(
         id=item_id,
         was_new=was_new,

@@ -311,6 +311,18 @@ class TenantCache:
     def __init__(self) -> None:
         self._cached: BoundedMap[tuple[TenantId, UserId | None], TenantPreferences]
         self._cached = BoundedMap(MOST_TENANTS, seconds=SECONDS)
+        self._settings: BoundedMap[TenantId, Mapping[str, Any]] = BoundedMap(MOST_TENANTS, seconds=SECONDS)
+
+    async def settings(self, database: Database, identity: Identity) -> Mapping[str, Any]:
+        """The settings of the tenant alone, which all its users share."""
+        settings = self._settings.get(identity.tenant_id)
+        if settings is None:
+            tenant = storage.ask_tenant()
+            await database.read_batch(identity, [tenant])
+            settings = self._settings.put(
+                identity.tenant_id, tenant.answer.settings if tenant.answer is not None else {}
+            )
+        return settings
 
     async def get(self, database: Database, identity: Identity) -> TenantPreferences:
         key = (identity.tenant_id, identity.user_id)
@@ -327,3 +339,4 @@ class TenantCache:
 
     def forget_tenant(self, tenant_id: TenantId) -> None:
         self._cached.drop(lambda key, _: key[0] == tenant_id)
+        self._settings.pop(tenant_id)

@@ -20,7 +20,7 @@ from recordari.core.identity import Identity, Role, Scope, checked_id
 from recordari.core.items import Item, Kind
 from recordari.errors import InvalidInput, NotFound
 from recordari.facts import curate
-from recordari.facts.rules.extraction import facts_in
+from recordari.facts.rules.extraction import facts_in, states_something
 from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller
 from recordari.kit.verbs import Caller
 from recordari.lifetime import erase
@@ -312,12 +312,15 @@ def _message(message: dict[str, Any], at: datetime | None) -> NewMessage:
 
 
 def _memories_of(message: NewMessage, *, infer: bool) -> list[str]:
-    """The facts in a message; the whole message without `infer`, or if it has no facts that we find."""
+    """The facts in a message; the whole message without `infer`, or if it states something in which we find no fact."""
     if not infer:
         return [message.content] if message.role is not MessageRole.SYSTEM else []
     if message.role is not MessageRole.USER:
         return []
-    return [fact.content for fact in facts_in(message.content)] or [message.content]
+    facts = facts_in(message.content, speaker=message.speaker, at=message.event_time)
+    if facts or not states_something(message.content):
+        return [fact.content for fact in facts]
+    return [message.content]
 
 
 def _owner(caller: Caller, ids: dict[str, str]) -> Owner:
@@ -433,10 +436,11 @@ def _shown(item: Item | RecalledItem, owner: Owner | None = None) -> dict[str, A
     agent_id: str | None = None
     category: str | None = None
     if isinstance(item, Item):
-        item_id, created_at, category = item.item_id, item.created_at, item.category
+        item_id, updated_at, category = item.item_id, item.created_at, item.category
+        created_at = item.event_time  # a changed text is a new row of the same event
         user_id, agent_id = item.user_id if item.scope == Scope.USER else None, item.agent_id
     else:
-        item_id, created_at = item.id, item.event_time
+        item_id, created_at, updated_at = item.id, item.event_time, item.event_time
     if owner is not None:
         user_id, agent_id = owner.ids.get("user_id"), owner.ids.get("agent_id")
     return {
@@ -451,7 +455,7 @@ def _shown(item: Item | RecalledItem, owner: Owner | None = None) -> dict[str, A
         "trust": str(item.trust),
         "expiration_date": metadata.get("mem0_expiration_date"),
         "created_at": created_at.isoformat(),
-        "updated_at": created_at.isoformat(),
+        "updated_at": updated_at.isoformat(),
     }
 
 

@@ -30,6 +30,11 @@ from recordari.runner import background_worker, run_worker
 from recordari.tenants.tenants import NewKey
 from recordari.wiring import open_resources
 
+try:
+    from uvloop import run as _run
+except ModuleNotFoundError:  # there is none for this system
+    from asyncio import run as _run  # type: ignore[assignment]
+
 GRACEFUL_SECONDS = 5
 BACKLOG = 2048
 TICKS_A_SECOND = 10  # of uvicorn's main loop
@@ -50,7 +55,7 @@ def serve(
     options: dict[str, Any] = {"host": host, "port": port, "worker": False if no_worker else None}
     settings = read_settings(quiet=False, **{name: value for name, value in options.items() if value is not None})
     with contextlib.suppress(asyncio.CancelledError):  # stopped before it had started
-        asyncio.run(_serve(settings))
+        _run(_serve(settings))
 
 
 async def _serve(settings: Settings) -> None:
@@ -213,7 +218,7 @@ def mcp(
 
 def worker() -> None:
     """Run background work until you stop it (Ctrl-C or SIGTERM); it finishes the work it has begun."""
-    asyncio.run(_work(read_settings(quiet=False)))
+    _run(_work(read_settings(quiet=False)))
 
 
 async def _work(settings: Settings) -> None:

@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 from recordari.app import Memory
 from recordari.context.rules.context import LEAST_BUDGET
 from recordari.core.identity import AskedScope, Scope
-from recordari.core.items import Kind, Trust
+from recordari.core.items import MAX_LABEL, Kind, Trust
 from recordari.core.telemetry import get_log
 from recordari.databases.rules.databases import DataAnswer
 from recordari.errors import RecordariError
@@ -83,6 +83,9 @@ class FactArguments(Arguments):
     scope: Literal["user", "agent"] = Field(
         default="user", description="user: about the user; agent: about your own work."
     )
+    subject: str | None = Field(default=None, max_length=MAX_LABEL, description="Whom or what it is about, by name.")
+    predicate: str | None = Field(default=None, max_length=MAX_LABEL, description="Such as `lives in`.")
+    object: str | None = Field(default=None, max_length=MAX_LABEL, description="The value, such as `Lisbon`.")
     metadata: Annotated[dict[str, Any], BeforeValidator(from_text)] = Field(
         default_factory=dict, max_length=100, description="Any JSON to keep with it."
     )
