@@ -307,6 +307,8 @@ WHERE tenant_id = %(tenant_id)s AND owner_kind = 'session' AND owned_by = %(owne
 WITH closed AS (
     UPDATE api_keys SET user_id = NULL, name = %(redacted)s, revoked_at = COALESCE(revoked_at, now())
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND created_at <= %(before)s
+), signed_out AS (
+    DELETE FROM sign_ins WHERE tenant_id = %(tenant_id)s AND (user_id = %(user_id)s OR actor = 'jwt:' || %(user_id)s)
 ), struck AS (
     UPDATE api_keys SET users = array_remove(users, %(user_id)s::text)
     WHERE tenant_id = %(tenant_id)s AND %(user_id)s::text = ANY(users)

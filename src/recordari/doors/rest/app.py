@@ -22,6 +22,7 @@ from recordari.doors.rest.admission import Admission
 from recordari.doors.rest.gate import Gate, Gatekeeper, RequestContext
 from recordari.doors.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.doors.rest.limits import STREAMED, Admitted, Hosts, RateLimit, RequestBody, Timeout
+from recordari.doors.web.page import PageFiles, page_routes
 from recordari.kit import problems
 from recordari.kit.problems import ProblemResponse
 from recordari.kit.resources import Resources
@@ -128,7 +129,7 @@ def create_app(
         openapi_tags=TAGS,
         lifespan=lifespan,
         middleware=_layers(settings, admission, gatekeeper),
-        # FastAPI's pages load scripts from other sites; the schema itself is at /openapi.json.
+        # FastAPI's pages load scripts from other sites; the dashboard brings its own.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -141,6 +142,7 @@ def create_app(
         # mem0's client may send parameters that we do not know.
         strict = [] if router is mem0_rest.router else [Depends(known_query)]
         app.include_router(router, dependencies=strict)
+    app.router.routes.extend(page_routes(PageFiles()))
     for door in mcp:
         app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
     return app

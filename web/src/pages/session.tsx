@@ -1,0 +1,5 @@
+import { Page } from "../kit/ui";
+
+export default function Stub() {
+  return <Page title="session">{null}</Page>;
+}
