@@ -41,7 +41,7 @@ from recordari.models.language import LanguageModel, LanguageModelSpec, make_tok
 from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
 from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.privacy.rules.masking import PrivacyPolicy
-from recordari.recall.accesses import AccessCounts
+from recordari.recall.accesses import AccessCounts, RecallTimes
 from recordari.recall.process_cache import RecallCache, SnapshotCache
 from recordari.sessions.cache import SessionCache
 from recordari.sessions.messages import ModelSummariser, OfflineSummariser, Summariser
@@ -110,6 +110,7 @@ def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None)
     """The parts that rooms share in the process, by class or protocol."""
     parts: dict[type, Any] = {
         AccessCounts: AccessCounts(database),
+        RecallTimes: RecallTimes(),
         Distiller: OfflineDistiller(),
         Extractor: Extractor(),
         Feeds: Feeds(),

@@ -157,6 +157,11 @@ async def list_used_objects(tx: Transaction, object_keys: Sequence[str]) -> set[
     return {row["object_key"] for row in rows}
 
 
+async def find_trace(tx: Transaction, item_id: UUID) -> Trace | None:
+    """How an item was used; its sources are not counted."""
+    return await tx.maybe(queries.find_trace, Trace, item_id=item_id)
+
+
 async def list_recent(tx: Transaction, *, after: UUID, limit: int) -> list[Trace]:
     return await tx.all(queries.list_recent, Trace, after=after, limit=limit)
 

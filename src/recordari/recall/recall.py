@@ -25,7 +25,7 @@ from recordari.memory.rules import Collection, asked_by, embedded_text, entities
 from recordari.memory.tenant_view import TenantView, TenantViews
 from recordari.models.base import fail_open
 from recordari.recall import storage
-from recordari.recall.accesses import AccessCounts
+from recordari.recall.accesses import AccessCounts, RecallTimes
 from recordari.recall.process_cache import MOST_ITEMS, SnapshotCache
 from recordari.recall.request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
 from recordari.recall.rules.arms import find_rows
@@ -110,8 +110,11 @@ async def recall(
 
 async def find(resources: Resources, identity: Identity, request: RecallRequest) -> RecallAnswer:
     """Answer a request; other rooms call this."""
+    started = time.perf_counter()
     with resources.telemetry.measured("recall"):
-        return await _Recall(resources, identity, request).answer()
+        answer = await _Recall(resources, identity, request).answer()
+    resources.get(RecallTimes).note(identity.tenant_id, time.perf_counter() - started, now=resources.clock())
+    return answer
 
 
 class _Recall:

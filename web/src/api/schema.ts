@@ -5,6 +5,16 @@ export type Nothing = Record<string, never>;
 
 export type Action = "mask" | "drop" | "keep";
 
+export interface ActiveDay {
+  day: string;
+  new: Record<string, number>;
+}
+
+export interface Activity {
+  days: Array<ActiveDay>;
+  recall: RecallSpeed | null;
+}
+
 export interface Added {
   session_id: string;
   messages: Array<Remembered>;
@@ -394,6 +404,16 @@ export interface Fold {
   summary_id: string;
   first: number;
   last: number;
+}
+
+export interface Forecast {
+  tier: Tier;
+  is_pinned: boolean;
+  accesses: number;
+  last_at: string | null;
+  importance: number;
+  retention: Array<number>;
+  archive_at: string | null;
 }
 
 export interface ForgetRequest {
@@ -786,6 +806,7 @@ export interface ProtectedSource {
 
 export interface Provenance {
   sources: Array<EvidenceSource>;
+  led_to: Array<string>;
   trend: Trend;
   useful: number;
   wrong: number;
@@ -839,6 +860,13 @@ export interface RecallRequestBody {
   as_of?: string | null;
   include_superseded?: boolean;
   explain?: boolean;
+}
+
+export interface RecallSpeed {
+  recalls: number;
+  per_minute: number;
+  p50_ms: number;
+  p95_ms: number;
 }
 
 export interface RecalledItem {
@@ -1497,6 +1525,7 @@ export interface Operations {
   metadata?: Record<string, unknown>;
 }; answer: ImportSummary };
   invalidate_item: { path: { item_id: string }; query: Nothing; body: ReasonRequest | null; answer: undefined };
+  item_forecast: { path: { item_id: string }; query: Nothing; body: undefined; answer: Forecast };
   item_history: { path: { item_id: string }; query: Nothing; body: undefined; answer: Array<Item> };
   item_provenance: { path: { item_id: string }; query: Nothing; body: undefined; answer: Provenance };
   job_counts: { path: Nothing; query: Nothing; body: undefined; answer: JobCounts };
@@ -1530,6 +1559,7 @@ export interface Operations {
   list_webhooks: { path: Nothing; query: Nothing; body: undefined; answer: Array<Webhook> };
   list_workflows: { path: Nothing; query: { also_ended?: boolean; limit?: number; cursor?: string | null }; body: undefined; answer: WorkflowPage };
   make_daily_brief: { path: Nothing; query: Nothing; body: undefined; answer: Report };
+  memory_activity: { path: Nothing; query: { days?: number }; body: undefined; answer: Activity };
   memory_stats: { path: Nothing; query: Nothing; body: undefined; answer: Stats };
   metrics: { path: Nothing; query: Nothing; body: undefined; answer: unknown };
   open_session: { path: Nothing; query: Nothing; body: SessionRequest; answer: Opened };
@@ -1659,6 +1689,7 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   import_export: ["POST", "/v1/import_export"],
   import_items: ["POST", "/v1/import"],
   invalidate_item: ["POST", "/v1/items/{item_id}/invalidate"],
+  item_forecast: ["GET", "/v1/items/{item_id}/forecast"],
   item_history: ["GET", "/v1/items/{item_id}/history"],
   item_provenance: ["GET", "/v1/items/{item_id}/provenance"],
   job_counts: ["GET", "/v1/jobs/counts"],
@@ -1692,6 +1723,7 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   list_webhooks: ["GET", "/v1/webhooks"],
   list_workflows: ["GET", "/v1/workflows"],
   make_daily_brief: ["POST", "/v1/reports/daily_brief"],
+  memory_activity: ["GET", "/v1/stats/activity"],
   memory_stats: ["GET", "/v1/stats"],
   metrics: ["GET", "/metrics"],
   open_session: ["POST", "/v1/sessions"],
