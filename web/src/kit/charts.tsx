@@ -36,7 +36,7 @@ export function Stacked({ parts, whole, label }: { parts: Part[]; whole: number;
         .filter((part) => part.value > 0)
         .map((part, index) => (
           <span key={part.name} class={`stacked-part ${part.tone ?? `hue-${index % 7}`}`} style={{ width: `${(part.value / Math.max(1, whole)) * 100}%` }} title={`${part.name}: ${count(part.value)}`}>
-            <span>{part.name}</span> {count(part.value)}
+            {part.value / Math.max(1, whole) > 0.08 && `${part.name} ${count(part.value)}`}
           </span>
         ))}
     </div>

@@ -60,8 +60,8 @@ export function words(name: string): string {
   return name.replaceAll("_", " ");
 }
 
-/** The first line of a text, for a row. */
+/** The beginning of a text in one line, for a row. */
 export function firstLine(text: string, most = 300): string {
-  const line = text.trimStart().split("\n", 1)[0] ?? "";
+  const line = text.slice(0, 2 * most).trim().replace(/\s*\n\s*/g, " · ");
   return line.length > most ? `${line.slice(0, most)}…` : line;
 }

@@ -33,7 +33,7 @@ export function itemPath(id: string): string {
 export function Marked({ text, question }: { text: string; question?: string }) {
   const words = [...new Set((question ?? "").toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? [])];
   if (words.length === 0) return <>{text}</>;
-  const pattern = new RegExp(`(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`, "giu");
+  const pattern = new RegExp(`(?<![\\p{L}\\p{N}])(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`, "giu");
   return <>{text.split(pattern).map((part, index) => (index % 2 ? <mark key={index}>{part}</mark> : part))}</>;
 }
 

@@ -10,7 +10,7 @@ import { itemPath, ItemRow, ItemState, shownItem } from "../kit/item";
 import { useKeys } from "../kit/keys";
 import { asApiError, type Loaded, useLoad } from "../kit/load";
 import { address, go, Link } from "../kit/router";
-import { Badge, Button, Empty, ErrorBox, Facts, KindLabel, Page, Section, ShortId, Show, Time } from "../kit/ui";
+import { Badge, Button, ErrorBox, Facts, KindLabel, Page, Section, ShortId, Show, Time } from "../kit/ui";
 import "./item.css";
 
 type Doing = "edit" | "invalidate" | "forget" | "hold" | null;
@@ -153,7 +153,7 @@ function Origin({ item }: { item: Item }) {
       {(data) => (
         <>
           <Section title="Comes from" aside={data.sources.length > 0 ? `${several(data.sources.length, "source")}, ${words(data.trend)}` : undefined}>
-            {data.sources.length === 0 ? <Empty title="Nothing else: it was written itself.">{item.kind === "document_chunk" ? "It is a part of a document." : `By ${item.trust === "user" ? "a person" : `trust ${item.trust}`}${item.run_id ? ", in a run" : ""}.`}</Empty> : <Items ids={data.sources.map((source) => source.item_id)} />}
+            {data.sources.length === 0 ? <p class="muted">{origin(item)}</p> : <Items ids={data.sources.map((source) => source.item_id)} />}
           </Section>
           {data.led_to.length > 0 && <Section title="Led to" aside={several(data.led_to.length, "memory", "memories")}><Items ids={data.led_to} /></Section>}
           {data.useful + data.wrong > 0 && <p class="muted">Rated useful {several(data.useful, "time")}, wrong {several(data.wrong, "time")}.</p>}
@@ -161,6 +161,13 @@ function Origin({ item }: { item: Item }) {
       )}
     </Show>
   );
+}
+
+const CARRIERS: Record<Item["trust"], string> = { user: "a person", agent: "an agent", tool: "a tool", document: "a document", external: "an outside source" };
+
+function origin(item: Item): string {
+  if (item.kind === "document_chunk") return "A part of a document.";
+  return `Written by ${CARRIERS[item.trust]}${item.agent_id ? `, ${item.agent_id}` : ""}${item.run_id ? ", in a run" : item.session_id ? ", in a session" : ""}; it rests on no other memory.`;
 }
 
 const SHOWN = 8;

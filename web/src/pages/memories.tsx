@@ -1,7 +1,7 @@
 // Memories: all of them newest first, or those that answer a question. Every filter is in the address.
 import { call } from "../api/client";
 import type { AskedScope, Item, ItemState, Kind, RecalledItem, Trust } from "../api/schema";
-import { isAdmin } from "../frame/session";
+import { isAdmin, me } from "../frame/session";
 import { several } from "../kit/format";
 import { itemPath, ItemRow, shownItem } from "../kit/item";
 import { List, usePages } from "../kit/list";
@@ -87,6 +87,13 @@ function All() {
   );
 }
 
+/** Recall looks at what somebody may see; an administrator who names no user sees what belongs to none. */
+export function NobodyNamed() {
+  const { query } = usePlace();
+  if (!isAdmin() || query.get("as_user") || me().user_id) return null;
+  return <div class="note">You act for no user, so recall finds only what belongs to the whole tenant. Choose a user at the top right.</div>;
+}
+
 function Recalled() {
   const { query } = usePlace();
   const question = useQuiet((query.get("q") ?? "").trim(), 180);
@@ -106,6 +113,7 @@ function Recalled() {
     <Show of={found} lines={8}>
       {(answer) => (
         <>
+          <NobodyNamed />
           {answer.degraded && <div class="note">Something is not embedded yet: words are complete, meaning is not.</div>}
           <p class="muted small">
             {several(answer.total, "memory", "memories")} found. <a href={address("/ui/playground", { q: question })}>Why these?</a>
