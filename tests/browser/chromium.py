@@ -66,7 +66,7 @@ class Dashboard:
         """Come in as an administrator of a tenant, or as the user that it acts for, by an address that works once."""
         code = await make_code(memory.resources, memory.identity)
         await self.open(f"/#code={code}")
-        await self.page.get_by_role("navigation", name="Pages").wait_for()
+        await self.page.locator(".frame").wait_for()
 
     async def sees(self, text: str | re.Pattern[str]) -> None:
         await self.page.get_by_text(text).first.wait_for()

@@ -18,6 +18,9 @@ whenSignedOut(() => leave());
 // Another window of this browser changed who is signed in: nothing here is theirs.
 others.onmessage = () => location.reload();
 
+// The address of a sign-in may be opened in a window that shows the page already.
+addEventListener("hashchange", () => location.hash.includes("code=") && location.reload());
+
 /** Read who is signed in; a code in the address signs in first, and does not stay there. */
 export async function begin(): Promise<void> {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");

@@ -21,7 +21,7 @@ export default function Facts() {
   const rulings = useLoad(["rulings-week"], (signal) => call("list_rulings", { query: { limit: 100 }, signal }));
   const week = rulings.data?.items.filter((ruling) => Date.now() - new Date(ruling.at).getTime() < 7 * 86_400_000) ?? [];
   const undone = week.filter((ruling) => ruling.is_undone).length;
-  const says = rulings.data && waiting.data && `The judge ended ${several(week.length, "fact")} this week, ${undone || "none"} undone; ${several(waiting.data.items.length, "proposal waits", "proposals wait")} for you.`;
+  const says = rulings.data && waiting.data && `The judge ended ${several(week.length, "fact")} this week, ${undone || "none"} undone; ${waiting.data.items.length ? several(waiting.data.items.length, "proposal waits", "proposals wait") : "nothing waits"} for you.`;
   return (
     <Page title="Facts" says={says}>
       <Tabs path={PATH} tabs={[["", "Facts"], ["rulings", "Rulings"], ["proposals", `Proposals${waiting.data?.items.length ? ` (${waiting.data.items.length})` : ""}`]]} />

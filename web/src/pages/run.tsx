@@ -46,7 +46,7 @@ function Shown({ replay, results, setResults }: { replay: Replay; results: boole
         <div class="stack">
           <Section title="Replay" aside={<span>step {at} of {all.length}</span>}>
             <div class="actions">
-              <Button onClick={() => setAt(0)}>⏮ Start</Button>
+              <Button onClick={() => setAt(0)}>Start</Button>
               <Button onClick={() => move(-1)} disabled={at === 0}>Back</Button>
               <Button kind="main" onClick={() => move(1)} disabled={at === all.length}>Next step</Button>
               <Button onClick={() => setAt(all.length)}>All</Button>

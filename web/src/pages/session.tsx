@@ -41,11 +41,11 @@ function Shown({ session, reload }: { session: Session; reload: () => void }) {
             {(data) => (
               <Section title="Window" aside={`${count(data.state.tokens)} of ${count(data.state.limit)} tokens`}>
                 <Stacked label="Window" whole={data.state.limit} parts={[{ name: "window", value: data.state.tokens, tone: "hue-0" }]} />
-                <p class="muted small">{several(data.messages.length, "message")} word by word from message {data.state.first + 1} on{data.state.compressed ? "; compressed" : ""}.{data.state.hint ? ` ${data.state.hint}` : ""}</p>
+                <p class="muted small">{several(data.messages.length, "message")} word by word from message {data.state.first} on{data.state.compressed ? "; compressed" : ""}.{data.state.hint ? ` ${data.state.hint}` : ""}</p>
               </Section>
             )}
           </Show>
-          <Section title="Summary" aside={session.summarised_to >= 0 && session.summary ? `to message ${session.summarised_to + 1}` : undefined}>
+          <Section title="Summary" aside={session.summary ? `to message ${session.summarised_to}` : undefined}>
             {session.summary ? <p dir="auto" class="message-text">{session.summary}</p> : <p class="muted">Nothing is summarised yet.</p>}
           </Section>
           <Show of={notes}>
@@ -68,7 +68,7 @@ function Conversation({ session }: { session: Session }) {
     <div class="said">
       {pages.rows.map((message) => (
         <div key={message.item_id} class="said">
-          {message.position === session.window_from && message.position > 0 && <div class="fold">the window begins here; what is above is summarised</div>}
+          {message.position === session.window_from && message.position > 1 && <div class="fold">the window begins here; what is above is summarised</div>}
           <div class={`message ${message.role}`}>
             <div class="message-text" dir="auto">{message.content}</div>
             <div class="item-meta">
