@@ -38,7 +38,7 @@ from rich.table import Table
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.core.identity import Identity, Role, Scope, tenant_id_of
+from recordari.core.identity import AskedScope, Identity, Role, Scope, tenant_id_of
 from recordari.core.items import Kind
 from recordari.db.address import bring_up_to_date, open_address
 from recordari.kit.resources import Resources
@@ -295,7 +295,7 @@ async def vector_recall(resources: Resources, owner_dsn: str, size: Size, asked:
             entity_keys=[],
             interval=None,
             kinds=[str(kind) for kind in Kind],
-            scopes=frozenset({Scope.TENANT, Scope.USER}),
+            scopes=frozenset({AskedScope.TENANT, AskedScope.USER}),
             exact_below=exact_below(size.rows, indexed_from=resources.settings.vector_index_from),
         )
         early = await recall_storage.find_early(resources.database, identity, wanted)

@@ -156,6 +156,9 @@ class Settings(BaseSettings):
     recall_weight_user: float = Field(default=1.1, description="Weight of the scope user; 0 mutes it.")
     recall_weight_agent: float = Field(default=1.0, description="Weight of the scope agent; 0 mutes it.")
     recall_weight_tenant: float = Field(default=1.0, description="Weight of the scope tenant; 0 mutes it.")
+    recall_weight_history: float = Field(
+        default=1.0, description="Weight of the user's other sessions, the scope history; 0 mutes it."
+    )
     vector_index_from: int = Field(
         default=5_000, ge=100, description="Live vectors from which a tenant gets an index of its own."
     )
@@ -208,7 +211,12 @@ class Settings(BaseSettings):
     tracing: bool = Field(default=False, description="Make OpenTelemetry spans (needs the extra `otel`).")
 
     @field_validator(
-        "recall_weight_session", "recall_weight_user", "recall_weight_agent", "recall_weight_tenant", mode="wrap"
+        "recall_weight_session",
+        "recall_weight_user",
+        "recall_weight_agent",
+        "recall_weight_tenant",
+        "recall_weight_history",
+        mode="wrap",
     )
     @classmethod
     def _bad_weight_is_default(cls, value: object, check: Any, info: Any) -> float:

@@ -43,6 +43,7 @@ from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.recall.accesses import AccessCounts, RecallTimes
 from recordari.recall.process_cache import RecallCache, SnapshotCache
+from recordari.recall.rules.sources import Archive, history_weight
 from recordari.sessions.cache import SessionCache
 from recordari.sessions.messages import ModelSummariser, OfflineSummariser, Summariser
 from recordari.tenants.tenants import TenantCache
@@ -98,7 +99,12 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
             reranker=reranker,
             secrets=Secrets(home=settings.home, key=_plain(settings.secret_key)),
             parts=parts,
-            tenant_settings={"privacy": PrivacyPolicy.read, "context": ContextSettings.read},
+            tenant_settings={
+                "archive": Archive.read,
+                "context": ContextSettings.read,
+                "history": history_weight,
+                "privacy": PrivacyPolicy.read,
+            },
             count_tokens=make_token_counter(settings.token_counter),
             telemetry=telemetry,
             job_names=frozenset(schedule.JOBS),

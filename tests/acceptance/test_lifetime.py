@@ -53,7 +53,7 @@ async def test_recent_memory_fades_within_seven_to_thirty_days(memory: Memory, c
     await chat.remember_fact("Ana lives in Lund")
     assert (await at(memory, 6).decay()).archived == 0
     assert (await at(memory, 31).decay()).archived == 1
-    assert texts(await chat.recall("Lund")) == ["Ana lives in Lund"], "what lasts does not fade"
+    assert [item.content for item in (await memory.list_items(state="archived")).items] == ["it rains in Lund"]
     assert (await memory.list_audit(limit=1))[0].action == "memory.archive"
 
 
@@ -68,7 +68,7 @@ async def test_what_is_recalled_fades_later(memory: Memory, chat: Memory) -> Non
     for _ in range(3):
         assert texts(await asking.recall("where is the printer", top_k=1)) == ["the printer is on the third floor"]
     assert (await at(memory, 13).decay()).archived == 1
-    assert texts(await chat.recall("printer canteen soup floor")) == ["the printer is on the third floor"]
+    assert [item.content for item in (await memory.list_items(state="archived")).items] == ["the canteen serves soup"]
 
 
 async def test_recall_writes_no_row_and_its_counts_are_written_together(chat: Memory, settings: Settings) -> None:

@@ -74,7 +74,7 @@ async def test_session_scope_stays_in_its_session(chat: Memory) -> None:
     elsewhere = chat.acting_as(session="chat-2")
     assert texts(await chat.recall("launch codeword", scope="session")) == ["the launch codeword is marigold"]
     assert texts(await elsewhere.recall("launch codeword", scope="session")) == []
-    assert texts(await elsewhere.recall("launch codeword")) == []
+    assert texts(await elsewhere.recall("launch codeword", scope="user")) == []
 
 
 # "user — explicit user-scope facts. Service-account chats can't use this scope and get a 401."
@@ -375,7 +375,8 @@ async def test_recall_answers_within_a_time_range_and_as_of_a_date(chat: Memory)
         await chat.remember(f"standup note number {day}", event_time=start + timedelta(days=day))
     within = await chat.recall("standup note", since=start + timedelta(days=1), until=start + timedelta(days=2))
     assert texts(within) == ["standup note number 1"]
-    assert texts(await chat.recall("standup note", as_of=start)) == []
+    assert texts(await chat.recall("standup note", as_of=start)) == ["standup note number 0"]
+    assert texts(await chat.recall("standup note", known_at=start)) == []
     assert len((await chat.recall("standup note", as_of=datetime.now(UTC) + timedelta(minutes=1))).items) == 3
     with pytest.raises(InvalidInput, match="time zone"):
         await chat.recall("standup", since=datetime(2026, 3, 1))
@@ -493,7 +494,11 @@ async def test_the_trace_says_what_was_left_out_and_why(memory: Memory) -> None:
     answer = await nobody.recall("anything", source_kinds=["fact"], since=since, explain=True)
     assert answer.trace is not None
     assert answer.trace["filters"] == {"since": since.isoformat(), "source_kinds": ["fact"]}
-    assert answer.trace["scopes_left_out"] == {"session": "no session is named", "user": "no user is named"}
+    assert answer.trace["scopes_left_out"] == {
+        "history": "no user is named",
+        "session": "no session is named",
+        "user": "no user is named",
+    }
     assert answer.trace["searched_in"] == "database" and not answer.trace["items"]
 
 

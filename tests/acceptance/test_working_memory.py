@@ -207,11 +207,11 @@ async def test_a_session_of_500_turns_stays_in_bounds_and_loses_nothing(memory: 
 
 
 async def test_what_is_said_for_a_user_is_recalled_in_another_session(memory: Memory) -> None:
-    """W4: nothing said in a session is lost: it stays recallable, across sessions where the caller chose so."""
+    """W4: nothing said in a session is lost: it stays recallable, as the user's where the caller chose so."""
     ana = memory.acting_as(user="ana")
     await ana.add_messages([NewMessage(content="My sister Ilse moved to Bergen.")], session_id="one", scope="user")
     await ana.add_messages([NewMessage(content="This stays between us in Bergen.")], session_id="one")
-    answer = await ana.acting_as(session="two").recall("Who moved to Bergen?")
+    answer = await ana.acting_as(session="two").recall("Who moved to Bergen?", scope="user")
     assert [item.content for item in answer.items] == ["My sister Ilse moved to Bergen."]
 
 

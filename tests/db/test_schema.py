@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -15,6 +16,7 @@ from tests.stored import rows
 
 import recordari
 from recordari.config import Settings
+from recordari.core.identity import AskedScope
 from recordari.db.queries import Queries, Query
 from recordari.recall import storage as recall_storage
 from recordari.recall.storage import Search
@@ -129,7 +131,18 @@ def every_statement() -> list[Query]:
         terms={}, vector=None, model_id="", entity_keys=[], interval=None, kinds=[], scopes=frozenset(), as_of=None
     )
     moment = datetime(2026, 1, 1, tzinfo=UTC)
-    variants = [asked, replace(asked, as_of=moment), replace(asked, include_superseded=True)]
+    every = replace(asked, scopes=frozenset({AskedScope.HISTORY}), source_id=uuid4())
+    variants = [
+        variant
+        for each in (asked, every)
+        for variant in (
+            each,
+            replace(each, archived=False),
+            replace(each, as_of=moment),
+            replace(each, known_at=moment),
+            replace(each, include_superseded=True),
+        )
+    ]
     sent = [recall_storage.statement(variant, [by_index]) for variant in variants for by_index in (False, True)]
     early = [query for variant in variants for query in recall_storage.early_queries(variant).values()]
     return [*whole, *sent, *early]

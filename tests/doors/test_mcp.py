@@ -103,7 +103,10 @@ async def test_a_model_can_ask_for_a_time_and_for_one_source(resources: Resource
         asked = {"since": "2026-03-02T00:00:00Z", "until": "2026-03-03T00:00:00Z"}
         (item,) = (await called(client, "recall", query="standup", **asked))["items"]
         assert item["content"] == "standup of day 2"
-        assert (await called(client, "recall", query="standup", as_of="2026-03-02T12:00:00Z"))["items"] == []
+        then = "2026-03-01T12:00:00Z"
+        (item,) = (await called(client, "recall", query="standup", as_of=then))["items"]
+        assert item["content"] == "standup of day 1"
+        assert (await called(client, "recall", query="standup", known_at=then))["items"] == []
         assert "since" in await refused(client, "recall", query="standup", since="yesterday")
         for source, month in (("rules", "May"), ("notes", "June")):
             await door.memory.add_source(source)
@@ -146,7 +149,7 @@ async def test_errors_help_the_model_and_show_nothing_of_the_inside(resources: R
         assert "top_k: Input should be less than or equal to 20" in await refused(
             client, "recall", query="tea", top_k=99
         )
-        assert "'session', 'user', 'agent', 'tenant' or 'any'" in await refused(
+        assert "'session', 'user', 'agent', 'tenant', 'history' or 'any'" in await refused(
             client, "recall", query="tea", scope="world"
         )
         assert "tenant_id: is not a known field" in await refused(client, "recall", query="tea", tenant_id="other")

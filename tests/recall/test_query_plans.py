@@ -21,7 +21,7 @@ from tests.working import settled
 
 from recordari.app import Memory
 from recordari.config import Settings
-from recordari.core.identity import Identity, Role, Scope, TenantId, UserId, tenant_id_of
+from recordari.core.identity import AskedScope, Identity, Role, Scope, TenantId, UserId, tenant_id_of
 from recordari.core.items import Kind, NewItem
 from recordari.db.address import APP_LOGIN
 from recordari.db.database import BatchedQuery, Database, Transaction
@@ -174,7 +174,7 @@ def asked(seed: int = 1, *, below: int | None = None, terms: dict[str, float] | 
         entity_keys=[],
         interval=None,
         kinds=[str(kind) for kind in Kind],
-        scopes=frozenset({Scope.TENANT, Scope.USER}),
+        scopes=frozenset({AskedScope.TENANT, AskedScope.USER}),
         exact_below=below,
     )
 
@@ -290,7 +290,7 @@ async def test_a_filter_that_leaves_little_is_searched_exactly_after_all(
     indexed: Resources, crowd: tuple[str, str]
 ) -> None:
     identity = who(LARGE, "user-7")  # has 80 items of its own, fewer than the arm may bring
-    wanted = replace(asked(below=10), scopes=frozenset({Scope.USER}))  # so that the index is tried first
+    wanted = replace(asked(below=10), scopes=frozenset({AskedScope.USER}))  # so that the index is tried first
     assert await nearest(indexed, identity, wanted) == exact(crowd[1], identity, wanted)
 
 

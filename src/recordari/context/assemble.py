@@ -28,14 +28,14 @@ from recordari.context.rules.rendering import ChatMessage, ContextSection, Secti
 from recordari.context.sources import Base, Fetched, item_of, read_base
 from recordari.core.checks import check_times
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import Identity, checked_choice
+from recordari.core.identity import AskedScope, Identity, checked_choice
 from recordari.core.items import KINDS, checked_content
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.models.base import fail_open
 from recordari.models.language import LanguageModel, fenced
 from recordari.recall import recall
-from recordari.recall.accesses import AccessCounts
+from recordari.recall.accesses import note_use
 from recordari.recall.process_cache import RecallCache
 from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest
 from recordari.recall.rules.steps import joined, next_questions
@@ -56,6 +56,7 @@ class ContextRequest:
     budget: int | None = None
     render: Rendering = Rendering.TEXT
     as_of: datetime | None = None
+    known_at: datetime | None = None
     iterate: Iteration = Iteration.AUTO
     enable_rerank: bool = False
     explain: bool = False
@@ -90,17 +91,22 @@ async def get_context(
     budget: int | None = None,
     render: Rendering | str = Rendering.TEXT,
     as_of: datetime | None = None,
+    known_at: datetime | None = None,
     iterate: Iteration | str = Iteration.AUTO,
     enable_rerank: bool = False,
     explain: bool = False,
 ) -> Context:
-    """Assemble the context for a question: definition, session and memory, within a budget of tokens."""
+    """Assemble the context for a question: definition, session and memory, within a budget of tokens.
+
+    `as_of` shows what was true at a moment, `known_at` what was recorded by then.
+    """
     request = ContextRequest(
         question=question,
         profile=profile,
         budget=budget,
         render=checked_choice("render", Rendering, render),
         as_of=as_of,
+        known_at=known_at,
         iterate=checked_choice("iterate", Iteration, iterate),
         enable_rerank=enable_rerank,
         explain=explain,
@@ -117,7 +123,7 @@ def _check(request: ContextRequest) -> None:
             raise InvalidInput(f"question must have at most {MAX_QUERY_CHARACTERS} characters", field="question")
     if request.budget is not None:
         checked_budget(request.budget)
-    check_times(as_of=request.as_of)
+    check_times(as_of=request.as_of, known_at=request.known_at)
 
 
 @dataclass(slots=True)
@@ -163,7 +169,7 @@ class _Assembly:
         )
         rendered = composed.rendered
         self._mark("total", started)
-        self._note_use(composed.sections)
+        await self._note_use(composed.sections, [*long_term.items, *temporal.items])
         return Context(
             profile=plan.profile.name,
             budget=plan.budget,
@@ -185,12 +191,12 @@ class _Assembly:
         settings = _context_settings(preferences.settings.get("context"))
         situation = Situation(
             question=self.request.question,
-            now=self.request.as_of or self.resources.clock(),
+            now=self.request.as_of or self.request.known_at or self.resources.clock(),
             zone=preferences.zone,
             has_agent=self.identity.agent_id is not None,
             has_session=self.identity.session_id is not None,
             has_run=self.identity.run_id is not None,
-            is_past=self.request.as_of is not None,
+            is_past=self.request.as_of is not None or self.request.known_at is not None,
         )
         return plan_context(situation, settings.find(self.request.profile), budget=self.request.budget)
 
@@ -198,7 +204,8 @@ class _Assembly:
         """Fetch everything at once; the first error cancels the rest."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                base = tasks.create_task(read_base(self.resources, self.identity, plan, as_of=self.request.as_of))
+                times = {"as_of": self.request.as_of, "known_at": self.request.known_at}
+                base = tasks.create_task(read_base(self.resources, self.identity, plan, **times))
                 long_term = tasks.create_task(self._long_term(plan))
                 temporal = tasks.create_task(self._temporal(plan))
         except BaseExceptionGroup as group:
@@ -249,6 +256,7 @@ class _Assembly:
         return result
 
     async def _recall(self, question: str, interval: Interval | None = None) -> _Recalled:
+        """Recall what may be shown unasked; with a time that was asked for, also what has faded and other sessions."""
         request = RecallRequest(
             query=question,
             top_k=MAX_TOP_K,
@@ -256,6 +264,9 @@ class _Assembly:
             since=interval.start if interval is not None else None,
             until=interval.end if interval is not None else None,
             as_of=self.request.as_of,
+            known_at=self.request.known_at,
+            archived=interval is not None,
+            leaves_out=AskedScope.HISTORY if interval is None else None,
             enable_rerank=self.request.enable_rerank,
             explain=self.request.explain,
             counts_as_use=False,
@@ -269,12 +280,12 @@ class _Assembly:
         )
         return _Recalled(items=list(answer.items), degraded=answer.degraded, from_cache=is_cached, trace=answer.trace)
 
-    def _note_use(self, sections: Sequence[Section]) -> None:
+    async def _note_use(self, sections: Sequence[Section], recalled: Sequence[RecalledItem]) -> None:
         """Count the recalled items that are shown as used; those only considered are not."""
-        recalled = {SectionName.LONG_TERM, SectionName.TEMPORAL}
-        shown = [kept.item.item_id for section in sections if section.name in recalled for kept in section.items]
-        ids = [item_id for item_id in shown if item_id is not None]
-        self.resources.get(AccessCounts).note(self.identity.tenant_id, ids, now=self.resources.clock())
+        names = {SectionName.LONG_TERM, SectionName.TEMPORAL}
+        shown = {kept.item.item_id for section in sections if section.name in names for kept in section.items}
+        used = {item.id: item for item in recalled if item.id in shown}
+        await note_use(self.resources, self.identity, list(used.values()))
 
     def _trace(
         self,

@@ -27,11 +27,12 @@ def context(
     budget: Annotated[int | None, typer.Option(help="Maximum tokens.")] = None,
     render: Annotated[Rendering, typer.Option(help="The form of the context.")] = Rendering.TEXT,
     as_of: Moment = None,
+    known_at: Moment = None,
     iterate: Annotated[Iteration, typer.Option(help="Recall in several rounds.")] = Iteration.AUTO,
     explain: Explain = False,
 ) -> Answer:
     """Print the context that an agent gets for a question, within its budget of tokens."""
-    moment = read_moment(as_of)
+    moment, known = read_moment(as_of), read_moment(known_at)
     answer = ask(
         lambda caller: assemble.get_context(
             *caller.bound(caller.identity.narrowed(run_id=run)),
@@ -40,6 +41,7 @@ def context(
             budget=budget,
             render=render,
             as_of=moment,
+            known_at=known,
             iterate=iterate,
             explain=explain,
         ),

@@ -38,7 +38,8 @@ class ContextRequestBody(Strict):
         default=None, ge=LEAST_BUDGET, le=MOST_BUDGET, description="Maximum tokens; by default the profile's."
     )
     render: RenderingName = Field(default=Rendering.TEXT, description="As text, as chat messages, or sections only.")
-    as_of: Moment | None = Field(default=None, description="The context at an earlier moment.")
+    as_of: Moment | None = Field(default=None, description="What was true at that moment.")
+    known_at: Moment | None = Field(default=None, description="What was recorded by that moment.")
     iterate: IterationName = Field(
         default=Iteration.AUTO, description="Recall in several rounds: always, never, or when the question needs it."
     )

@@ -62,9 +62,11 @@ class Base:
     epoch: int = 0
 
 
-async def read_base(resources: Resources, identity: Identity, plan: Plan, *, as_of: datetime | None) -> Base:
+async def read_base(
+    resources: Resources, identity: Identity, plan: Plan, *, as_of: datetime | None, known_at: datetime | None
+) -> Base:
     """Read the sections of the plan, apart from recall: in one round trip, and a second one for the session."""
-    reader = _Reader(resources, identity, plan, as_of)
+    reader = _Reader(resources, identity, plan, as_of, known_at)
     reader.ask_first()
     await reader.send()
     reader.ask_second()
@@ -75,12 +77,20 @@ async def read_base(resources: Resources, identity: Identity, plan: Plan, *, as_
 class _Reader:
     """The reads for one context: the first batch, then the one that depends on it, then the sections."""
 
-    def __init__(self, resources: Resources, identity: Identity, plan: Plan, as_of: datetime | None) -> None:
+    def __init__(
+        self,
+        resources: Resources,
+        identity: Identity,
+        plan: Plan,
+        as_of: datetime | None,
+        known_at: datetime | None,
+    ) -> None:
         self.resources = resources
         self.identity = identity
         self.plan = plan
         self.as_of = as_of
-        self.now = as_of or resources.clock()
+        self.known_at = known_at
+        self.now = as_of or known_at or resources.clock()
         self.started = time.perf_counter()
         self.sections: dict[SectionName, Fetched] = {}
         self.unsent: list[BatchedQuery[Any]] = []
@@ -185,7 +195,11 @@ class _Reader:
     @property
     def _waits_for_epoch(self) -> bool:
         """Whether new shared items wait for the next epoch, to keep the beginning of the prompt; retired ones go."""
-        return self.as_of is None and self.plan.profile.cache_stable
+        return not self._is_past and self.plan.profile.cache_stable
+
+    @property
+    def _is_past(self) -> bool:
+        return self.as_of is not None or self.known_at is not None
 
     def _add_definition(self, agent: Agent | None) -> None:
         missing = None if agent is not None else "the agent has no definition"
@@ -227,8 +241,9 @@ class _Reader:
         return cache_stable_tail(messages, most=TAIL, fits=fits)
 
     def _ask_shared(self, before: datetime) -> BatchedQuery[list[Item]]:
-        if self.as_of is not None:
-            return self._ask(storage.ask_shared_as_of(as_of=self.as_of, limit=SHARED_READ))
+        if self._is_past:
+            as_of, known_at = self.as_of or END, self.known_at or END
+            return self._ask(storage.ask_shared_then(as_of=as_of, known_at=known_at, limit=SHARED_READ))
         return self._ask(storage.ask_shared(before=before, limit=SHARED_READ))
 
     def _delegated_items(self, entries: Sequence[StateEntry]) -> list[ContextItem]:
@@ -251,7 +266,10 @@ class _Reader:
         until = interval.end if interval is not None and interval.end is not None else self.now + ACTIVITY_SPAN
         if self.as_of is not None:
             until = min(until, self.as_of)
-        return self._ask(storage.ask_activity(self.identity, since=since, until=until, limit=ACTIVITY_READ))
+        known_at = self.known_at or END
+        return self._ask(
+            storage.ask_activity(self.identity, since=since, until=until, known_at=known_at, limit=ACTIVITY_READ)
+        )
 
     async def _profile_items(self) -> list[ContextItem]:
         """The profiles that are not empty, rebuilt first if they are out of date: of the user, then of the agent."""

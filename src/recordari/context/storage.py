@@ -20,15 +20,16 @@ def ask_shared(*, before: datetime, limit: int) -> BatchedQuery[list[Item]]:
     return BatchedQuery(queries.shared_now, all_as(Item), before=before, limit=limit)
 
 
-def ask_shared_as_of(*, as_of: datetime, limit: int) -> BatchedQuery[list[Item]]:
-    return BatchedQuery(queries.shared_then, all_as(Item), as_of=as_of, limit=limit)
+def ask_shared_then(*, as_of: datetime, known_at: datetime, limit: int) -> BatchedQuery[list[Item]]:
+    return BatchedQuery(queries.shared_then, all_as(Item), as_of=as_of, known_at=known_at, limit=limit)
 
 
-def ask_activity(identity: Identity, *, since: datetime, until: datetime, limit: int) -> BatchedQuery[list[Item]]:
+def ask_activity(
+    identity: Identity, *, since: datetime, until: datetime, known_at: datetime, limit: int
+) -> BatchedQuery[list[Item]]:
     ids = {"agent_id": identity.agent_id, "user_id": identity.user_id, "session_id": identity.session_id}
-    return BatchedQuery(
-        queries.activity, all_as(Item), **ids, owned_by=identity.owned_by, since=since, until=until, limit=limit
-    )
+    times = {"since": since, "until": until, "known_at": known_at}
+    return BatchedQuery(queries.activity, all_as(Item), **ids, **times, owned_by=identity.owned_by, limit=limit)
 
 
 def ask_written_at(session: Session, position: int) -> BatchedQuery[datetime | None]:

@@ -5,10 +5,11 @@ WHERE tenant_id = %(tenant_id)s AND scope = 'tenant' AND kind IN ('fact', 'proce
 ORDER BY pinned_at IS NULL, item_id DESC LIMIT %(limit)s
 
 -- name: shared_then
--- The facts and procedures of the tenant that were valid at an earlier moment.
+-- The facts and procedures of the tenant that were true at one moment by what was recorded at another.
 SELECT {item_columns} FROM items
 WHERE tenant_id = %(tenant_id)s AND scope = 'tenant' AND kind IN ('fact', 'procedure')
-    AND created_at <= %(as_of)s AND valid_at <= %(as_of)s AND (invalid_at IS NULL OR invalid_at > %(as_of)s)
+    AND valid_at <= %(as_of)s AND created_at <= %(known_at)s
+    AND (invalid_at IS NULL OR invalid_at > %(as_of)s OR retired_at > %(known_at)s)
     AND deleted_at IS NULL AND anonymized_at IS NULL
 ORDER BY pinned_at IS NULL, item_id DESC LIMIT %(limit)s
 
@@ -16,7 +17,7 @@ ORDER BY pinned_at IS NULL, item_id DESC LIMIT %(limit)s
 -- The episodes of an agent in an interval, newest first, as far as this user and session may see them.
 SELECT {item_columns} FROM items
 WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND agent_id = %(agent_id)s AND live
-    AND event_time >= %(since)s AND event_time < %(until)s
+    AND event_time >= %(since)s AND event_time < %(until)s AND created_at <= %(known_at)s
     AND (scope = 'agent' OR (scope = 'user' AND user_id = %(user_id)s)
         OR (scope = 'session' AND owned_by = %(owned_by)s AND session_id = %(session_id)s))
 ORDER BY event_time DESC, item_id DESC LIMIT %(limit)s

@@ -37,17 +37,14 @@ class Scope(StrEnum):
 
 
 class AskedScope(StrEnum):
-    """Where a question looks: in one scope, or in all that the identity has."""
+    """Where a question looks: in one scope, in the user's other sessions, or in all that the identity has."""
 
     SESSION = "session"
     USER = "user"
     AGENT = "agent"
     TENANT = "tenant"
+    HISTORY = "history"
     ANY = "any"
-
-    @property
-    def scope(self) -> Scope | None:
-        return None if self is AskedScope.ANY else Scope(self.value)
 
 
 class Role(StrEnum):

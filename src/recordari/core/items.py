@@ -17,6 +17,7 @@ from recordari.core.checks import TypeCheck, check_moment, check_text, check_tim
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import (
     AgentId,
+    AskedScope,
     Identity,
     Owner,
     RunId,
@@ -280,6 +281,10 @@ class Item:
     metadata: dict[str, Any]
     shared_from: str | None = None
     """The tenant that shares it; null: your own."""
+    retired_at: datetime | None = None
+    """When its end was recorded; `invalid_at` says when it ended."""
+    archived_at: datetime | None = None
+    """Not null: it has faded; recall finds it, and no context shows it unasked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -433,15 +438,15 @@ def _check_combination(kind: Kind, rule: KindRule, scope: Scope, tier: Tier) -> 
             raise InvalidInput(f"items of kind {kind} cannot have the {noun} {value}; use one of {choices}", field=noun)
 
 
-def require_owner(scope: Scope, identity: Identity, session_id: SessionId | None) -> None:
+def require_owner(scope: Scope | AskedScope, identity: Identity, session_id: SessionId | None) -> None:
     """Raise unless the identity has the id that the scope needs (R1)."""
-    if scope is Scope.USER and identity.user_id is None:
+    if scope in {AskedScope.USER, AskedScope.HISTORY} and identity.user_id is None:
         raise Unauthenticated(
-            "scope user needs a user: use a credential of a person, or name the user (Recordari-User, --user)"
+            f"scope {scope} needs a user: use a credential of a person, or name the user (Recordari-User, --user)"
         )
-    if scope is Scope.AGENT and identity.agent_id is None:
+    if scope == AskedScope.AGENT and identity.agent_id is None:
         raise Unauthenticated("scope agent needs an agent: name it (Recordari-Agent, --agent)")
-    if scope is Scope.SESSION and session_id is None:
+    if scope == AskedScope.SESSION and session_id is None:
         raise InvalidInput(
             "scope session needs a session: name it (session_id, Recordari-Session, --session)", field="session_id"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
@@ -110,13 +110,17 @@ async def edit_item(
     if normalised(content) == normalised(old.content):
         raise InvalidInput("the item has this text already", field="content")
     ready = await make_ready(resources, owner_of(identity, old), [_edited(old, content, identity)])
+    now = resources.clock()
+    # The same event in other words, which are held true from now on: the old version ends where this one begins.
+    (row,) = ready.rows
+    new = replace(row.item, valid_at=now)
+    ready = replace(ready, rows=(replace(row, item=new),))
     async with resources.database.transaction(identity) as tx:
-        now, new = resources.clock(), ready.rows[0].item
         known = await memory_storage.fact_states(tx, [(new.owned_by, new.source_ref)], kind=old.kind)
         await free_reference(tx, [(new.source_ref, now)], known)
         (remembered,), _ = await save_ready(tx, ready)
         rows = await memory_storage.lock_items(tx, sorted({item_id, remembered.id}))
-        if not rows[item_id].live or not rows[remembered.id].live:
+        if not rows[item_id].holds or not rows[remembered.id].holds:
             raise Conflict("another change came first; read the item and try again")
         if rows[item_id].is_pinned:
             await storage.set_pinned(tx, remembered.id, now)
@@ -213,7 +217,7 @@ async def _get_changeable(resources: Resources, identity: Identity, item_id: UUI
 
 
 def _edited(old: Item, content: str, identity: Identity) -> NewItem:
-    """The next version: the same event in other words. The editor vouches for it."""
+    """The next version. The editor vouches for it."""
     return NewItem(
         content=content,
         kind=old.kind,
@@ -234,7 +238,7 @@ async def _contradicting(tx: Transaction, item: Item, successor_id: UUID | None)
     """The id of a newer live item that contradicts this one."""
     if successor_id is not None:
         successor = (await memory_storage.lock_items(tx, [successor_id])).get(successor_id)
-        if successor is not None and successor.live:
+        if successor is not None and successor.holds:
             return successor_id
     if not KINDS[item.kind].is_editable:
         return None

@@ -41,7 +41,7 @@ WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND kind IN ('fa
 ORDER BY valid_at, item_id
 
 -- name: near_facts
--- Live facts of the same kind and owner that are near in meaning, or have the same subject and predicate.
+-- Facts of the same kind and owner that hold, archived ones too, and are near in meaning, or have the same subject and predicate.
 WITH mine AS (
     SELECT kind, scope, user_id, agent_id, subject, predicate FROM items
     WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
@@ -49,7 +49,8 @@ WITH mine AS (
     SELECT n.item_id FROM vectors m
     CROSS JOIN LATERAL (
         SELECT v.item_id, v.embedding <=> m.embedding AS distance FROM vectors v
-        WHERE v.tenant_id = %(tenant_id)s AND v.model_id = m.model_id AND v.live AND v.owner = m.owner AND v.kind = m.kind
+        WHERE v.tenant_id = %(tenant_id)s AND v.model_id = m.model_id AND v.live
+            AND v.owner COLLATE "C" = m.owner AND v.kind = m.kind
             AND v.item_id <> m.item_id
         ORDER BY distance LIMIT %(most)s
     ) n
@@ -57,13 +58,15 @@ WITH mine AS (
         AND n.distance < %(distance)s
 ), claimed AS (
     SELECT i.item_id FROM items i JOIN mine m ON i.subject = m.subject AND i.predicate = m.predicate
-    WHERE i.tenant_id = %(tenant_id)s AND i.item_id <> %(item_id)s AND i.live AND i.kind = m.kind AND i.scope = m.scope
+    WHERE i.tenant_id = %(tenant_id)s AND i.item_id <> %(item_id)s AND i.kind = m.kind AND i.scope = m.scope
+        AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
         AND (i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = m.user_id)
             OR (i.scope = 'agent' AND i.agent_id = m.agent_id))
     ORDER BY i.valid_at DESC LIMIT %(most)s
 )
 SELECT {i.item_columns}, i.pinned_at IS NOT NULL AS is_pinned FROM items i
-WHERE i.tenant_id = %(tenant_id)s AND i.item_id IN (SELECT item_id FROM near UNION SELECT item_id FROM claimed) AND i.live
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id IN (SELECT item_id FROM near UNION SELECT item_id FROM claimed)
+    AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
 ORDER BY i.valid_at DESC, i.item_id
 
 -- name: list_rulings

@@ -253,7 +253,7 @@ async def _save_patterns(tx: Transaction, learned: _Learned) -> tuple[list[tuple
     saved = [
         (row.id, pattern)
         for row, pattern in zip(remembered, learned.patterns, strict=True)
-        if row.id in locked and locked[row.id].live
+        if row.id in locked and locked[row.id].holds
     ]
     links = [
         Link(item_id=item_id, source_item_id=source, event_time=learned.source_times[source])

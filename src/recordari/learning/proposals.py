@@ -321,7 +321,7 @@ async def _reverse(tx: Transaction, proposal: Proposal) -> None:
         return
     for item_id in proposal.item_ids:
         row = rows.get(item_id)
-        if row is None or row.live or row.is_forgotten or row.superseded_by != proposal.successor_id:
+        if row is None or row.holds or row.is_forgotten or row.superseded_by != proposal.successor_id:
             raise Conflict("an item that this proposal ended was changed since; restore the items one by one")
         await memory_storage.revive_item(tx, item_id)
         await audit.record(tx, "item.restore", "item", item_id, reason="proposal undone")

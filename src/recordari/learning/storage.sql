@@ -38,13 +38,13 @@ JOIN items i ON i.tenant_id = m.tenant_id AND i.subject = m.subject AND i.predic
 WHERE m.tenant_id = %(tenant_id)s AND m.item_id = %(item_id)s AND m.live
 
 -- name: archive_sources
--- Take episodes out of recall, with their vectors; a procedure rests on them now.
+-- Take episodes out of what is shown unasked; a procedure rests on them now.
 WITH archived AS (
     UPDATE items SET archived_at = %(now)s
     WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND kind = 'episode' AND live AND pinned_at IS NULL
     RETURNING item_id
-), hidden AS (
-    UPDATE vectors v SET live = false FROM archived a WHERE v.tenant_id = %(tenant_id)s AND v.item_id = a.item_id
+), marked AS (
+    UPDATE vectors v SET archived = true FROM archived a WHERE v.tenant_id = %(tenant_id)s AND v.item_id = a.item_id
 )
 SELECT item_id FROM archived
 

@@ -152,13 +152,13 @@ ORDER BY i.item_id LIMIT %(limit)s
 SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND anonymized_at IS NULL
 
 -- name: archive_items
--- Take items out of recall; their vectors follow.
+-- Take items out of what is shown unasked; recall still finds them.
 WITH archived AS (
     UPDATE items SET archived_at = %(now)s
     WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND archived_at IS NULL AND anonymized_at IS NULL
     RETURNING item_id
-), hidden AS (
-    UPDATE vectors v SET live = false FROM archived a WHERE v.tenant_id = %(tenant_id)s AND v.item_id = a.item_id
+), marked AS (
+    UPDATE vectors v SET archived = true FROM archived a WHERE v.tenant_id = %(tenant_id)s AND v.item_id = a.item_id
 )
 SELECT item_id FROM archived
 
@@ -201,15 +201,15 @@ FROM items i LEFT JOIN access a ON a.tenant_id = i.tenant_id AND a.item_id = i.i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = %(item_id)s
 
 -- name: archive_faded
--- Take faded items out of recall with their vectors, unless somebody promoted or recalled them meanwhile.
+-- Take faded items out of what is shown unasked, unless somebody promoted or recalled them meanwhile.
 WITH archived AS (
     UPDATE items i SET archived_at = %(now)s
     WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.tier = 'recent' AND i.live
         AND i.pinned_at IS NULL AND NOT EXISTS (
             SELECT FROM access a WHERE a.tenant_id = i.tenant_id AND a.item_id = i.item_id AND a.last_at > %(recalled_since)s)
     RETURNING i.item_id
-), hidden AS (
-    UPDATE vectors v SET live = false FROM archived a WHERE v.tenant_id = %(tenant_id)s AND v.item_id = a.item_id
+), marked AS (
+    UPDATE vectors v SET archived = true FROM archived a WHERE v.tenant_id = %(tenant_id)s AND v.item_id = a.item_id
 )
 SELECT item_id FROM archived
 

@@ -298,7 +298,8 @@ class Locked:
     """The state of a row, which nobody else changes until the transaction ends."""
 
     item_id: UUID
-    live: bool
+    holds: bool
+    """Neither ended nor forgotten; it may be archived."""
     valid_at: datetime
     invalid_at: datetime | None
     superseded_by: UUID | None

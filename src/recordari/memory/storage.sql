@@ -180,22 +180,24 @@ JOIN tombstones b ON b.tenant_id = n.tenant_id AND b.hash = ANY(item_hashes(n.sa
 WHERE n.tenant_id = %(tenant_id)s AND b.item_id IS NOT NULL LIMIT 1
 
 -- name: collection
--- The number of live items, the number without repetitions, and the mean number of terms of these.
--- A fact repeats the message that it was taken from, while that message is live.
+-- The number of items that recall may show, the number without repetitions, and the mean number of terms of these.
+-- A fact repeats the message that it was taken from, while that message may be shown.
 SELECT count(*) AS items, count(*) FILTER (WHERE NOT r.is_repeated) AS distinct_items,
     COALESCE(avg(octet_length(i.terms) / 4) FILTER (WHERE NOT r.is_repeated), 0)::float8 AS mean_length
 -- Facts are looked up singly: as a join, a plan from before an import was analysed would scan all of it for each.
 FROM items i CROSS JOIN LATERAL (
     SELECT i.kind = 'fact' AND EXISTS (
-        SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id AND s.live
+        SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
+            AND s.invalid_at IS NULL AND s.superseded_by IS NULL AND s.deleted_at IS NULL AND s.anonymized_at IS NULL
         WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0) AS is_repeated) r
-WHERE i.tenant_id = %(tenant_id)s AND i.live
+WHERE i.tenant_id = %(tenant_id)s AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
 
 -- name: document_frequencies
 -- In how many items without repetitions each term occurs; beyond the cap a term counts as common.
 SELECT (SELECT count(*) FROM (
     SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query AND (i.kind <> 'fact' OR NOT EXISTS (
-        SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id AND s.live
+        SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
+            AND s.invalid_at IS NULL AND s.superseded_by IS NULL AND s.deleted_at IS NULL AND s.anonymized_at IS NULL
         WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0)) LIMIT %(cap)s) s) AS frequency
 FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS t (query, ordinal) ORDER BY ordinal
 
@@ -217,8 +219,8 @@ UPDATE items SET source_ref = %(source_ref)s WHERE tenant_id = %(tenant_id)s AND
 
 -- name: lock_items
 -- Rows to change together, locked in the order of their ids so that no two writers wait for each other.
-SELECT item_id, live, valid_at, invalid_at, superseded_by, pinned_at IS NOT NULL AS is_pinned,
-    deleted_at IS NOT NULL OR anonymized_at IS NOT NULL AS is_forgotten
+SELECT item_id, invalid_at IS NULL AND superseded_by IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL AS holds,
+    valid_at, invalid_at, superseded_by, pinned_at IS NOT NULL AS is_pinned, deleted_at IS NOT NULL OR anonymized_at IS NOT NULL AS is_forgotten
 FROM items WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) ORDER BY item_id FOR UPDATE
 
 -- name: end_items
@@ -233,22 +235,25 @@ UPDATE items i SET invalid_at = g.invalid_at, superseded_by = g.superseded_by
 FROM given g WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id
 
 -- name: revive_item
--- A row that is true again, with its vectors unless it is archived.
+-- A row that is true again, with its vectors.
 WITH shown AS (
-    UPDATE vectors v SET live = i.archived_at IS NULL FROM items i
-    WHERE v.tenant_id = %(tenant_id)s AND v.item_id = %(item_id)s AND i.tenant_id = v.tenant_id AND i.item_id = v.item_id
+    UPDATE vectors SET live = true WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
 )
 UPDATE items SET invalid_at = NULL, superseded_by = NULL WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
 
 -- name: unarchive_items
--- Archived rows are in recall again, with their vectors.
+-- Archived rows are shown unasked again, with their vectors; one that another transaction is changing stays.
 WITH shown AS (
     UPDATE items SET archived_at = NULL
-    WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND archived_at IS NOT NULL AND invalid_at IS NULL
-        AND deleted_at IS NULL AND anonymized_at IS NULL
+    WHERE tenant_id = %(tenant_id)s AND item_id IN (
+        SELECT i.item_id FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.archived_at IS NOT NULL
+            AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
+        -- Counts of use refer to the row meanwhile, and must not wait for it.
+        ORDER BY i.item_id FOR NO KEY UPDATE SKIP LOCKED)
     RETURNING item_id
 )
-UPDATE vectors v SET live = true FROM shown s WHERE v.tenant_id = %(tenant_id)s AND v.item_id = s.item_id
+UPDATE vectors v SET archived = false FROM shown s WHERE v.tenant_id = %(tenant_id)s AND v.item_id = s.item_id
 
 -- name: history
 -- Every version of an item, oldest first.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from recordari.core.cache import BoundedMap
 from recordari.core.identity import Identity, TenantId, job_identity
@@ -36,6 +37,7 @@ class TenantView:
     """One tenant as it was a moment ago."""
 
     language: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
     model_id: str | None
     items: int
     distinct_items: int
@@ -145,6 +147,7 @@ async def _read(database: Database, identity: Identity) -> TenantView:
     items, distinct_items, mean_length = collection.answer
     return TenantView(
         language=tenant.answer.language if tenant.answer is not None else "english",
+        settings=tenant.answer.settings if tenant.answer is not None else {},
         model_id=models.answer.active,
         items=items,
         distinct_items=distinct_items,
@@ -160,7 +163,7 @@ async def _read_model(database: Database, identity: Identity, view: TenantView) 
     read_at, tenant, models = time.monotonic(), tenants_storage.ask_tenant(), vector_storage.ask_models()
     await database.read_batch(identity, [tenant, models])
     if tenant.answer is not None:
-        view.language = tenant.answer.language
+        view.language, view.settings = tenant.answer.language, tenant.answer.settings
     view.model_id, view.model_looked_at = models.answer.active, read_at
 
 

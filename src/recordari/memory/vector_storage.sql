@@ -15,15 +15,16 @@ WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.anonym
 -- name: save_vectors
 -- Vectors of items whose text is still the one that was embedded.
 INSERT INTO vectors (
-    tenant_id, item_id, model_id, live, kind, scope, user_id, agent_id, session_id, event_time, embedding)
-SELECT i.tenant_id, i.item_id, %(model_id)s, i.live, i.kind, i.scope, i.user_id, i.agent_id, i.session_id, i.event_time,
-    g.embedding
+    tenant_id, item_id, model_id, live, archived, kind, scope, user_id, agent_id, session_id, event_time, embedding)
+SELECT i.tenant_id, i.item_id, %(model_id)s, i.invalid_at IS NULL AND i.superseded_by IS NULL, i.archived_at IS NOT NULL, i.kind,
+    i.scope, i.user_id, i.agent_id, i.session_id, i.event_time, g.embedding
 FROM unnest(%(item_ids)s::uuid[], %(content_hashes)b::bytea[], %(embeddings)b::halfvec[])
     AS g (item_id, content_hash, embedding)
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.content_hash = g.content_hash
     AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
 FOR SHARE OF i  -- an item that is being forgotten is waited for, and then gets no vector
-ON CONFLICT (tenant_id, model_id, item_id) DO UPDATE SET embedding = excluded.embedding, live = excluded.live
+ON CONFLICT (tenant_id, model_id, item_id) DO UPDATE SET
+    embedding = excluded.embedding, live = excluded.live, archived = excluded.archived
 
 -- name: save_entities
 -- Entities of items, each once per tenant, and the items that mention them.

@@ -40,7 +40,7 @@ async def retire(tx: Transaction, retirements: Sequence[Retirement], *, judge: s
             continue
         # A late fact may belong between an ended fact and its successor: then the old one ended earlier.
         ended_at = old.invalid_at if old.superseded_by is not None else None
-        if old.live or (ended_at is not None and retirement.invalid_at < ended_at):
+        if old.holds or (ended_at is not None and retirement.invalid_at < ended_at):
             ended.append(retirement)
     await storage.end_items(tx, ended)
     for retirement in ended:

@@ -1,4 +1,7 @@
-"""Counts of recalled items: gathered in the process, written from time to time. And how long recalls took lately."""
+"""Counts of recalled items: gathered in the process, written from time to time. An archived item is live again at once.
+
+And how long the last recalls took.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,14 @@ from uuid import UUID
 
 from recordari.core.cache import BoundedMap, LaterFlush
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import TenantId, job_identity
+from recordari.core.identity import Identity, TenantId, job_identity
 from recordari.core.telemetry import get_log
 from recordari.db.database import Database
+from recordari.kit.resources import Resources
+from recordari.memory import storage as memory_storage
+from recordari.models.base import fail_open
 from recordari.recall import storage
+from recordari.recall.request import RecalledItem
 from recordari.recall.storage import Accesses
 
 log = get_log(__name__)
@@ -25,6 +32,7 @@ MOST_TENANTS = 10_000
 FLUSH_SECONDS = 30.0
 MOST_GATHERED = 50_000
 AT_ONCE = 1_000
+REVIVE_SECONDS = 2.0
 
 
 class AccessCounts:
@@ -66,6 +74,24 @@ class AccessCounts:
 
     async def close(self) -> None:
         await self._later.close()
+
+
+async def note_use(resources: Resources, identity: Identity, items: Sequence[RecalledItem]) -> None:
+    """Count items as used, each with those it is shown for; archived ones are live again, or stay if that fails."""
+    # A fact that is shown as its turn was recalled too, and does not decay.
+    recalled = [item_id for item in items for item_id in (item.id, *item.same_as)]
+    now = resources.clock()
+    resources.get(AccessCounts).note(identity.tenant_id, recalled, now=now)
+    if any(item.archived for item in items):
+        revive = lambda: _revived(resources, identity, recalled, now)  # noqa: E731 - shorter than a function
+        await fail_open("revive", revive, fallback=None, seconds=REVIVE_SECONDS)
+
+
+async def _revived(resources: Resources, identity: Identity, item_ids: Sequence[UUID], now: datetime) -> None:
+    async with resources.database.transaction(identity) as tx:
+        await memory_storage.unarchive_items(tx, item_ids)
+        # Decay must not archive them again before the counts are written.
+        await storage.add_counts(tx, [Accesses(item_id=item_id, times=0, last_at=now) for item_id in item_ids])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -265,5 +265,9 @@ class RecallCache:
         self._answers.put(key, (answer, version), seconds=seconds)
         return answer, False
 
+    def forget_tenant(self, tenant_id: TenantId) -> None:
+        """Answer anew, because the tenant's settings may have changed."""
+        self._answers.drop(lambda key, _: key[0].tenant_id == tenant_id)
+
     def statistics(self) -> dict[str, int]:
         return {**self._counts, "kept": len(self._answers)}

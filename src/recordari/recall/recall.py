@@ -25,12 +25,13 @@ from recordari.memory.rules import Collection, asked_by, embedded_text, entities
 from recordari.memory.tenant_view import TenantView, TenantViews
 from recordari.models.base import fail_open
 from recordari.recall import storage
-from recordari.recall.accesses import AccessCounts, RecallTimes
+from recordari.recall.accesses import RecallTimes, note_use
 from recordari.recall.process_cache import MOST_ITEMS, SnapshotCache
 from recordari.recall.request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
 from recordari.recall.rules.arms import find_rows
 from recordari.recall.rules.candidates import Columns, SearchHits, arm_counts, search_hits
 from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Folded, Question, Ranked, folded, ranked, with_ranks
+from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSettings, left_out, searched
 from recordari.recall.rules.steps import is_bridging
 from recordari.recall.rules.temporal.times import Interval, question_interval, written_interval
 from recordari.recall.search import (
@@ -39,8 +40,6 @@ from recordari.recall.search import (
     filters_of,
     rare_terms,
     scope_weights,
-    scopes_left_out,
-    scopes_of,
     tokens_of,
     weights_of,
 )
@@ -84,11 +83,15 @@ async def recall(
     since: datetime | None = None,
     until: datetime | None = None,
     as_of: datetime | None = None,
+    known_at: datetime | None = None,
     include_superseded: bool = False,
     explain: bool = False,
     arms: frozenset[Arm] = frozenset(Arm),
 ) -> RecallAnswer:
-    """Find the items that answer the question, among those that the identity may see."""
+    """Find the items that answer the question, among those that the identity may see.
+
+    `as_of` asks what was true at a moment, `known_at` what was recorded by then. An archived item that is found is live again.
+    """
     if source_kinds is not None and not source_kinds:
         raise InvalidInput("source_kinds must name a kind; leave it out for all kinds", field="source_kinds")
     kinds = tuple(checked_choice("source_kinds", Kind, kind) for kind in source_kinds or ())
@@ -96,11 +99,12 @@ async def recall(
         query=query,
         top_k=top_k,
         source_kinds=kinds or None,
-        scope=checked_choice("scope", AskedScope, scope).scope,
+        scope=checked_choice("scope", AskedScope, scope),
         enable_rerank=enable_rerank,
         since=since,
         until=until,
         as_of=as_of,
+        known_at=known_at,
         include_superseded=include_superseded,
         explain=explain,
         arms=arms,
@@ -122,8 +126,9 @@ class _Recall:
         self.resources = resources
         self.identity = identity
         self.request = request
-        self.weights = scope_weights(resources, request)
-        self.scopes = scopes_of(identity, request, self.weights)
+        self.tenant = RecallSettings()
+        self.weights: Mapping[AskedScope, float] = {}
+        self.scopes: frozenset[AskedScope] = frozenset()
         self.rerank = "none is set up"
         self.timings: dict[str, float] = {}
         self.started = time.perf_counter()
@@ -132,6 +137,7 @@ class _Recall:
     async def answer(self) -> RecallAnswer:
         terms = text.terms(self.request.query, "english")
         view = await self.resources.get(TenantViews).get(self.resources.database, self.identity)
+        self._choose_places(view)
         if view.language != "english":
             terms = text.terms(self.request.query, view.language)
         # The model takes longest: meanwhile everything happens that needs no vector.
@@ -156,9 +162,7 @@ class _Recall:
         self._mark("total")
         chosen = tuple(_recalled(ranked_item, result, merged) for ranked_item in ordered[: self.request.top_k])
         if self.request.counts_as_use:
-            # A fact that is shown as its turn was recalled too, and does not decay.
-            recalled = [item_id for item in chosen for item_id in (item.id, *item.same_as)]
-            self.resources.get(AccessCounts).note(self.identity.tenant_id, recalled, now=self.resources.clock())
+            await note_use(self.resources, self.identity, chosen)
         return RecallAnswer(
             items=chosen,
             total=len(chosen),
@@ -166,6 +170,13 @@ class _Recall:
             rerank_used=rerank_used,
             trace=self._trace(ordered, result, question, search, merged) if self.request.explain else None,
         )
+
+    def _choose_places(self, view: TenantView) -> None:
+        request, self.tenant = self.request, RecallSettings.of(view.settings)
+        self.weights = scope_weights(self.resources, request, self.tenant)
+        self.scopes = searched(self.identity, request.scope, self.weights) - {request.leaves_out}
+        if request.scope is AskedScope.ANY and not set(request.source_kinds or Kind) & set(HISTORY_KINDS):
+            self.scopes -= {AskedScope.HISTORY}
 
     async def _find_best(
         self, question: Question, search: Search, lexical: LexicalHits | None, view: TenantView
@@ -189,7 +200,7 @@ class _Recall:
 
     async def _interval(self) -> Interval | None:
         """The time that the question names, in the zone of the user."""
-        query, now = self.request.query, self.request.as_of or self.resources.clock()
+        query, now = self.request.query, self.request.as_of or self.request.known_at or self.resources.clock()
         interval = question_interval(query, now=now, zone=UTC)
         if interval is None or self.identity.user_id is None:
             return interval
@@ -197,8 +208,8 @@ class _Recall:
         return question_interval(query, now=now, zone=zone)
 
     async def _line(self) -> Sequence[SessionId]:
-        """The sessions to search."""
-        if Scope.SESSION not in self.scopes:
+        """The sessions of the caller's line: to search, and to leave out of history."""
+        if not {AskedScope.SESSION, AskedScope.HISTORY} & self.scopes:
             return ()
         return await memory_storage.read_line(self.resources.database, self.identity)
 
@@ -217,7 +228,8 @@ class _Recall:
             identity=self.identity.viewpoint,
             kinds=tuple(search.kinds),
             scopes=self.scopes,
-            sessions=tuple(search.sessions),
+            line=tuple(search.line),
+            archived=search.archived,
         )
 
     async def _in_snapshot(
@@ -225,8 +237,8 @@ class _Recall:
     ) -> _Result | None:
         """The best of a memory with a snapshot in the process; None if there is none."""
         request = self.request
-        filters = (request.since, request.until, request.as_of, request.source_id, request.include_superseded or None)
-        if search.vector is None or any(value is not None for value in filters):
+        filters = (request.since, request.until, request.source_id, request.include_superseded or None)
+        if search.vector is None or request.is_past or any(value is not None for value in filters):
             return None
         cached = await self.resources.get(SnapshotCache).read(
             self.resources.database,
@@ -251,7 +263,7 @@ class _Recall:
             separate_facts=search.separate_facts,
             ordered=request.explain,
         )
-        best = self._ranked(question, snapshot.columns, hits.results, collection, limit)
+        best = self._ranked(question, search, snapshot.columns, hits.results, collection, limit)
         if request.explain:
             best = with_ranks(best, hits)
         items = {item.candidate.item_id: snapshot.items[item.row].item for item in best}
@@ -275,7 +287,7 @@ class _Recall:
             candidates = await storage.find_candidates(tx, search, lexical)
         self._mark("candidates")
         hits = search_hits(candidates, frozenset(lexical.linked))
-        best = self._ranked(question, Columns(rows=candidates), hits, collection, limit)
+        best = self._ranked(question, search, Columns(rows=candidates), hits, collection, limit)
         items = memory_storage.ask_items([item.candidate.item_id for item in best])
         waiting = outbox.ask_waiting(EMBED_TOPIC)
         await self.resources.database.read_batch(self.identity, [items, waiting])
@@ -301,7 +313,13 @@ class _Recall:
         return await storage.links_among(self.resources.database, self.identity, list(items))
 
     def _ranked(
-        self, question: Question, columns: Columns, hits: SearchHits, collection: Collection, limit: int
+        self,
+        question: Question,
+        search: Search,
+        columns: Columns,
+        hits: SearchHits,
+        collection: Collection,
+        limit: int,
     ) -> list[Ranked]:
         return ranked(
             question,
@@ -310,6 +328,7 @@ class _Recall:
             collection,
             weights=weights_of(self.request.arms),
             scope_weights=self.weights,
+            line=search.line,
             limit=limit,
             explained=self.request.explain,
         )
@@ -363,10 +382,12 @@ class _Recall:
             interval=interval,
             kinds=[str(kind) for kind in request.source_kinds or Kind],
             scopes=self.scopes,
-            sessions=line,
+            line=line,
             since=request.since,
             until=request.until,
             as_of=request.as_of,
+            known_at=request.known_at,
+            archived=request.archived and self.tenant.archive is Archive.SHOWN,
             include_superseded=request.include_superseded,
             source_id=request.source_id,
             exact_below=exact_below(view.items, indexed_from=self.resources.settings.vector_index_from),
@@ -421,7 +442,7 @@ class _Recall:
             "interval": written_interval(question.interval),
             "asks_for_now": question.wording.present if question.interval is None else 0.0,
             "scopes": {scope: self.weights[scope] for scope in sorted(self.scopes)},
-            "scopes_left_out": scopes_left_out(self.request, self.scopes, self.weights),
+            "scopes_left_out": left_out(self.identity, self.request.scope, self.scopes, self.weights),
             "filters": filters_of(self.request),
             "searched_in": result.searched_in,
             "model_id": search.model_id or None,
@@ -433,6 +454,7 @@ class _Recall:
                     "id": str(item.candidate.item_id),
                     "score": round(item.score, 4),
                     "chosen": rank < top_k,
+                    "archived": item.candidate.archived_at is not None,
                     "cut": None if rank < top_k else "top_k",
                     "ranks": item.candidate.ranks,
                     "similarity": None if item.candidate.similarity is None else round(item.candidate.similarity, 4),
@@ -463,6 +485,7 @@ def _recalled(ranked_item: Ranked, result: _Result, merged: Folded) -> RecalledI
         payload_key=item.payload_key,
         valid_at=item.valid_at,
         invalid_at=item.invalid_at,
+        archived=item.archived_at is not None,
         metadata=item.metadata,
         shared_from=item.shared_from,
         same_as=tuple(merged.same_as.get(item.item_id, ())),

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from recordari.core.checks import check_times
 from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
-from recordari.core.identity import Identity, Role, Scope
-from recordari.core.items import Kind, Trust, checked_content
+from recordari.core.identity import AskedScope, Identity, Role, Scope
+from recordari.core.items import Kind, Trust, checked_content, require_owner
 from recordari.errors import Forbidden, InvalidInput
 
 MAX_TOP_K = 20  # R1
@@ -35,12 +35,18 @@ class RecallRequest:
     query: str
     top_k: int = 5
     source_kinds: tuple[Kind, ...] | None = None
-    scope: Scope | None = None
-    """None asks all scopes (`any`)."""
+    scope: AskedScope = AskedScope.ANY
+    leaves_out: AskedScope | None = None
+    """Of `any`, a place that is not searched."""
     enable_rerank: bool = True
     since: datetime | None = None
     until: datetime | None = None
     as_of: datetime | None = None
+    """What was true then."""
+    known_at: datetime | None = None
+    """What was recorded by then."""
+    archived: bool = True
+    """Whether archived items are found, unless the tenant hides them."""
     include_superseded: bool = False
     explain: bool = False
     source_id: UUID | None = None
@@ -48,6 +54,10 @@ class RecallRequest:
     arms: frozenset[Arm] = frozenset(Arm)
     counts_as_use: bool = True
     """Whether the items of the answer count as used; False if the caller notes the use itself."""
+
+    @property
+    def is_past(self) -> bool:
+        return self.as_of is not None or self.known_at is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +82,8 @@ class RecalledItem:
     """Not null: `content` is a preview; `read_tool_output` gives all of it under this key."""
     valid_at: datetime
     invalid_at: datetime | None
+    archived: bool
+    """It had faded, so no context showed it unasked; this recall has brought it back."""
     metadata: dict[str, Any] = field(default_factory=dict)
     citation: Annotated[Citation | None, LEFT_OUT_IF_EMPTY] = None
     """Where it is in its document; only from `search_knowledge`."""
@@ -108,9 +120,10 @@ def check_request(identity: Identity, request: RecallRequest) -> None:
         raise InvalidInput(f"top_k must be between 1 and {MAX_TOP_K}", field="top_k")
     if request.include_superseded and identity.role is not Role.ADMIN:
         raise Forbidden("only an administrator may see superseded items")
-    check_times(since=request.since, until=request.until, as_of=request.as_of)
+    check_times(since=request.since, until=request.until, as_of=request.as_of, known_at=request.known_at)
     if request.since is not None and request.until is not None and request.since >= request.until:
         raise InvalidInput("since must be before until", field="since")
+    require_owner(request.scope, identity, identity.session_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

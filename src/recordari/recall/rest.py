@@ -44,6 +44,7 @@ class RecallRequestBody(Strict):
     since: Moment | None = Field(default=None, description="Only what happened then or later.")
     until: Moment | None = Field(default=None, description="Only what happened before then.")
     as_of: Moment | None = Field(default=None, description="What was true at that moment.")
+    known_at: Moment | None = Field(default=None, description="What was recorded by that moment.")
     include_superseded: bool = Field(default=False, description="Retired facts too; needs the role admin.")
     explain: bool = Field(default=False, description="Also say why: arms, ranks, scores, items left out.")
 
@@ -59,7 +60,7 @@ Length = Annotated[int | None, Query(ge=1, le=2**53, description="Most bytes; al
 async def recall(caller: AgentCaller, body: RecallRequestBody) -> RecallAnswer:
     """The items that answer a question, best first, by words and by meaning.
 
-    `user` without a user and `agent` without an agent are refused with 401; `any` takes every scope that has an owner.
+    `user` and `history` without a user and `agent` without an agent are refused with 401; `any` takes all that have an owner.
     """
     return await recall_verbs.recall(*caller, **dict(body))
 

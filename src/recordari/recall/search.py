@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from recordari.core import text
-from recordari.core.identity import Identity, Scope
-from recordari.core.items import require_owner
+from recordari.core.identity import AskedScope
 from recordari.kit.resources import Resources
 from recordari.memory.rules import REQUEST_TERMS
 from recordari.memory.tenant_view import TenantView
@@ -20,53 +19,31 @@ from recordari.recall.request import Arm, RecallRequest
 from recordari.recall.rules.arms import FULL_DEPTHS, Depths
 from recordari.recall.rules.candidates import ARMS, Tokens
 from recordari.recall.rules.ranking import Weights
+from recordari.recall.rules.sources import RecallSettings
 
 MOST_POSTINGS = 4_000
 MOST_TERMS = 24
 MOST_EXACT = 3_000
 
 
-def scope_weights(resources: Resources, request: RecallRequest) -> dict[Scope, float]:
-    """The configured weight of each scope; a muted one counts if the request names it."""
+def scope_weights(resources: Resources, request: RecallRequest, tenant: RecallSettings) -> dict[AskedScope, float]:
+    """The configured weight of each place; a muted one counts if the request names it."""
     settings = resources.settings
     weights = {
-        Scope.SESSION: settings.recall_weight_session,
-        Scope.USER: settings.recall_weight_user,
-        Scope.AGENT: settings.recall_weight_agent,
-        Scope.TENANT: settings.recall_weight_tenant,
+        AskedScope.SESSION: settings.recall_weight_session,
+        AskedScope.USER: settings.recall_weight_user,
+        AskedScope.AGENT: settings.recall_weight_agent,
+        AskedScope.TENANT: settings.recall_weight_tenant,
+        AskedScope.HISTORY: settings.recall_weight_history if tenant.history is None else tenant.history,
     }
-    if request.scope is not None and not weights[request.scope]:
+    if request.scope in weights and not weights[request.scope]:
         weights[request.scope] = 1.0
     return weights
 
 
-def scopes_of(identity: Identity, request: RecallRequest, weights: Mapping[Scope, float]) -> frozenset[Scope]:
-    """The scopes to search. A scope that the request names must have an owner; `any` takes those that have one."""
-    if request.scope is not None:
-        require_owner(request.scope, identity, identity.session_id)
-        return frozenset({request.scope})
-    owners = {
-        Scope.TENANT: identity.tenant_id,
-        Scope.USER: identity.user_id,
-        Scope.AGENT: identity.agent_id,
-        Scope.SESSION: identity.session_id,
-    }
-    return frozenset(scope for scope, owner in owners.items() if owner is not None and weights[scope] > 0)
-
-
-def scopes_left_out(request: RecallRequest, scopes: frozenset[Scope], weights: Mapping[Scope, float]) -> dict[str, str]:
-    """The scopes that are not searched, each with the reason."""
-    if request.scope is not None:
-        return {}
-    return {
-        scope: "its weight is 0" if weights[scope] == 0 else f"no {scope} is named"
-        for scope in sorted(set(Scope) - scopes)
-    }
-
-
 def filters_of(request: RecallRequest) -> dict[str, Any]:
     """The filters of the request, as a trace shows them."""
-    moments = {"since": request.since, "until": request.until, "as_of": request.as_of}
+    moments = {name: getattr(request, name) for name in ("since", "until", "as_of", "known_at")}
     filters: dict[str, Any] = {name: moment.isoformat() for name, moment in moments.items() if moment is not None}
     if request.source_kinds is not None:
         filters["source_kinds"] = [str(kind) for kind in request.source_kinds]
@@ -74,6 +51,8 @@ def filters_of(request: RecallRequest) -> dict[str, Any]:
         filters["source_id"] = str(request.source_id)
     if request.include_superseded:
         filters["include_superseded"] = True
+    if not request.archived:
+        filters["archived"] = False
     return filters
 
 

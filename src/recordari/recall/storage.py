@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from recordari.core.checks import BEGINNING, END
-from recordari.core.identity import Identity, Scope, SessionId, session_thread
+from recordari.core.identity import AskedScope, Identity, SessionId, session_thread
 from recordari.core.items import Item, Kind
 from recordari.core.text import tsquery_literal
 from recordari.db.database import BatchedQuery, Database, Record, Transaction, reader
 from recordari.db.queries import Queries, Query
 from recordari.recall.rules.arms import FEW_MENTIONS, FULL_DEPTHS, Depths
 from recordari.recall.rules.candidates import Candidate
+from recordari.recall.rules.sources import HISTORY_KINDS
 from recordari.recall.rules.temporal.times import Interval
 
 queries = Queries(__name__)
@@ -30,9 +31,6 @@ queries = Queries(__name__)
 _read_item = reader(Item)
 
 NO_VECTOR = np.zeros(1, dtype=np.float32)
-_NOW = {"live": queries.live_now.sql, "visible": queries.visible.sql}
-_VISIBLE_VERSIONS = queries.visible_versions.filled(**_NOW)
-_SNAPSHOT_ROWS = queries.snapshot_rows.filled(**_NOW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +44,15 @@ class Search:
     entity_keys: Sequence[str]
     interval: Interval | None
     kinds: Sequence[str]
-    scopes: frozenset[Scope]
-    sessions: Sequence[SessionId] = ()
-    """The sessions to search, where the scopes include sessions."""
+    scopes: frozenset[AskedScope]
+    line: Sequence[SessionId] = ()
+    """The sessions of the caller's line; all others of the user are history."""
     since: datetime | None = None
     until: datetime | None = None
     as_of: datetime | None = None
+    known_at: datetime | None = None
+    archived: bool = True
+    """Whether archived items are found; a search in the past does not ask."""
     include_superseded: bool = False
     source_id: UUID | None = None
     """Only chunks of documents of this source."""
@@ -86,17 +87,16 @@ class LexicalHits:
 
 def early_queries(search: Search) -> dict[str, Query]:
     """The queries that need no vector, by name, for this kind of search."""
-    return _early_queries(_past(search), search.source_id is not None)
+    return _early_queries(_variant(search))
 
 
-@lru_cache(maxsize=16)
-def _early_queries(past: str, of_source: bool) -> dict[str, Query]:
-    visible, vector_visible = _visible(of_source)
+@lru_cache(maxsize=32)
+def _early_queries(variant: _Variant) -> dict[str, Query]:
+    listed = " UNION ALL ".join(queries.listed.filled(part=part).sql for part in variant.vector_parts)
+    fragments = {"live": variant.live, "visible": variant.visible, "listed": listed}
     # Each variant has a name of its own, because the connection prepares statements by name.
-    variant = f"{past}_{'of_source' if of_source else 'of_any'}"
-    fragments = {"live": _LIVE[past][0].sql, "visible": visible, "vector_visible": vector_visible}
     return {
-        query.name.rpartition(".")[2]: replace(query.filled(**fragments), name=f"{query.name}_{variant}")
+        query.name.rpartition(".")[2]: replace(query.filled(**fragments), name=f"{query.name}_{variant.name}")
         for query in (queries.worded, queries.timely, queries.naming, queries.linked, queries.seen)
     }
 
@@ -136,29 +136,37 @@ def _early_batch(identity: Identity, search: Search) -> list[tuple[str, BatchedQ
         if keys and depths.entity:
             batch.append(("naming", {"entity_keys": keys, "depth": depths.entity, "kinds": kinds}))
         if search.exact_below is not None and depths.vector and _may_be_indexed(search):
-            owners = {"model_id": search.model_id, "owners": _owners(identity, search)}
-            batch.append(("seen", {**owners, "limit": search.exact_below, "kinds": kinds}))
+            batch.append(("seen", {"model_id": search.model_id, "limit": search.exact_below, "kinds": kinds}))
     return [(name, BatchedQuery(sent[name], list, **{**visible, **parameters})) for name, parameters in batch]
 
 
 def statement(search: Search, by_index: Sequence[bool] = ()) -> Query:
     """The query of candidates for this kind of search and length of vector; `by_index`: the groups of kinds with an index."""
-    live, vector_live = _LIVE[_past(search)]
-    visible, vector_visible = _visible(search.source_id is not None)
+    variant = _variant(search)
     groups = ("other_kinds", "fact_kinds") if search.separate_facts else ("kinds",)
     nearest = []
     for group, is_indexed in zip_longest(groups, by_index[: len(groups)], fillvalue=False):
-        fragment = queries.indexed_nearest if is_indexed else queries.exact_nearest
-        whole = fragment.filled(exact=queries.exact_nearest.sql, vector_visible=vector_visible).sql
+        whole = _nearest(variant, is_indexed=is_indexed)
         nearest.append(f"({whole.replace('%(kinds)s', f'%({group})s')})")
     return queries.candidates.filled(
         nearest=" UNION ALL ".join(nearest),
         candidate_columns=queries.candidate_columns.sql,
-        live=live.sql,
-        visible=visible,
-        vector_live=vector_live.sql,
+        live=variant.live,
+        visible=variant.visible,
+        vector_live=variant.vector_live,
         dimensions=1 if search.vector is None else len(search.vector),
     )
+
+
+@lru_cache(maxsize=64)
+def _nearest(variant: _Variant, *, is_indexed: bool) -> str:
+    # Each part is read by its own range of one index, which an OR of both might not be.
+    distances = " UNION ALL ".join(f"({queries.distances.filled(part=part).sql})" for part in variant.vector_parts)
+    exact = queries.exact_nearest.filled(distances=distances).sql
+    if not is_indexed:
+        return exact
+    parts = " OR ".join(f"({part})" for part in variant.vector_parts)
+    return queries.indexed_nearest.filled(exact=exact, visible_vectors=parts).sql
 
 
 async def find_candidates(tx: Transaction, search: Search, lexical: LexicalHits) -> list[Candidate]:
@@ -172,7 +180,6 @@ async def find_candidates(tx: Transaction, search: Search, lexical: LexicalHits)
         entity_ids=list(dict.fromkeys([*lexical.entity, *lexical.linked])),
         vector=HalfVector(NO_VECTOR if search.vector is None else search.vector),
         model_id=search.model_id,
-        owners=_owners(tx.identity, search),
         vector_depth=search.depths.vector if search.vector is not None else 0,
         other_kinds=list(others),
         fact_kinds=list(facts[0]) if facts else [],
@@ -181,48 +188,108 @@ async def find_candidates(tx: Transaction, search: Search, lexical: LexicalHits)
 
 
 _LIVE = {
-    "live_now": (queries.live_now, queries.vector_live_now),
-    "believed_then": (queries.believed_then, queries.vector_believed_then),
+    "holds_now": (queries.holds_now, queries.vector_holds_now),
+    "held_then": (queries.held_then, queries.vector_held_then),
     "also_superseded": (queries.also_superseded, queries.vector_also_superseded),
 }
 
 
-def _past(search: Search) -> str:
-    """The variant of `_LIVE`: items that hold now, that held then, or the retired too."""
-    if search.as_of is not None:
-        return "believed_then"
-    return "also_superseded" if search.include_superseded else "live_now"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Variant:
+    """A kind of search, which decides the text of its queries."""
+
+    past: str
+    archived: bool
+    of_source: bool
+    history: bool
+
+    @property
+    def name(self) -> str:
+        flags = {"hidden": not self.archived, "of_source": self.of_source, "history": self.history}
+        return "_".join([self.past, *(name for name, is_set in flags.items() if is_set)])
+
+    @property
+    def live(self) -> str:
+        """The condition for items that are not ended."""
+        held = _LIVE[self.past][0].sql
+        return held if self.archived else f"{held} AND {queries.not_archived.sql}"
+
+    @property
+    def vector_live(self) -> str:
+        held = _LIVE[self.past][1].sql
+        return held if self.archived else f"{held} AND {queries.vector_not_archived.sql}"
+
+    @property
+    def visible(self) -> str:
+        """The condition for items that the caller may see."""
+        history = f"\n            {queries.of_history.sql}" if self.history else ""
+        visible = queries.visible.filled(history=history).sql
+        return f"{visible} AND {queries.of_source.sql}" if self.of_source else visible
+
+    @property
+    def vector_parts(self) -> Sequence[str]:
+        """The conditions for vectors that the caller may see; no vector has two of them."""
+        parts = [queries.vector_visible.sql, *([queries.vector_of_history.sql] if self.history else [])]
+        return [f"{part} AND {queries.vector_of_source.sql}" if self.of_source else part for part in parts]
 
 
-def _visible(of_source: bool) -> tuple[str, str]:
-    """The conditions for visible items and visible vectors."""
-    items, vectors = queries.visible.sql, queries.vector_visible.sql
-    if not of_source:
-        return items, vectors
-    return f"{items} AND {queries.of_source.sql}", f"{vectors} AND {queries.vector_of_source.sql}"
+def _variant(search: Search) -> _Variant:
+    past = "also_superseded" if search.include_superseded else "holds_now"
+    if search.as_of is not None or search.known_at is not None:
+        past = "held_then"
+    return _Variant(
+        past=past,
+        archived=search.archived or past == "held_then",
+        of_source=search.source_id is not None,
+        history=AskedScope.HISTORY in search.scopes,
+    )
 
 
 def _may_be_indexed(search: Search) -> bool:
     """The index holds live vectors only, and does not know their source: most of its results would be dropped."""
-    return _past(search) == "live_now" and search.source_id is None
+    return _variant(search).past == "holds_now" and search.source_id is None
 
 
 def _search_parameters(identity: Identity, search: Search) -> dict[str, Any]:
-    bounds = {"since": search.since or BEGINNING, "until": search.until or END}
-    return {**_visible_parameters(identity, search), **bounds, "as_of": search.as_of, "source_id": search.source_id}
+    return {
+        **_visible_parameters(identity, search),
+        **_vector_parameters(identity, search),
+        "since": search.since or BEGINNING,
+        "until": search.until or END,
+        "as_of": search.as_of or END,
+        "known_at": search.known_at or END,
+        "source_id": search.source_id,
+    }
 
 
 def _visible_parameters(identity: Identity, area: Search | Visibility) -> dict[str, Any]:
     """The parameters of the fragment `visible`, for all times."""
     return {
         "kinds": list(area.kinds),
-        "tenant_scope": Scope.TENANT in area.scopes,
-        "user_id": identity.user_id if Scope.USER in area.scopes else None,
-        "agent_id": identity.agent_id if Scope.AGENT in area.scopes else None,
+        "tenant_scope": AskedScope.TENANT in area.scopes,
+        "user_id": identity.user_id if AskedScope.USER in area.scopes else None,
+        "agent_id": identity.agent_id if AskedScope.AGENT in area.scopes else None,
         "owned_by": identity.owned_by,
-        "session_ids": list(area.sessions),
+        "session_ids": list(area.line) if AskedScope.SESSION in area.scopes else [],
+        "line": list(area.line),
+        "history_user": identity.user_id if AskedScope.HISTORY in area.scopes else None,
+        "history_kinds": list(HISTORY_KINDS),
         "since": BEGINNING,
         "until": END,
+    }
+
+
+def _vector_parameters(identity: Identity, search: Search) -> dict[str, Any]:
+    """The owners of visible vectors, as the column `owner` writes them."""
+    ids = {AskedScope.TENANT: "", AskedScope.USER: identity.user_id, AskedScope.AGENT: identity.agent_id}
+    owners = [f"{scope}:{owner}" for scope, owner in ids.items() if scope in search.scopes and owner is not None]
+    line = [session_thread(identity.owned_by, session_id) for session_id in search.line]
+    sessions = session_thread(identity.owned_by, SessionId(""))
+    return {
+        "owners": owners + (line if AskedScope.SESSION in search.scopes else []),
+        "line_owners": line,
+        "history_from": sessions,
+        "history_to": sessions[:-1] + chr(ord(sessions[-1]) + 1),
     }
 
 
@@ -232,9 +299,10 @@ class Visibility:
 
     identity: Identity
     kinds: tuple[str, ...]
-    scopes: frozenset[Scope]
-    sessions: tuple[SessionId, ...] = ()
-    """The sessions to search, where the scopes include sessions."""
+    scopes: frozenset[AskedScope]
+    line: tuple[SessionId, ...] = ()
+    """The sessions of the caller's line; all others of the user are history."""
+    archived: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,9 +333,10 @@ async def find_visible_versions(
 ) -> VisibleVersions:
     """The state now; the database sends the versions only if the count of changes is not the known one."""
     parameters = _visible_parameters(visibility.identity, visibility) | {"topic": topic, "limit": limit}
-    ((changes, versions, waiting),) = await database.execute(
-        visibility.identity, _VISIBLE_VERSIONS, known=known.changes if known is not None else None, **parameters
-    )
+    parameters |= {"session_user": visibility.identity.user_id}
+    parameters |= {"known": known.changes if known is not None else None}
+    query = _snapshot_query(visibility, queries.visible_versions)
+    ((changes, versions, waiting),) = await database.execute(visibility.identity, query, **parameters)
     if versions is None and known is not None:
         versions = known.versions
     return VisibleVersions(changes=changes, versions=versions, waiting=waiting)
@@ -277,14 +346,26 @@ async def find_snapshot_rows(
     tx: Transaction, visibility: Visibility, model_id: str, item_ids: Sequence[UUID]
 ) -> list[SnapshotRow]:
     parameters = _visible_parameters(visibility.identity, visibility)
-    rows = await tx.query_custom_plan(_SNAPSHOT_ROWS, dict, model_id=model_id, item_ids=list(item_ids), **parameters)
+    query = _snapshot_query(visibility, queries.snapshot_rows)
+    rows = await tx.query_custom_plan(query, dict, model_id=model_id, item_ids=list(item_ids), **parameters)
     return [_snapshot_row(row) for row in rows]
+
+
+def _snapshot_query(visibility: Visibility, query: Query) -> Query:
+    return _filled(query, AskedScope.HISTORY in visibility.scopes, visibility.archived)
+
+
+@lru_cache(maxsize=16)
+def _filled(query: Query, history: bool, archived: bool) -> Query:
+    variant = _Variant(past="holds_now", archived=archived, of_source=False, history=history)
+    return replace(query.filled(live=variant.live, visible=variant.visible), name=f"{query.name}_{variant.name}")
 
 
 def _snapshot_row(row: dict[str, Any]) -> SnapshotRow:
     features = {name: row.pop(name) for name in ("thread", "position", "terms", "tokens", "traits")}
     version, embedding, names = row.pop("version"), row.pop("embedding"), row.pop("names")
-    shared = {name: row[name] for name in ("item_id", "scope", "session_id", "speaker", "trust", "event_time")}
+    names_shared = ("item_id", "scope", "session_id", "speaker", "trust", "event_time", "archived_at")
+    shared = {name: row[name] for name in names_shared}
     return SnapshotRow(
         version=version,
         item=_read_item(**row),
@@ -292,13 +373,6 @@ def _snapshot_row(row: dict[str, Any]) -> SnapshotRow:
         embedding=None if embedding is None else np.frombuffer(embedding, dtype=">f2", offset=4),
         names=tuple(names),
     )
-
-
-def _owners(identity: Identity, search: Search) -> list[str]:
-    """The owners of visible vectors, as the column `owner` writes them."""
-    ids = {Scope.TENANT: "", Scope.USER: identity.user_id, Scope.AGENT: identity.agent_id}
-    owners = [f"{scope}:{owner}" for scope, owner in ids.items() if scope in search.scopes and owner is not None]
-    return [*owners, *(session_thread(identity.owned_by, session_id) for session_id in search.sessions)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

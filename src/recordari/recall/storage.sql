@@ -3,41 +3,62 @@
 i.kind = ANY(%(kinds)s) AND i.event_time >= %(since)s AND i.event_time < %(until)s
         AND ((i.scope = 'tenant' AND %(tenant_scope)s) OR (i.scope = 'user' AND i.user_id = %(user_id)s)
             OR (i.scope = 'agent' AND i.agent_id = %(agent_id)s)
-            OR (i.scope = 'session' AND i.owned_by = %(owned_by)s AND i.session_id = ANY(%(session_ids)s)))
+            OR (i.scope = 'session' AND i.owned_by = %(owned_by)s AND i.session_id = ANY(%(session_ids)s)){history})
 
--- name: live_now
--- Fragment: items that recall shows today.
-i.live
+-- name: of_history
+-- Fragment: also what was said, returned and summarised in other sessions of the user.
+OR (i.scope = 'session' AND i.user_id = %(history_user)s AND i.kind = ANY(%(history_kinds)s)
+                AND i.session_id <> ALL(%(line)s))
 
--- name: believed_then
--- Fragment: items that were known and held true at a moment, whatever happened since.
-i.created_at <= %(as_of)s AND i.valid_at <= %(as_of)s AND (i.invalid_at IS NULL OR i.invalid_at > %(as_of)s)
+-- name: holds_now
+-- Fragment: items that are true and not forgotten; archived ones too.
+i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
+
+-- name: held_then
+-- Fragment: items that were true at one moment by what was recorded at another, whatever happened since.
+i.valid_at <= %(as_of)s AND i.created_at <= %(known_at)s
+    AND (i.invalid_at IS NULL OR i.invalid_at > %(as_of)s OR i.retired_at > %(known_at)s)
     AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
 
 -- name: also_superseded
 -- Fragment: items that an administrator may see, the retired included.
-i.archived_at IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
+i.deleted_at IS NULL AND i.anonymized_at IS NULL
 
--- name: vector_live_now
--- Fragment: the same for vectors, which carry the flag so that a partial index can hold only live ones.
+-- name: not_archived
+-- Fragment: without what has faded.
+i.archived_at IS NULL
+
+-- name: vector_holds_now
+-- Fragment: the same for vectors, which carry the flag so that a partial index can hold only these.
 i.live
 
--- name: vector_believed_then
--- Fragment: vectors of items that held true at a moment.
+-- name: vector_held_then
+-- Fragment: vectors of items that were true at one moment by what was recorded at another.
 EXISTS (
     SELECT FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id
-        AND x.created_at <= %(as_of)s AND x.valid_at <= %(as_of)s AND (x.invalid_at IS NULL OR x.invalid_at > %(as_of)s)
+        AND x.valid_at <= %(as_of)s AND x.created_at <= %(known_at)s
+        AND (x.invalid_at IS NULL OR x.invalid_at > %(as_of)s OR x.retired_at > %(known_at)s)
         AND x.deleted_at IS NULL AND x.anonymized_at IS NULL)
 
 -- name: vector_also_superseded
 -- Fragment: vectors of items that an administrator may see.
 EXISTS (
     SELECT FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id
-        AND x.archived_at IS NULL AND x.deleted_at IS NULL AND x.anonymized_at IS NULL)
+        AND x.deleted_at IS NULL AND x.anonymized_at IS NULL)
+
+-- name: vector_not_archived
+-- Fragment: without vectors of what has faded.
+NOT i.archived
 
 -- name: vector_visible
 -- Fragment: `visible` for vectors, which carry their owner as one value.
-i.owner = ANY(%(owners)s) AND i.kind = ANY(%(kinds)s) AND i.event_time >= %(since)s AND i.event_time < %(until)s
+i.owner COLLATE "C" = ANY(%(owners)s) AND i.kind = ANY(%(kinds)s) AND i.event_time >= %(since)s AND i.event_time < %(until)s
+
+-- name: vector_of_history
+-- Fragment: `of_history` for vectors: the sessions of a user are one range of owners.
+i.owner COLLATE "C" > %(history_from)s AND i.owner COLLATE "C" < %(history_to)s AND i.owner <> ALL(%(line_owners)s)
+            AND i.kind = ANY(%(kinds)s) AND i.kind = ANY(%(history_kinds)s)
+            AND i.event_time >= %(since)s AND i.event_time < %(until)s
 
 -- name: of_source
 -- Fragment: only items of a source.
@@ -48,12 +69,16 @@ i.source_id = %(source_id)s
 EXISTS (
     SELECT FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id AND x.source_id = %(source_id)s)
 
--- name: exact_nearest
--- Fragment: the nearest of all visible vectors. OFFSET 0 keeps the planner from any index by distance.
-SELECT n.item_id, n.distance FROM (
-        SELECT i.item_id, i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) AS distance
+-- name: distances
+-- Fragment: how near vectors are. OFFSET 0 keeps the planner from any index by distance.
+SELECT i.item_id, i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) AS distance
         FROM vectors i
-        WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND {vector_live} AND {vector_visible} OFFSET 0
+        WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND {vector_live} AND {part} OFFSET 0
+
+-- name: exact_nearest
+-- Fragment: the nearest of all visible vectors.
+SELECT n.item_id, n.distance FROM (
+        {distances}
     ) n ORDER BY n.distance LIMIT %(vector_depth)s
 
 -- name: indexed_nearest
@@ -61,7 +86,9 @@ SELECT n.item_id, n.distance FROM (
 WITH near AS MATERIALIZED (
         SELECT i.item_id, i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) AS distance
         FROM vectors i
-        WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND i.live AND {vector_visible}
+        WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND {vector_live}
+            -- No other index can find this, nor is it estimated as rare: the index by distance is used.
+            AND COALESCE({visible_vectors}, false)
         ORDER BY i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) LIMIT %(vector_depth)s
     )
     SELECT item_id, distance FROM near WHERE (SELECT count(*) FROM near) >= %(vector_depth)s
@@ -74,8 +101,9 @@ SELECT i.item_id, sum(t.weight * i.rank) AS score
 FROM unnest(%(queries)s::tsquery[], %(weights)s::real[]) AS t (query, weight)
 -- OFFSET 0 forces the index of words: a generic plan would rather walk the index by time, whose range holds everything.
 CROSS JOIN LATERAL (
-    SELECT i.item_id, i.kind, i.scope, i.owned_by, i.user_id, i.agent_id, i.session_id, i.source_id, i.event_time, i.live,
-        i.created_at, i.valid_at, i.invalid_at, i.archived_at, i.deleted_at, i.anonymized_at, ts_rank(i.tsv, t.query, 1) AS rank
+    SELECT i.item_id, i.kind, i.scope, i.owned_by, i.user_id, i.agent_id, i.session_id, i.source_id, i.event_time,
+        i.created_at, i.valid_at, i.invalid_at, i.retired_at, i.superseded_by, i.archived_at, i.deleted_at, i.anonymized_at,
+        ts_rank(i.tsv, t.query, 1) AS rank
     FROM items i
     WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query OFFSET 0) i
 WHERE {live} AND {visible}
@@ -134,14 +162,16 @@ ORDER BY i.item_id DESC LIMIT %(depth)s
 
 -- name: seen
 -- How many vectors are visible, counted up to a limit.
-SELECT count(*) AS number FROM (
-    SELECT FROM vectors i
-    WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND i.live AND {vector_visible}
-    LIMIT %(limit)s) s
+SELECT count(*) AS number FROM (SELECT FROM ({listed}) l LIMIT %(limit)s) s
+
+-- name: listed
+-- Fragment: the visible vectors, up to a limit.
+(SELECT 1 FROM vectors i
+    WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND i.live AND {part} LIMIT %(limit)s)
 
 -- name: candidate_columns
 -- Fragment: the columns of an item that may answer, in the order of `Candidate`.
-item_id, scope, thread, position, speaker, trust, event_time, terms, tokens, traits, session_id
+item_id, scope, thread, position, speaker, trust, event_time, terms, tokens, traits, session_id, archived_at
 
 -- name: candidates
 -- Items that may answer: those found without a vector and those nearest in meaning, with the items beside them. One round trip.
@@ -197,9 +227,9 @@ SELECT c.version, CASE WHEN c.version IS DISTINCT FROM %(known)s::bigint THEN (
 FROM (
     SELECT COALESCE(sum(m.version), 0)::bigint AS version FROM memory_versions m
     WHERE m.tenant_id = %(tenant_id)s AND m.owner_class = ANY(ARRAY(
-        SELECT owner_class('session', NULL, NULL, s) FROM unnest(%(session_ids)s::text[]) AS s)
+        SELECT owner_class('session', %(session_user)s, NULL, s) FROM unnest(%(session_ids)s::text[]) AS s)
         || ARRAY[owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
-            owner_class('agent', NULL, %(agent_id)s, NULL)])) c
+            owner_class('agent', NULL, %(agent_id)s, NULL), owner_class('session', %(history_user)s, NULL, NULL)])) c
 
 -- name: snapshot_rows
 -- Everything that recall needs of these items, if they are visible now: features, texts, vectors and names.
@@ -224,12 +254,12 @@ ON CONFLICT (tenant_id, item_id) DO UPDATE SET
     times = access.times + excluded.times, last_at = GREATEST(access.last_at, excluded.last_at)
 
 -- name: version
--- How often the memory of these owners has changed; of a session, with all sessions of its line.
+-- How often the memory of these owners has changed; of a user with all sessions, of a session with all of its line.
 SELECT COALESCE(sum(version), 0)::bigint FROM memory_versions
 WHERE tenant_id = %(tenant_id)s AND owner_class = ANY(ARRAY[
     owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
-    owner_class('agent', NULL, %(agent_id)s, NULL), owner_class('session', NULL, NULL, %(session_id)s)]
-    || ARRAY(SELECT owner_class('session', NULL, NULL, s.session_id) FROM sessions s
+    owner_class('agent', NULL, %(agent_id)s, NULL), owner_class('session', %(user_id)s, NULL, %(session_id)s)]
+    || ARRAY(SELECT owner_class('session', %(user_id)s, NULL, s.session_id) FROM sessions s
         WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s AND s.root_id = (
             SELECT root_id FROM sessions
             WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s)))

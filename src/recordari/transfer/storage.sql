@@ -285,11 +285,12 @@ ON CONFLICT DO NOTHING
 -- name: import_items
 -- Items of an export with their index columns; what is here is left alone, and what was forgotten or is not the user's is left out.
 INSERT INTO items (
-    tenant_id, position, {written_columns}, created_at, invalid_at, superseded_by, archived_at, deleted_at, anonymized_at,
+    tenant_id, position, {written_columns}, created_at, invalid_at, retired_at, superseded_by, archived_at, deleted_at, anonymized_at,
     extracted_at, judged_at, pinned_at)
 SELECT
-    g.tenant_id, g.position, {g.written_columns}, g.created_at, g.invalid_at, g.superseded_by, g.archived_at, g.deleted_at,
-    g.anonymized_at, g.extracted_at, g.judged_at, g.pinned_at
+    g.tenant_id, g.position, {g.written_columns}, g.created_at, g.invalid_at,
+    CASE WHEN g.invalid_at IS NOT NULL THEN COALESCE(g.retired_at, GREATEST(g.invalid_at, g.created_at)) END,
+    g.superseded_by, g.archived_at, g.deleted_at, g.anonymized_at, g.extracted_at, g.judged_at, g.pinned_at
 FROM jsonb_populate_recordset(NULL::items, %(rows)s) g
 -- What is here already is not even tried: the guards that look at a new row would refuse what they let in when it was new.
 WHERE NOT EXISTS (SELECT FROM items i WHERE i.tenant_id = g.tenant_id AND i.item_id = g.item_id)

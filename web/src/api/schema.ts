@@ -74,7 +74,7 @@ export interface ApiKeyPage {
   next_cursor: string | null;
 }
 
-export type AskedScope = "session" | "user" | "agent" | "tenant" | "any";
+export type AskedScope = "session" | "user" | "agent" | "tenant" | "history" | "any";
 
 export interface AuditEntry {
   audit_id: string;
@@ -177,6 +177,7 @@ export interface ContextRequestBody {
   budget?: number | null;
   render?: Rendering;
   as_of?: string | null;
+  known_at?: string | null;
   iterate?: Iteration;
   enable_rerank?: boolean;
   explain?: boolean;
@@ -510,6 +511,8 @@ export interface Item {
   payload_key: string | null;
   metadata: Record<string, unknown>;
   shared_from: string | null;
+  retired_at: string | null;
+  archived_at: string | null;
 }
 
 export interface ItemBatch {
@@ -858,6 +861,7 @@ export interface RecallRequestBody {
   since?: string | null;
   until?: string | null;
   as_of?: string | null;
+  known_at?: string | null;
   include_superseded?: boolean;
   explain?: boolean;
 }
@@ -883,6 +887,7 @@ export interface RecalledItem {
   payload_key: string | null;
   valid_at: string;
   invalid_at: string | null;
+  archived: boolean;
   metadata: Record<string, unknown>;
   citation: Citation | null;
   shared_from: string | null;

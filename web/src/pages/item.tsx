@@ -77,7 +77,7 @@ function sentence(item: Item, forecast: Forecast | undefined): string {
   const truth = item.superseded_by ? "Superseded by a newer version" : item.invalid_at ? `No longer true since ${onDay(item.invalid_at)}` : `True since ${onDay(item.valid_at)}`;
   if (!forecast) return `${truth}.`;
   const use = forecast.accesses ? `recalled ${several(forecast.accesses, "time")}, last ${ago(forecast.last_at ?? "")}` : "never recalled yet";
-  const future = forecast.is_pinned ? "pinned: only a person ends it" : forecast.archive_at ? `fades around ${onDay(forecast.archive_at)} unless it is recalled` : forecast.tier === "persistent" ? "stays until something ends it" : `ends with its ${forecast.tier}`;
+  const future = forecast.is_pinned ? "pinned: only a person ends it" : forecast.archive_at ? `is archived around ${onDay(forecast.archive_at)} unless it is recalled` : forecast.tier === "persistent" ? "stays until something ends it" : `ends with its ${forecast.tier}`;
   return `${truth}; ${use}; ${future}.`;
 }
 
@@ -114,7 +114,7 @@ function TimeLine({ versions, current }: { versions: Item[]; current: string }) 
   const at = (text: string | null) => (text ? new Date(text).getTime() : now);
   const spans = versions.map((version, index) => {
     const next = versions[index + 1];
-    return { version, valid: [at(version.valid_at), version.invalid_at ? at(version.invalid_at) : now], known: [at(version.created_at), version.superseded_by && next ? at(next.created_at) : now] };
+    return { version, valid: [at(version.valid_at), version.invalid_at ? at(version.invalid_at) : now], known: [at(version.created_at), version.retired_at ? at(version.retired_at) : version.superseded_by && next ? at(next.created_at) : now] };
   });
   const from = Math.min(...spans.flatMap((span) => [span.valid[0]!, span.known[0]!]));
   const until = Math.max(now, ...spans.flatMap((span) => span.valid));
@@ -208,7 +208,7 @@ function Fading({ forecast }: { forecast: Loaded<Forecast> }) {
         y={share}
         marks={marks}
       />
-      <p class="muted small">Below the dashed line it leaves recall. Each recall makes it stronger; pinning keeps it.</p>
+      <p class="muted small">Below the dashed line it is archived. Each recall makes it stronger; pinning keeps it.</p>
     </Section>
   );
 }

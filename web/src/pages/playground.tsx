@@ -73,12 +73,14 @@ function useRecall(question: string, side: string, isWanted = true) {
   const has = (name: string) => query.get(name + side) || undefined;
   const kind = has("kind") as Kind | undefined;
   const asOf = has("as_of");
+  const knownAt = has("known_at");
   const body = {
     query: question,
     top_k: Number(has("top") ?? 10),
     scope: has("scope") as AskedScope | undefined,
     source_kinds: kind ? [kind] : undefined,
     as_of: asOf ? new Date(asOf).toISOString() : undefined,
+    known_at: knownAt ? new Date(knownAt).toISOString() : undefined,
     enable_rerank: has("rerank") !== "off",
     include_superseded: has("superseded") === "1" || undefined,
     explain: true,
@@ -92,10 +94,11 @@ function Settings({ side }: { side: string }) {
   const set = (name: string) => (value: string) => changeSettings({ [name + side]: value });
   return (
     <div class="filters">
-      <Choice label="Scope" value={has("scope") as AskedScope} any="any" options={["session", "user", "agent", "tenant"]} onChange={set("scope")} />
+      <Choice label="Scope" value={has("scope") as AskedScope} any="any" options={["session", "user", "agent", "tenant", "history"]} onChange={set("scope")} />
       <Choice label="Kinds" value={has("kind") as Kind} any="all" options={KINDS.map((kind) => [kind, kindName(kind)])} onChange={set("kind")} />
       <Choice label="Most" value={has("top")} any="10" options={["3", "5", "20"]} onChange={set("top")} />
       <TextField label="As of" type="datetime-local" value={has("as_of")} onInput={set("as_of")} />
+      <TextField label="Known at" type="datetime-local" value={has("known_at")} onInput={set("known_at")} />
       <Check label="rerank" checked={has("rerank") !== "off"} onChange={(checked) => set("rerank")(checked ? "" : "off")} />
       {isAdmin() && <Check label="superseded too" checked={has("superseded") === "1"} onChange={(checked) => set("superseded")(checked ? "1" : "")} />}
     </div>
@@ -154,6 +157,7 @@ function AnswerCard({ item, rank, question, traced, most, was }: { item: Recalle
         <KindLabel kind={item.source_kind} />
         <span>{item.scope}</span>
         <span>trust {item.trust}</span>
+        {item.archived && <Badge>archived</Badge>}
         {item.invalid_at && <Badge tone="warn">ended</Badge>}
         <Time at={item.event_time} />
         {item.found_by.length > 0 && <span>found by {item.found_by.join(", ")}</span>}

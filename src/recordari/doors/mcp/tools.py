@@ -61,15 +61,16 @@ class RecallArguments(Arguments):
     ] = None
     scope: AskedScope = Field(
         default=AskedScope.ANY,
-        description="session: this conversation; user: facts about the user; agent: facts of yours; "
-        "tenant: documents; any: all of them.",
+        description="session: this conversation; history: earlier conversations with this user; user: facts about "
+        "the user; agent: facts of yours; tenant: documents; any: all of them.",
     )
     enable_rerank: bool = Field(default=True, description="Leave it on unless you want raw scores.")
     since: Moment | None = Field(
         default=None, description="Only what happened then or later, such as 2026-05-02T00:00:00Z."
     )
     until: Moment | None = Field(default=None, description="Only what happened before then.")
-    as_of: Moment | None = Field(default=None, description="What was held true at that moment, whatever came after.")
+    as_of: Moment | None = Field(default=None, description="What was true at that moment, whatever came after.")
+    known_at: Moment | None = Field(default=None, description="What was known at that moment, true or not.")
 
 
 class FactArguments(Arguments):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordari.core import text
-from recordari.core.identity import Scope
+from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import Trust
 from recordari.memory.rules import Trait
 
@@ -50,6 +50,7 @@ class Candidate(NamedTuple):
     traits: int
     session_id: str | None = None
     """The session it was said in; a fact has one too, though it is in no thread."""
+    archived_at: datetime | None = None
     similarity: float | None = None
     is_fact: bool = False
     is_hit: bool = True
@@ -105,7 +106,7 @@ def search_hits(candidates: Sequence[Candidate], linked: Collection[UUID] = ()) 
 
 def arm_counts(candidates: Sequence[Candidate]) -> dict[str, int]:
     """How many candidates each arm of the database found, and how many are only next to one."""
-    counts = Counter(arm for row in candidates for arm in row.found_by)
+    counts = Counter(arm for row in candidates if row.is_hit for arm in row.found_by)
     return {**{arm: counts[arm] for arm in ARMS}, "beside_a_hit": counts[BESIDE]}
 
 
@@ -184,8 +185,12 @@ class Columns:
         return np.fromiter((row.trust == Trust.USER for row in self.rows), np.bool_, len(self.rows))
 
     @cached_property
-    def scopes(self) -> Mapping[str, Ids]:
-        return _rows_by(str(row.scope) for row in self.rows)
+    def is_archived(self) -> Mask:
+        return np.fromiter((row.archived_at is not None for row in self.rows), np.bool_, len(self.rows))
+
+    def places(self, line: Collection[str]) -> Mapping[AskedScope, Ids]:
+        """The rows by where they were found: their scope, or history for sessions that are not of this line."""
+        return self.cached(("places", tuple(line)), lambda: _rows_by(_place(row, line) for row in self.rows))
 
     @cached_property
     def _terms(self) -> tuple[NDArray[np.uint32], Ids]:
@@ -287,6 +292,11 @@ class Columns:
             for index in np.flatnonzero(self.lengths == len(hashes) // 4).tolist():
                 equal[index] = self.rows[index].terms == hashes
         return equal
+
+
+def _place(row: Candidate, line: Collection[str]) -> AskedScope:
+    is_other = row.scope == Scope.SESSION and row.session_id not in line
+    return AskedScope.HISTORY if is_other else AskedScope(row.scope)
 
 
 def _rows_by(values: Iterable[K]) -> dict[K, Ids]:

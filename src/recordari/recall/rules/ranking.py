@@ -16,7 +16,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from recordari.core.identity import Scope
+from recordari.core.identity import AskedScope
 from recordari.core.items import EDITED_FROM, Item, Kind, normalised
 from recordari.memory.rules import REQUEST_TERMS, Collection, QuestionWording
 from recordari.recall.rules.arms import ArmHits, marked, within
@@ -59,6 +59,7 @@ class Weights:
     date_words: float = 0.5
     previous_late: float = 0.8
     request_words: float = 0.2
+    archived: float = 0.85  # times the score of what has faded
     interval_slack: timedelta = timedelta(days=14)
 
 
@@ -93,7 +94,8 @@ def ranked(
     collection: Collection,
     *,
     weights: Weights,
-    scope_weights: Mapping[Scope, float],
+    scope_weights: Mapping[AskedScope, float],
+    line: Sequence[str] = (),
     limit: int,
     explained: bool,
 ) -> list[Ranked]:
@@ -114,7 +116,9 @@ def ranked(
     parts |= {name: values[hits] for name, values in _priors(question, columns, results, weights).items()}
     total = sum(parts.values(), np.zeros(len(hits)))
     # Poor candidates are ordered too: below 0 a scope that counts for more is nearer to 0.
-    weighed = _scope_weights(columns, scope_weights)[hits]
+    weighed = (_scope_weights(columns, scope_weights, line) * np.where(columns.is_archived, weights.archived, 1.0))[
+        hits
+    ]
     scores = np.where(total > 0, total * weighed, total / np.maximum(weighed, 1e-9))
     return [
         Ranked(
@@ -257,10 +261,10 @@ def _priors(question: Question, columns: Columns, results: SearchHits, weights: 
     return {name: np.asarray(values, dtype=np.float64) for name, values in parts.items()}
 
 
-def _scope_weights(columns: Columns, scope_weights: Mapping[Scope, float]) -> Floats:
+def _scope_weights(columns: Columns, scope_weights: Mapping[AskedScope, float], line: Sequence[str]) -> Floats:
     weights = np.ones(len(columns))
-    for scope, rows in columns.scopes.items():
-        weights[rows] = scope_weights.get(Scope(scope), 1.0)
+    for place, rows in columns.places(line).items():
+        weights[rows] = scope_weights.get(place, 1.0)
     return weights
 
 
