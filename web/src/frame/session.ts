@@ -2,6 +2,7 @@
 import { ApiError, call, signIn, signOut, whenSignedOut } from "../api/client";
 import type { Identity, Tenant } from "../api/schema";
 import { asApiError, forgetAnswers } from "../kit/load";
+import { go } from "../kit/router";
 import { store } from "../kit/store";
 
 export type Session = { state: "unknown" } | { state: "out"; error?: ApiError } | { state: "away"; error: ApiError } | { state: "in"; me: Identity; tenant: Tenant };
@@ -14,12 +15,12 @@ function leave(error?: ApiError): void {
   session.set({ state: "out", error });
 }
 
-whenSignedOut(() => leave());
+whenSignedOut(() => session.get().state === "in" && leave());
 // Another window of this browser changed who is signed in: nothing here is theirs.
 others.onmessage = () => location.reload();
 
 // The address of a sign-in may be opened in a window that shows the page already.
-addEventListener("hashchange", () => location.hash.includes("code=") && location.reload());
+addEventListener("hashchange", () => location.hash.includes("code=") && void begin());
 
 /** Read who is signed in; a code in the address signs in first, and does not stay there. */
 export async function begin(): Promise<void> {
@@ -60,8 +61,8 @@ export async function enter(credential: string): Promise<void> {
 export async function exit(): Promise<void> {
   await signOut();
   others.postMessage("changed");
-  history.replaceState(null, "", "/");
-  location.reload(); // nothing of the tenant stays in the memory of this page
+  go("/", { replace: true });
+  leave(); // every page is unmounted, and every answer dropped
 }
 
 /** Who is signed in, for pages, which are shown only then. */

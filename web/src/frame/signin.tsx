@@ -7,15 +7,16 @@ import { enter } from "./session";
 
 export function SignIn({ error: before }: { error?: ApiError }) {
   const [credential, setCredential] = useState("");
-  const [error, setError] = useState<ApiError | undefined>(before);
+  const [failure, setFailure] = useState<ApiError>();
+  const error = failure ?? before;
   const [busy, setBusy] = useState(false);
   const submit = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
     try {
       await enter(credential);
-    } catch (failure) {
-      setError(asApiError(failure));
+    } catch (refusal) {
+      setFailure(asApiError(refusal));
       setBusy(false);
     }
     setCredential("");
