@@ -116,9 +116,11 @@ async def test_a_long_list_keeps_few_rows_in_the_document(memory: Memory, tmp_pa
         await board.sign_in(memory)
         await board.open("/ui/memories")
         await board.sees("memory number 399")
-        for _ in range(12):
-            await board.page.locator("main").evaluate("main => main.scrollBy(0, 2500)")
-            await board.page.wait_for_load_state("networkidle")
-        await board.page.locator("main").evaluate("main => main.scrollTo(0, main.scrollHeight)")
-        await board.sees("memory number 0")
+        last = board.page.get_by_text("memory number 0", exact=True)
+
+        async def is_at_the_end() -> bool:
+            await board.page.locator("main").evaluate("main => main.scrollTo(0, main.scrollHeight)")
+            return await last.is_visible()
+
+        await until(is_at_the_end, pause=0.2)
         assert await board.page.get_by_role("listitem").count() < 80
