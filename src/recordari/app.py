@@ -149,6 +149,7 @@ class Memory(Bound):
     get_retention_policy = verb(retain.get_retention_policy)
     sweep = verb(retain.sweep)
     decay = verb(retain.decay)
+    item_forecast = verb(retain.item_forecast)
     collect_objects = verb(retain.collect_objects)
     erase_user = verb(erase.erase_user)
     start_erasing_user = verb(erase.start_erasing_user)
@@ -272,4 +273,5 @@ class Memory(Bound):
     make_daily_brief = verb(reports.make_daily_brief)
     list_reports = verb(reports.list_reports)
     get_report = verb(reports.get_report)
+    memory_activity = verb(reports.memory_activity)
     memory_stats = verb(reports.memory_stats)

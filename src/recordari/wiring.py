@@ -43,7 +43,7 @@ from recordari.models.language import LanguageModel, LanguageModelSpec, make_tok
 from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
 from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.privacy.rules.masking import PrivacyPolicy
-from recordari.recall.accesses import AccessCounts
+from recordari.recall.accesses import AccessCounts, RecallTimes
 from recordari.recall.process_cache import RecallCache, SnapshotCache
 from recordari.recall.rules.sources import Archive, history_weight
 from recordari.sessions.cache import SessionCache
@@ -120,6 +120,7 @@ def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None)
     parts: dict[type, Any] = {
         AccessCounts: AccessCounts(database),
         Categoriser: OfflineCategories(),
+        RecallTimes: RecallTimes(),
         Distiller: OfflineDistiller(),
         Extractor: Extractor(),
         Feeds: Feeds(),

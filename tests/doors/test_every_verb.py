@@ -69,6 +69,7 @@ COMMANDS = {
     "hold": "policy hold",
     "release": "policy release",
     "list_holds": "policy holds",
+    "item_forecast": "policy forecast",
     "protect_source": "policy protect",
     "unprotect_source": "policy unprotect",
     "list_protected_sources": "policy protected",
@@ -140,8 +141,10 @@ COMMANDS = {
 }
 
 AN_AGENT_CALLS_IT = "an agent calls it, while it runs"
+THE_DASHBOARD_DRAWS_IT = "the dashboard draws it; `stats` has the figures of now"
 A_PROGRAM_CALLS_IT = "a program sets it up; a person reads the result elsewhere"
 NO_COMMAND = {
+    "memory_activity": THE_DASHBOARD_DRAWS_IT,
     **dict.fromkeys(
         [
             "add_messages",

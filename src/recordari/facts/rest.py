@@ -164,7 +164,7 @@ async def item_history(caller: AdminCaller, item_id: UUID) -> list[Item]:
 
 @router.get("/{item_id}/provenance", operation_id="item_provenance")
 async def item_provenance(caller: AgentCaller, item_id: UUID) -> Provenance:
-    """The sources of an item, its trend, and its feedback."""
+    """The sources of an item, what rests on it, its trend, and its feedback."""
     return await curate.item_provenance(*caller, item_id)
 
 

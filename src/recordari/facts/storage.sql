@@ -163,6 +163,11 @@ FROM evidence e JOIN items i ON i.tenant_id = e.tenant_id AND i.item_id = e.sour
 WHERE e.tenant_id = %(tenant_id)s AND e.item_id = %(item_id)s
 ORDER BY e.event_time, e.source_item_id LIMIT %(limit)s
 
+-- name: led_to
+-- The items that rest directly on an item, newest first.
+SELECT item_id FROM evidence WHERE tenant_id = %(tenant_id)s AND source_item_id = %(item_id)s
+ORDER BY item_id DESC LIMIT %(limit)s
+
 -- name: derived_from
 -- Every item that rests on these, directly or by others in between, and whether on these alone.
 WITH RECURSIVE derived AS (

@@ -26,7 +26,7 @@ from recordari.lifetime import forget as forget_verbs
 from recordari.lifetime.erase import DeletedAgent, Reapplied
 from recordari.lifetime.forget import Forgotten
 from recordari.lifetime.retain import DecayResult, Sweep
-from recordari.lifetime.rules import MOST_DAYS, Erasure, Hold, RetentionPolicy
+from recordari.lifetime.rules import MOST_DAYS, Erasure, Forecast, Hold, RetentionPolicy
 
 router = APIRouter(prefix="/v1/retention", tags=["retention"], responses=PROBLEMS)
 items_router = APIRouter(prefix="/v1/items", tags=["items"], responses=PROBLEMS)
@@ -141,6 +141,12 @@ async def forget(caller: AgentCaller, item_id: UUID, body: ForgetRequest | None 
     """Redact an item with everything derived from it, for good. `dry_run` only reports the items."""
     body = body or ForgetRequest(reason=None)
     return await forget_verbs.forget(*caller, item_id, reason=body.reason, dry_run=body.dry_run)
+
+
+@items_router.get("/{item_id}/forecast", operation_id="item_forecast")
+async def item_forecast(caller: AgentCaller, item_id: UUID) -> Forecast:
+    """How often an item was used, and how it fades in the next 30 days."""
+    return await retain.item_forecast(*caller, item_id)
 
 
 @items_router.get("/{item_id}/holds", operation_id="list_holds")

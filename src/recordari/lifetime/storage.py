@@ -19,8 +19,9 @@ from recordari.sessions.rules.sessions import Fold
 queries = Queries(__name__)
 
 ERASED_TABLES = frozenset(
-    {"api_keys", "erasures", "items", "mentions", "profiles", "runs", "sessions", "users", "vectors"}
+    {"api_keys", "erasures", "items", "mentions", "profiles", "runs", "sessions", "sign_ins", "users"}
     | {"choices", "notes", "outcomes", "payloads", "state", "state_owners", "tool_calls", "turn_states", "turns"}
+    | {"vectors"}
 )
 """Every table with a column `user_id` or `owned_by`; a test compares it with the schema: no new one is overlooked."""
 
@@ -154,6 +155,11 @@ async def purge_items(tx: Transaction, item_ids: Sequence[UUID]) -> int:
 async def list_used_objects(tx: Transaction, object_keys: Sequence[str]) -> set[str]:
     rows = await tx.dicts(queries.list_used_objects, object_keys=list(object_keys))
     return {row["object_key"] for row in rows}
+
+
+async def find_trace(tx: Transaction, item_id: UUID) -> Trace | None:
+    """How an item was used; its sources are not counted."""
+    return await tx.maybe(queries.find_trace, Trace, item_id=item_id)
 
 
 async def list_recent(tx: Transaction, *, after: UUID, limit: int) -> list[Trace]:

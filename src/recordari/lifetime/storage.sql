@@ -192,6 +192,14 @@ FROM items i LEFT JOIN access a ON a.tenant_id = i.tenant_id AND a.item_id = i.i
 WHERE i.tenant_id = %(tenant_id)s AND i.tier = 'recent' AND i.live AND i.item_id > %(after)s
 ORDER BY i.item_id LIMIT %(limit)s
 
+-- name: find_trace
+-- What is known of the use of one item.
+SELECT i.item_id, i.kind, i.tier, i.trust, i.created_at, COALESCE(a.times, 0) AS accesses, a.last_at,
+    octet_length(i.terms) / 4 AS terms, i.pinned_at IS NOT NULL AS is_pinned,
+    (SELECT count(*) FROM mentions m WHERE m.tenant_id = i.tenant_id AND m.item_id = i.item_id) AS names, 0 AS sources
+FROM items i LEFT JOIN access a ON a.tenant_id = i.tenant_id AND a.item_id = i.item_id
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id = %(item_id)s
+
 -- name: archive_faded
 -- Take faded items out of what is shown unasked, unless somebody promoted or recalled them meanwhile.
 WITH archived AS (
@@ -334,6 +342,8 @@ WHERE tenant_id = %(tenant_id)s AND owner_kind = 'session' AND owned_by = %(owne
 WITH closed AS (
     UPDATE api_keys SET user_id = NULL, name = %(redacted)s, revoked_at = COALESCE(revoked_at, now())
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND created_at <= %(before)s
+), signed_out AS (
+    DELETE FROM sign_ins WHERE tenant_id = %(tenant_id)s AND (user_id = %(user_id)s OR actor = 'jwt:' || %(user_id)s)
 ), struck AS (
     UPDATE api_keys SET users = array_remove(users, %(user_id)s::text)
     WHERE tenant_id = %(tenant_id)s AND %(user_id)s::text = ANY(users)

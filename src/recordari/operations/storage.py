@@ -46,6 +46,18 @@ async def sum_costs(tx: Transaction, *, since: datetime) -> dict[str, Decimal]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveDay:
+    """The new items of a day (UTC), by kind."""
+
+    day: date
+    new: dict[str, int]
+
+
+async def count_new(tx: Transaction, *, since: date) -> list[ActiveDay]:
+    return await tx.all(queries.count_new, ActiveDay, since=since)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ItemCount:
     kind: str
     tier: str

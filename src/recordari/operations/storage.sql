@@ -50,6 +50,13 @@ SELECT agent_id, count(*) AS runs, count(*) FILTER (WHERE status = 'failed') AS 
 FROM runs WHERE tenant_id = %(tenant_id)s AND started_at >= %(since)s AND agent_id IS NOT NULL
 GROUP BY agent_id ORDER BY runs DESC, agent_id LIMIT %(limit)s
 
+-- name: count_new
+-- The items of each day since one, by kind, whatever became of them.
+SELECT day, jsonb_object_agg(kind, number) AS new FROM (
+    SELECT (created_at AT TIME ZONE 'UTC')::date AS day, kind, count(*) AS number FROM items
+    WHERE tenant_id = %(tenant_id)s AND created_at >= %(since)s::date::timestamp AT TIME ZONE 'UTC' GROUP BY 1, 2) counted
+GROUP BY day ORDER BY day
+
 -- name: sum_costs
 -- Cost of the runs that started since a time, by currency.
 SELECT currency, sum(cost) AS cost FROM runs

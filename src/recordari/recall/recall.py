@@ -25,7 +25,7 @@ from recordari.memory.rules import Collection, asked_by, embedded_text, entities
 from recordari.memory.tenant_view import TenantView, TenantViews
 from recordari.models.base import fail_open
 from recordari.recall import storage
-from recordari.recall.accesses import note_use
+from recordari.recall.accesses import RecallTimes, note_use
 from recordari.recall.process_cache import MOST_ITEMS, SnapshotCache
 from recordari.recall.request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
 from recordari.recall.rules.arms import find_rows
@@ -118,8 +118,11 @@ async def find(
     resources: Resources, identity: Identity, request: RecallRequest, *, line: Sequence[SessionId] | None = None
 ) -> RecallAnswer:
     """Answer a request; other rooms call this, with the sessions of the caller's line if they have read them."""
+    started = time.perf_counter()
     with resources.telemetry.measured("recall"):
-        return await _Recall(resources, identity, request, line).answer()
+        answer = await _Recall(resources, identity, request, line).answer()
+    resources.get(RecallTimes).note(identity.tenant_id, time.perf_counter() - started, now=resources.clock())
+    return answer
 
 
 class _Recall:

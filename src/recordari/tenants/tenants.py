@@ -259,8 +259,23 @@ async def authenticate_key(resources: Resources, text: str) -> Identity:
     finding = Identity(tenant_id=tenant_id, role=Role.ADMIN, actor="authentication")
     async with resources.database.transaction(finding) as tx:
         key = await storage.find_key(tx, key_id)
-    is_right = key is not None and hmac.compare_digest(key.key_hash, key_hash(secret))
-    if key is None or not is_right or not key.valid_at(resources.clock()):
+    if key is None or not hmac.compare_digest(key.key_hash, key_hash(secret)):
+        raise Unauthenticated("this key is not valid")
+    return _acting_by(key, tenant_id, resources.clock())
+
+
+async def identity_of_key(resources: Resources, tenant_id: TenantId, key_id: UUID) -> Identity:
+    """Return the identity of a key that was shown before; the same error if it is no longer valid."""
+    finding = Identity(tenant_id=tenant_id, role=Role.ADMIN, actor="authentication")
+    async with resources.database.transaction(finding) as tx:
+        key = await storage.find_key(tx, key_id)
+    if key is None:
+        raise Unauthenticated("this key is not valid")
+    return _acting_by(key, tenant_id, resources.clock())
+
+
+def _acting_by(key: ApiKey, tenant_id: TenantId, now: datetime) -> Identity:
+    if not key.valid_at(now):
         raise Unauthenticated("this key is not valid")
     return Identity(
         tenant_id=tenant_id,
@@ -268,7 +283,7 @@ async def authenticate_key(resources: Resources, text: str) -> Identity:
         agent_id=key.agent_id,
         role=Role(key.role),
         users=frozenset(key.users) if key.users is not None else None,
-        actor=f"key:{key_id}",
+        actor=f"key:{key.key_id}",
     )
 
 

@@ -22,10 +22,11 @@ from recordari.core.checks import is_loopback
 from recordari.doors.rest.app import create_app
 from recordari.doors.rest.gate import Gatekeeper
 from recordari.doors.rest.listener import Connection, Listener, most_connections
+from recordari.doors.web.page import PageFiles
 from recordari.errors import ConfigurationError, InvalidInput, RecordariError
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, open_memory, read_settings
 from recordari.kit.output import print_line, print_note
-from recordari.operations.maintenance import make_development_key
+from recordari.operations.maintenance import make_development_code, make_development_key
 from recordari.runner import background_worker, run_worker
 from recordari.tenants.tenants import NewKey
 from recordari.wiring import open_resources
@@ -67,11 +68,12 @@ async def _serve(settings: Settings) -> None:
     with listening(settings) as listener:
         async with open_resources(settings) as resources:
             _print_key(await make_development_key(resources))
+            code = await make_development_code(resources)
             app = create_app(settings, resources=resources, background=background_worker)
             server = _Server(
                 _configuration(app),
                 gatekeeper=app.state.gatekeeper,
-                ready=lambda: _print_banner(settings, app, listener),
+                ready=lambda: _print_banner(settings, app, listener, code),
             )
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, server.stop)
@@ -167,11 +169,18 @@ def _print_key(new: NewKey | None) -> None:
         print_line()
 
 
-def _print_banner(settings: Settings, app: FastAPI, listener: socket.socket) -> None:
+def _print_banner(settings: Settings, app: FastAPI, listener: socket.socket, code: str | None) -> None:
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     print_line(f"Recordari {metadata.version('recordari')} listens on {url}")
-    print_line(f"  API description  {url}{app.docs_url or app.openapi_url}")
+    if not PageFiles().are_built:
+        print_line("  dashboard        not built; `make web` builds it")
+    elif code is not None:
+        print_line(f"  dashboard        {url}/#code={code}")
+        print_line("                   signs you in once, within an hour; `recordari sign-in` prints another")
+    else:
+        print_line(f"  dashboard        {url}/")
+    print_line(f"  API              {url}/docs and {url}{app.openapi_url}")
     if any(getattr(route, "path", None) == "/mcp" for route in app.routes):
         print_line(f"  MCP              {url}/mcp")
     print_line(f"  data             {'your PostgreSQL' if settings.database_url else settings.home}")

@@ -24,6 +24,7 @@ from recordari.doors.rest.admission import Admission
 from recordari.doors.rest.gate import Gate, Gatekeeper, RequestContext
 from recordari.doors.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.doors.rest.limits import STREAMED, Admitted, Hosts, RateLimit, RequestBody, Timeout
+from recordari.doors.web.page import PageFiles, page_routes
 from recordari.kit import problems
 from recordari.kit.problems import ProblemResponse
 from recordari.kit.resources import Resources
@@ -130,7 +131,7 @@ def create_app(
         openapi_tags=TAGS,
         lifespan=lifespan,
         middleware=_layers(settings, admission, gatekeeper),
-        # FastAPI's pages load scripts from other sites; the schema itself is at /openapi.json.
+        # FastAPI's pages load scripts from other sites; the dashboard brings its own.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -140,6 +141,7 @@ def create_app(
     problems.install(app)
     _complete_description(app)
     by_beginning = _include_routers(app)
+    app.router.routes.extend(page_routes(PageFiles()))
     for door in mcp:
         app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
     app.router.middleware_stack = _switchboard(app.router.middleware_stack, by_beginning)  # type: ignore[assignment]
