@@ -107,7 +107,7 @@ async def test_an_extractor_that_fails_leaves_the_work_to_the_rules(ana: Memory)
     broken = Memory(ana.resources.replacing(LLM, Broken()), ana.identity).acting_as(session="s")
     await broken.remember("I live in Lisbon with two cats.", speaker="Ana")
     await settled(broken)
-    assert await live(ana) == {"I live in Lisbon with two cats."}
+    assert await live(ana) == {"Ana lives in Lisbon with two cats."}
 
 
 async def test_one_write_ends_a_bounded_number_of_facts(ana: Memory) -> None:
@@ -214,7 +214,7 @@ async def test_an_older_statement_that_is_repeated_late_changes_nothing(ana: Mem
         await settled(chat)
     await chat.remember("I live in Berlin these days.", speaker="Ana", event_time=JANUARY + timedelta(days=2))
     await settled(chat)
-    assert await live(ana) == {"I live in Lisbon these days."}
+    assert await live(ana) == {"Ana lives in Lisbon these days."}
 
 
 async def test_ids_of_another_tenant_answer_like_missing_ones(ana: Memory) -> None:

@@ -91,7 +91,7 @@ export function List<T>({ pages, height, row, keyOf, open, onChoose, empty, labe
       scroller?.removeEventListener("scroll", look);
       removeEventListener("resize", look);
     };
-  }, [look]);
+  }, [look, rows.length > 0]); // without rows there is no list yet
   useEffect(() => {
     if (range[1] >= rows.length - OVERSCAN) pages.more();
   }, [range, rows.length, pages.more]);

@@ -37,7 +37,7 @@ class Names:
     def resolved(self, text: str) -> str:
         """A statement with the name of its speaker."""
         rest = self._rewritten(self._with_subject(text))
-        rest = rest[:1].upper() + rest[1:]
+        rest = rest if rest.startswith(self.speaker) else rest[:1].upper() + rest[1:]
         if self._still_speaks(rest) and not rest.startswith(self.speaker):
             return f"{self.speaker}: {rest}"
         return rest
