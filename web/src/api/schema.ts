@@ -153,7 +153,9 @@ export interface Consolidated {
   patterns: Array<string>;
   superseded: number;
   archived: number;
+  withdrawn: number;
   summaries: number;
+  work: string | null;
   facts: number;
   was_new: boolean;
 }
@@ -259,6 +261,11 @@ export interface DecisionRequest {
 
 export interface DelegationRequest {
   value: unknown;
+}
+
+export interface DeletedAgent {
+  items: number;
+  sessions: number;
 }
 
 export interface Document {
@@ -388,6 +395,10 @@ export interface EvidenceSource {
 export interface FactRequest {
   content: string;
   scope?: Scope;
+  subject?: string | null;
+  predicate?: string | null;
+  object?: string | null;
+  category?: string | null;
   metadata?: Record<string, unknown>;
 }
 
@@ -622,6 +633,7 @@ export interface Message {
   message_id: string | null;
   summary_id: string | null;
   trust: Trust;
+  kind: Kind;
   metadata: Record<string, unknown>;
 }
 
@@ -747,6 +759,25 @@ export interface PolicyRequest {
   accept: Array<ProposalKind>;
 }
 
+export interface PreviewRequest {
+  text: string;
+  speaker?: string | null;
+  event_time?: string | null;
+  agent_id?: string | null;
+  learning?: Record<string, unknown> | null;
+}
+
+export interface PreviewedFact {
+  content: string;
+  category: string;
+  confidence: number;
+  subject: string | null;
+  predicate: string | null;
+  object: string | null;
+  refused: string | null;
+  extractor: string;
+}
+
 export interface PrivacyPolicy {
   enabled: boolean;
   actions: Record<string, Action>;
@@ -786,6 +817,15 @@ export interface Proposal {
   decided_at: string | null;
   decided_by: string | null;
   reason: string | null;
+  explanation: string;
+  items: Array<ProposalItem>;
+}
+
+export interface ProposalItem {
+  item_id: string;
+  content: string | null;
+  ends: boolean;
+  sources: Array<ProposalSource>;
 }
 
 export type ProposalKind = "merge" | "retire" | "promote";
@@ -797,6 +837,13 @@ export interface ProposalPage {
 
 export interface ProposalPolicy {
   accept: Array<ProposalKind>;
+}
+
+export interface ProposalSource {
+  item_id: string;
+  content: string | null;
+  event_time: string;
+  session_id: string | null;
 }
 
 export type ProposalStatus = "open" | "accepted" | "rejected" | "void" | "undone";
@@ -950,6 +997,7 @@ export interface ResumedSession {
   notes: Array<SessionNote>;
   carried_over: string;
   carried_over_trust: Trust | null;
+  unsummarised: Array<Message>;
   turn_state: TurnState | null;
 }
 
@@ -1097,6 +1145,8 @@ export interface Session {
   folded_to: number;
   summary_trust: Trust;
   folds: Array<Fold>;
+  tail_before: number;
+  tail_moves: number;
 }
 
 export interface SessionNote {
@@ -1272,13 +1322,15 @@ export interface ToolCall {
   error: string | null;
   latency_ms: number | null;
   started_at: string;
-  result: string | null;
+  result_type: string | null;
+  result: unknown;
 }
 
 export interface ToolCallRequest {
   name: string;
   arguments: string | Record<string, unknown> | Array<unknown>;
-  result?: string | null;
+  result?: unknown;
+  result_type?: string | null;
   call_id?: string | null;
   number?: number | null;
   error?: string | null;
@@ -1298,6 +1350,7 @@ export interface ToolOutput {
   total_bytes: number;
   is_whole: boolean;
   next_start: number | null;
+  media_type: string;
 }
 
 export type Trend = "new" | "strengthening" | "stable" | "weakening" | "stale";
@@ -1471,7 +1524,7 @@ export interface Operations {
   decline_share_link: { path: { tenant: string }; query: Nothing; body: undefined; answer: ShareLink };
   delegate: { path: { run_id: string; name: string }; query: Nothing; body: DelegationRequest; answer: StateEntry };
   delegated: { path: { run_id: string }; query: Nothing; body: undefined; answer: Record<string, unknown> };
-  delete_agent: { path: { agent_id: string }; query: Nothing; body: undefined; answer: undefined };
+  delete_agent: { path: { agent_id: string }; query: { memories?: boolean }; body: undefined; answer: DeletedAgent };
   delete_document: { path: { document_id: string }; query: Nothing; body: undefined; answer: undefined };
   delete_entry: { path: Nothing; query: { namespace: Array<string>; key: string; scope?: Scope | null; if_version?: number | null }; body: undefined; answer: undefined };
   delete_note: { path: { session_id: string; note_id: string }; query: Nothing; body: undefined; answer: undefined };
@@ -1569,6 +1622,7 @@ export interface Operations {
   metrics: { path: Nothing; query: Nothing; body: undefined; answer: unknown };
   open_session: { path: Nothing; query: Nothing; body: SessionRequest; answer: Opened };
   pin_item: { path: { item_id: string }; query: Nothing; body: PinRequest | null; answer: undefined };
+  preview_facts: { path: Nothing; query: Nothing; body: PreviewRequest; answer: Array<PreviewedFact> };
   protect_source: { path: { source_id: string }; query: Nothing; body: undefined; answer: Guarded };
   put_entry: { path: Nothing; query: Nothing; body: EntryRequest; answer: Entry };
   query_data: { path: Nothing; query: Nothing; body: QueryRequest; answer: DataAnswer };
@@ -1733,6 +1787,7 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   metrics: ["GET", "/metrics"],
   open_session: ["POST", "/v1/sessions"],
   pin_item: ["PUT", "/v1/items/{item_id}/pin"],
+  preview_facts: ["POST", "/v1/facts/preview"],
   protect_source: ["PUT", "/v1/protected_sources/{source_id}"],
   put_entry: ["PUT", "/v1/entries"],
   query_data: ["POST", "/v1/query_data"],
