@@ -170,6 +170,30 @@ def longmemeval(data: Path) -> Iterator[Store]:
         yield Store(f"longmemeval-{sample['question_id']}", tuple(turns), (asked,) if evidence else ())
 
 
+def lifebench(data: Path) -> Iterator[Store]:
+    """The phones of three people: records with exact times, which are no conversation."""
+    with gzip.open(data / "lifebench" / "lifebench_en_dev3.json.gz") as file:
+        people = json.load(file)
+    for person in people:
+        turns = tuple(
+            NewItem(
+                content=record["text"],
+                source_ref=record["ref"],
+                session_id=record["session"],
+                event_time=datetime.fromisoformat(record["at"]),
+                scope=Scope.USER,
+            )
+            for record in person["records"]
+        )
+        known = {turn.source_ref for turn in turns}
+        questions = tuple(
+            Asked(asked["question"], asked["type"], evidence, datetime.fromisoformat(asked["asked_at"]))
+            for asked in person["questions"]
+            if (evidence := frozenset(asked["evidence"]) & known)
+        )
+        yield Store(f"lifebench-{person['user']}", turns, questions)
+
+
 def _moment(written: str) -> datetime:
     return datetime.strptime(written.split(" (")[0] + " " + written.split(") ")[1], "%Y/%m/%d %H:%M").replace(
         tzinfo=UTC
