@@ -190,6 +190,16 @@ async def test_degraded_is_true_exactly_while_something_waits(chat: Memory) -> N
     assert not (await chat.recall("ledger")).degraded
 
 
+async def test_what_was_recorded_within_the_asked_time_is_above_what_was_said_soon_after(chat: Memory) -> None:
+    for day, content in (
+        (4, "Receipt: two tickets for the ferry"),
+        (11, "Receipt: two tickets for the ferry, refunded"),
+    ):
+        await chat.remember(content, event_time=datetime(2031, 3, day, 9, tzinfo=UTC))
+    answer = await chat.recall("Which tickets for the ferry were refunded or bought on 4 March 2031?")
+    assert texts(answer)[0] == "Receipt: two tickets for the ferry"
+
+
 # "Any rerank failure (TEI down, timeout, malformed response) returns merge-order results."
 
 

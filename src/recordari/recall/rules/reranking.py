@@ -74,4 +74,4 @@ def blended(head: Sequence[Ranked], scores: Sequence[float]) -> list[Ranked]:
 
 
 def _standardised(values: Floats) -> Floats:
-    return (values - values.mean()) / (values.std() or 1.0)
+    return np.asarray((values - values.mean()) / (values.std() or 1.0), dtype=np.float64)
