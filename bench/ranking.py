@@ -32,7 +32,8 @@ from recordari.core.items import Kind
 from recordari.kit.resources import Resources
 from recordari.knowledge.rules.chunks import fused
 from recordari.recall import recall as product
-from recordari.recall.rules.ranking import Features, Weights, features_of, spread_over_sessions, weighed
+from recordari.recall.request import MAX_QUERY_CHARACTERS
+from recordari.recall.rules.ranking import Features, Weights, features_of, ranked, spread_over_sessions, weighed
 from recordari.wiring import open_resources
 
 SETS = ("locomo", "longmemeval", "lifebench", "tau2")
@@ -48,7 +49,7 @@ TRIED: Mapping[str, Sequence[float]] = {
     "newer": (1.0, 2.0),
     "entity": (0.1, 0.2),
 }
-NOTHING = replace(Weights(), **dict.fromkeys(TRIED, 0.0))
+NOTHING = Weights(**dict[str, Any](dict.fromkeys(TRIED, 0.0)))
 LEAST_GAIN = 0.0005
 
 
@@ -100,6 +101,11 @@ def figures(sets: Mapping[str, Sequence[Case]], weights: Weights) -> dict[str, f
     return {name: figure(cases, weights) for name, cases in sets.items()}
 
 
+def changed(weights: Weights, name: str, value: float) -> Weights:
+    values: dict[str, Any] = {name: value}
+    return replace(weights, **values)
+
+
 def fit(sets: Mapping[str, Sequence[Case]], rounds: int) -> Weights:
     """Change one weight at a time while the mean gains; what a set loses, the sum must gain once more."""
     best, at = NOTHING, figures(sets, NOTHING)
@@ -109,7 +115,7 @@ def fit(sets: Mapping[str, Sequence[Case]], rounds: int) -> Weights:
             for value in (0.0, *values):
                 if value == getattr(best, name):
                     continue
-                tried = replace(best, **{name: value})
+                tried = changed(best, name, value)
                 now = figures(sets, tried)
                 gains = [now[one] - at[one] for one in sets]
                 if np.mean(gains) > LEAST_GAIN and sum(gains) > -min(0.0, *gains):
@@ -122,7 +128,6 @@ def fit(sets: Mapping[str, Sequence[Case]], rounds: int) -> Weights:
 async def collect(resources: Resources, data: Path, names: Sequence[str], most: int) -> dict[str, list[Case]]:
     """Ask every question of each set once (of a large one a sample), and keep what the ranker saw."""
     seen: list[tuple[Features, list[UUID]]] = []
-    ranked = product.ranked
 
     def watched(question: Any, columns: Any, results: Any, collection: Any, **options: Any) -> Any:
         if len(results.hits):
@@ -130,7 +135,7 @@ async def collect(resources: Resources, data: Path, names: Sequence[str], most: 
             seen.append((features, [columns.rows[hit].item_id for hit in results.hits]))
         return ranked(question, columns, results, collection, **options)
 
-    product.ranked = watched
+    vars(product)["ranked"] = watched
     known: dict[UUID, str] = {}
 
     async def searches(memory: Memory) -> list[Search]:
@@ -146,7 +151,7 @@ async def collect(resources: Resources, data: Path, names: Sequence[str], most: 
             for file in sorted((data / "knowledge" / "tau2_banking" / "tasks").glob("*.json")):
                 task = json.loads(file.read_text())
                 seen.clear()
-                text = task["user_scenario"]["instructions"][: bench.MAX_QUERY_CHARACTERS]
+                text = task["user_scenario"]["instructions"][:MAX_QUERY_CHARACTERS]
                 await memory.search_knowledge(text, top_k=20)
                 evidence = frozenset(task["required_documents"])
                 sets[name].append(Case(text, name, await searches(memory), evidence))
@@ -159,7 +164,7 @@ async def collect(resources: Resources, data: Path, names: Sequence[str], most: 
             seen.clear()
             await Memory(at, memory.identity).recall(one.text, top_k=20, source_kinds=[Kind.CHAT_MESSAGE])
             sets[name].append(Case(one.text, one.category, (await searches(memory))[:1], one.evidence))
-    product.ranked = ranked
+    vars(product)["ranked"] = ranked
     return sets
 
 
@@ -189,7 +194,7 @@ def compare(sets: Mapping[str, Sequence[Case]], rounds: int, console: Console) -
         worth.add_column(column, justify="right" if column else "left")
     at = figures(sets, shipped)
     for one in TRIED:
-        without = figures(sets, replace(shipped, **{one: 0.0}))
+        without = figures(sets, changed(shipped, one, 0.0))
         worth.add_row(one, *(f"{without[name] - at[name]:+.3f}" for name in sets))
     console.print(worth)
 
